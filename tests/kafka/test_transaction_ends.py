@@ -52,7 +52,7 @@ class Ending:
             found.extend(results)
             done.set()
 
-        self.batches.write([Write(self.topic, 0, batch)], told)
+        self.batches.write([Write(self.topic, 0, batch, name)], told)
         assert done.wait(30)
         assert found[0].error is None
 

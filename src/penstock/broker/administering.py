@@ -25,7 +25,9 @@ from .refusal import Refused
 from .topic_configs import (
     CLEANUP,
     LISTS,
+    MESSAGE_BYTES,
     TOMBSTONES,
+    UNIMPORTANT,
     Setting,
     TopicConfig,
     compaction_of,
@@ -94,7 +96,9 @@ class Administering:
         for each in asked["configs"]:
             if each["value"] is None:
                 raise Refused(E.INVALID_CONFIG, f"{each['name']} has no value")
-        setting = read_configs({each["name"]: each["value"] for each in asked["configs"]})
+        setting = read_configs(
+            {each["name"]: each["value"] for each in asked["configs"]}, self._broker.settings.batch_bytes
+        )
         self._check_compaction(setting)
         self._broker.topics.refresh()
         if name in self._broker.topics.by_name:
@@ -284,7 +288,7 @@ class Administering:
         topic = self._broker.topics.get(name)
         stored = self._stored(topic)
         given = read(asked, {each.name: each.value for each in self._shown(topic, stored)})
-        setting = read_configs(given)
+        setting = read_configs(given, self._broker.settings.batch_bytes)
         self._check_compaction(setting)
         if "penstock.partitioner" in given and setting.partitioner != topic.partitioner:
             raise Refused(E.INVALID_CONFIG, "a topic keeps the partitioner it was made with")
@@ -306,6 +310,8 @@ class Administering:
                 "penstock.foreign.keys",
                 CLEANUP,
                 TOMBSTONES,
+                MESSAGE_BYTES,
+                *UNIMPORTANT,
             )
         )
         return gone | {each["name"]: each["value"] for each in asked["configs"]}

@@ -13,7 +13,6 @@ from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.errors import Error, GroupKindDiffers
 from penstock.wire.kafka.apis.groups import (
-    CONSUMER_GROUP_HEARTBEAT,
     HEARTBEAT,
     JOIN_GROUP,
     LEAVE_GROUP,
@@ -66,7 +65,6 @@ class Coordinating:
             SYNC_GROUP.key: self.sync,
             HEARTBEAT.key: self.heartbeat,
             LEAVE_GROUP.key: self.leave,
-            CONSUMER_GROUP_HEARTBEAT.key: self.refuse_newer,
         }
 
     # -- which groups are here
@@ -364,11 +362,6 @@ class Coordinating:
         except Refused as exc:
             return {"error_code": int(exc.number)}
         return {"error_code": 0}
-
-    def refuse_newer(self, call: ClientCall) -> Reply:
-        """Refuse a member that wants the newer group protocol, so that it says why it cannot go on."""
-        message = "this broker has classic groups only: set group.protocol=classic"
-        return {"error_code": int(E.UNSUPPORTED_VERSION), "error_message": message}
 
     async def leave(self, call: ClientCall) -> Reply:
         """Let members go."""

@@ -66,7 +66,7 @@ class GroupOffsets:
             topic = self._broker.topics.by_name.get(name)
             may = call.may(AccessRight.READ, resource.topic(name))
             for one in each["partitions"]:
-                partition, metadata = one["partition_index"], one["committed_metadata"]
+                partition, metadata = one["partition_index"], _text(one["committed_metadata"])
                 if not may:
                     numbers[name, partition] = E.TOPIC_AUTHORIZATION_FAILED
                 elif topic is None or not 0 <= partition < topic.partitions:
@@ -76,7 +76,7 @@ class GroupOffsets:
                 elif one["committed_offset"] < 0 or "\0" in (metadata or ""):
                     numbers[name, partition] = E.INVALID_REQUEST
                 else:
-                    commit = ClientCommit(one["committed_offset"], metadata)
+                    commit = ClientCommit(one["committed_offset"], metadata, one["committed_leader_epoch"])
                     commits[ClientPlace(topic.id, partition)] = commit
         return commits, numbers
 
@@ -160,7 +160,7 @@ class GroupOffsets:
                 answer: Message = {
                     "partition_index": partition,
                     "committed_offset": _NOWHERE if commit is None else commit.offset,
-                    "committed_leader_epoch": -1,
+                    "committed_leader_epoch": -1 if commit is None else commit.leader_epoch,
                     "metadata": "" if commit is None else commit.metadata or "",
                 }
                 if place in unstable:
@@ -204,6 +204,11 @@ class GroupOffsets:
             self._groups.drop(held)
             return {"error_code": int(E.NOT_COORDINATOR)}
         return {"topics": topics}
+
+
+def _text(metadata: str | None) -> str | None:
+    """Return what a client said without the zero byte at its end: Confluent's Python client sends one."""
+    return None if metadata is None else metadata.removesuffix("\0")
 
 
 def answered(topics: list[Message], numbers: Mapping[tuple[str, int], E], rest: E) -> list[Message]:

@@ -14,11 +14,13 @@ from penstock.wire.kafka.record_batch import HEADER_BYTES, MAGIC, Compression
 
 from .error_codes import number_of
 from .session import Slot
+from .topic_configs import MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from .broker import Broker
 
 _MAGIC_AT, _ATTRIBUTES_AT, _CODEC_BITS = 16, 22, 0x07
+_TRANSACTIONAL_BIT = 0x10
 _FIRST_WITH_BATCHES, _FIRST_WITH_ZSTD = 3, 7
 
 
@@ -76,11 +78,18 @@ class Producing:
             number, message = ErrorNumber.UNSUPPORTED_FOR_MESSAGE_FORMAT, None
         else:
             number, message = _form(slot.request.version, part)
+            if number is ErrorNumber.NONE and name is None and _is_transactional(part):
+                number = ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                message = "a batch of a transaction needs its transactional id"
         if number is ErrorNumber.NONE:
             topic = self._broker.topics.by_name.get(part.topic)
             if topic is not None and 0 <= part.partition < topic.partitions:
                 assert part.records is not None
-                return Write(topic, part.partition, part.records)
+                limit = self._broker.topics.batch_bytes.get(topic.id)
+                if limit is None or len(part.records) <= limit:
+                    return Write(topic, part.partition, part.records, name)
+                message = f"it has {len(part.records)} bytes, and {MESSAGE_BYTES} of its topic is {limit}"
+                return AnsweredPart(part.partition, int(ErrorNumber.MESSAGE_TOO_LARGE), message=message)
             error = (
                 UnknownTopic(part.topic)
                 if topic is None
@@ -137,6 +146,11 @@ def _form(version: int, part: ProducedPart) -> tuple[ErrorNumber, str | None]:
     if version < _FIRST_WITH_ZSTD and records[_ATTRIBUTES_AT] & _CODEC_BITS == Compression.ZSTD:
         return ErrorNumber.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later"
     return ErrorNumber.NONE, None
+
+
+def _is_transactional(part: ProducedPart) -> bool:
+    """Return whether records are part of a transaction; a write of several batches has no producer."""
+    return part.records is not None and bool(part.records[_ATTRIBUTES_AT] & _TRANSACTIONAL_BIT)
 
 
 def _answered(partition: int, written: WriteResult) -> AnsweredPart:

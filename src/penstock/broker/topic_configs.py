@@ -1,27 +1,28 @@
 """What a topic can be set to through the Kafka port, as one table; and what that means for the topic.
 
 Names are Kafka's where it has one, else begin with `penstock.`. What a log of ours does not have (replicas,
-in a database compaction) is refused, unless it is set to what is so anyway, or makes no difference.
+in a database compaction) is refused, unless it is set to what is so anyway. What makes no difference here is
+kept and shown.
 """
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from penstock.errors import InvalidConfig
-from penstock.log.batches import ALLOWED, FOREIGN_KEYS, PARTITIONER
+from penstock.log.batches import ALLOWED, BATCH_BYTES, FOREIGN_KEYS, PARTITIONER
 from penstock.log.contract import Compaction, Keep, Topic
 from penstock.model.partition import KAFKA, PARTITIONERS
 
 RETENTION_RECORDS = "penstock.retention.records"
 _REFUSED = "refused"
 _STRING, _LONG, _LIST = 2, 5, 7  # the kinds that DescribeConfigs names
-CLEANUP, TOMBSTONES = "cleanup.policy", "delete.retention.ms"
+CLEANUP, TOMBSTONES, MESSAGE_BYTES = "cleanup.policy", "delete.retention.ms", "max.message.bytes"
 LISTS = {CLEANUP}
 _DELETE, _COMPACT = "delete", "compact"
 _TOMBSTONE_MS = 86_400_000
 FOR_EVER = Keep(-1, -1, -1)
 _KEEP = {"retention.ms": "age_ms", "retention.bytes": "bytes", RETENTION_RECORDS: "records"}
-_UNIMPORTANT = {  # whatever they are, nothing is lost or seen by it
+UNIMPORTANT = {  # whatever they are, nothing is lost or seen by it
     "segment.bytes",
     "segment.ms",
     "segment.index.bytes",
@@ -33,16 +34,19 @@ _UNIMPORTANT = {  # whatever they are, nothing is lost or seen by it
     "preallocate",
     "unclean.leader.election.enable",
     "message.downconversion.enable",
-    "message.timestamp.before.max.ms",
-    "message.timestamp.after.max.ms",
     "min.cleanable.dirty.ratio",
-    "min.compaction.lag.ms",
-    "max.compaction.lag.ms",
 }
 _AS_IT_IS = {
     "compression.type": "producer",
     "message.timestamp.type": "CreateTime",
     "min.insync.replicas": "1",
+}
+_FOR_EVER_MS = str((1 << 63) - 1)
+_NOT_HERE = {  # they would change what is taken or kept; not shown
+    "message.timestamp.before.max.ms": _FOR_EVER_MS,
+    "message.timestamp.after.max.ms": _FOR_EVER_MS,
+    "min.compaction.lag.ms": "0",
+    "max.compaction.lag.ms": _FOR_EVER_MS,
 }
 
 
@@ -70,8 +74,11 @@ class Setting(NamedTuple):
     policy: frozenset[str] | None = None
 
 
-def read_configs(given: Mapping[str, str | None]) -> Setting:
-    """Return what configs mean; None takes one back to its default. Raises InvalidConfig."""
+def read_configs(given: Mapping[str, str | None], batch_bytes: int = BATCH_BYTES) -> Setting:
+    """Return what configs mean; None takes one back to its default. Raises InvalidConfig.
+
+    `batch_bytes`: what the port takes at most, whatever a topic says.
+    """
     keep: dict[str, int | None] = {}
     configs: dict[str, str | None] = {}
     partitioner, policy = KAFKA, None
@@ -93,13 +100,19 @@ def read_configs(given: Mapping[str, str | None]) -> Setting:
             if value not in PARTITIONERS:
                 raise InvalidConfig(name, value, f"one of {', '.join(PARTITIONERS)}")
             partitioner = str(value)
-        elif name == "max.message.bytes" and value is not None:
-            if _whole(name, value) < 0:
-                raise InvalidConfig(name, value, "a whole number of 0 or more")
-        elif name in _AS_IT_IS:
-            if value not in (None, _AS_IT_IS[name]):
-                raise InvalidConfig(name, value, f"{_AS_IT_IS[name]}: there is no other here")
-        elif name not in _UNIMPORTANT and name != "max.message.bytes":
+        elif name == MESSAGE_BYTES:
+            if value is not None and not 0 <= _whole(name, value) <= batch_bytes:
+                raise InvalidConfig(
+                    name, value, f"a whole number from 0 to {batch_bytes}, the port's own bound"
+                )
+            configs[name] = value
+        elif name in _AS_IT_IS or name in _NOT_HERE:
+            wanted = _AS_IT_IS.get(name) or _NOT_HERE[name]
+            if value not in (None, wanted):
+                raise InvalidConfig(name, value, f"{wanted}: there is no other here")
+        elif name in UNIMPORTANT:
+            configs[name] = value
+        else:
             raise InvalidConfig(name, value, "a config that topics have here")
     return Setting(Keep(**keep), frozenset(keep), configs, partitioner, policy)
 
@@ -177,7 +190,17 @@ def shown_configs(
             is_default=TOMBSTONES not in stored,
             help="How long a compacted topic keeps tombstones, in milliseconds.",
         ),
-        TopicConfig("max.message.bytes", str(batch_bytes), _LONG, read_only=True),
+        TopicConfig(
+            MESSAGE_BYTES,
+            stored.get(MESSAGE_BYTES, str(batch_bytes)),
+            _LONG,
+            is_default=MESSAGE_BYTES not in stored,
+            help="How many bytes a batch has at most, as it is sent.",
+        ),
+        *(
+            TopicConfig(name, stored[name], is_default=False, help="Kept; it makes no difference here.")
+            for name in sorted(UNIMPORTANT & stored.keys())
+        ),
         *(TopicConfig(name, value, read_only=True) for name, value in _AS_IT_IS.items()),
     ]
 

@@ -156,14 +156,15 @@ class Transacting:
         body = call.body
         commits, numbers = self._offsets.sort_out(call)
         try:
-            if not call.may(AccessRight.WRITE, resource.transaction(body["transactional_id"])):
+            transaction = body["transactional_id"]
+            if not call.may(AccessRight.WRITE, resource.transaction(transaction)):
                 raise Refused(E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             producer = ProducerId(body["producer_id"], body["producer_epoch"])
             is_member = body["generation_id"] >= 0 or body["member_id"]
             if is_member or not commits:
                 held = await self._groups.find_known(call, body["group_id"])
             else:
-                await self._check_maker(call, body["group_id"], producer)
+                await self._check_maker(call, body["group_id"], transaction, producer)
                 held = await self._groups.find(call, body["group_id"])
             group = held.group
             if is_member:
@@ -175,7 +176,7 @@ class Transacting:
             def change(tx: Transaction) -> bool:
                 if not self._groups.store.holds(tx, hold):
                     return False
-                self._store.hold_offsets(tx, producer, hold.group_id, commits)
+                self._store.hold_offsets(tx, transaction, producer, hold.group_id, commits)
                 return True
 
             number = E.NONE
@@ -188,11 +189,13 @@ class Transacting:
             number = E.COORDINATOR_NOT_AVAILABLE
         return {"topics": answered(body["topics"], numbers, number)}
 
-    async def _check_maker(self, call: ClientCall, group: str, producer: ProducerId) -> None:
+    async def _check_maker(
+        self, call: ClientCall, group: str, transaction: str, producer: ProducerId
+    ) -> None:
         """Raise Refused where a group would be made for a producer that may not commit."""
         may = bool(group) and call.may(AccessRight.READ, resource.group(group))  # who may not is told so
         if may and not await self._groups.is_known(group):
-            await self._broker.run(partial(self._store.check_open, producer))
+            await self._broker.run(partial(self._store.check_open, transaction, producer))
 
     # -- ending
 

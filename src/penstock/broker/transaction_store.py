@@ -13,6 +13,7 @@ Every new start of a producer, and every time-out, raises its epoch: what comes 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from secrets import randbits
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -135,9 +136,11 @@ class TransactionStore:
         return ProducerId(row.id, epoch)
 
     def _add(self, tx: Transaction, transactional_id: str | None, timeout_ms: int) -> int:
+        """Give out an id that nobody can guess: whoever knows one can disturb its producer."""
+        id = randbits(63)
         params = {"transactional_id": transactional_id, "timeout_ms": timeout_ms}
-        rows = tx.rows("log", "kafka_producer_add", **params, now_ms=own_ms(self._clock))
-        return int((rows or tx.rows("log", "kafka_producer_newest"))[0][0])
+        tx.change("log", "kafka_producer_add", id=id, **params, now_ms=own_ms(self._clock))
+        return id
 
     # -- what belongs to a transaction
 
@@ -155,21 +158,22 @@ class TransactionStore:
     def hold_offsets(
         self,
         tx: Transaction,
+        transactional_id: str,
         producer: ProducerId,
         group_id: int,
         commits: Mapping[ClientPlace, ClientCommit],
     ) -> None:
         """Hold back where a group will be. Raises Refused."""
-        self._check_open(tx, producer)
+        self._check_open(tx, transactional_id, producer)
         hold_places(tx, producer.id, group_id, commits)
 
-    def check_open(self, producer: ProducerId) -> None:
+    def check_open(self, transactional_id: str, producer: ProducerId) -> None:
         """Make sure that a producer has a transaction open. Raises Refused."""
-        self._database.run(lambda tx: self._check_open(tx, producer))
+        self._database.run(lambda tx: self._check_open(tx, transactional_id, producer))
 
-    def _check_open(self, tx: Transaction, producer: ProducerId) -> None:
+    def _check_open(self, tx: Transaction, transactional_id: str, producer: ProducerId) -> None:
         rows = tx.rows("log", "kafka_producers_lock", ids=[producer.id])
-        if not rows:
+        if not rows or rows[0][4] != transactional_id:
             raise Refused(E.INVALID_PRODUCER_ID_MAPPING)
         ((_, epoch, state, _, _),) = rows
         if producer.epoch != epoch:

@@ -18,10 +18,14 @@ from .group_kind import GroupKind, join_group
 
 
 class ClientCommit(NamedTuple):
-    """Where a client is in a partition: the next offset it wants. `metadata` is its own, kept as it is."""
+    """Where a client is in a partition: the next offset it wants. The rest is its own, kept as it is.
+
+    `leader_epoch`: of the record before, as Kafka's clients know it; -1: not said.
+    """
 
     offset: int
     metadata: str | None = None
+    leader_epoch: int = -1
 
 
 class ClientCursors:
@@ -40,11 +44,7 @@ class ClientCursors:
             if commit.offset < 0:
                 raise OffsetOutOfRange(self._topic.name, partition, commit.offset, 0, 1 << 63)
         if commits:
-            table = Rows(
-                partition=list(commits),
-                place=[each.offset for each in commits.values()],
-                metadata=[each.metadata for each in commits.values()],
-            )
+            table = _table(commits)
             self._store.database.run(
                 lambda tx: tx.change("delivery", "cursors_commit", commits=table, **self._ids)
             )
@@ -54,7 +54,7 @@ class ClientCursors:
 
         def look(tx: Transaction) -> dict[int, ClientCommit]:
             rows = tx.rows("delivery", "cursors_committed", **self._ids)
-            return {partition: ClientCommit(offset, metadata) for partition, offset, metadata in rows}
+            return {row[0]: ClientCommit(*row[1:]) for row in rows}
 
         return self._store.database.look(look)
 
@@ -66,18 +66,18 @@ class ClientPlace(NamedTuple):
     partition: int
 
 
+def _table(commits: Mapping[int, ClientCommit]) -> Rows:
+    rows = [(partition, *commit) for partition, commit in commits.items()]
+    return Rows.of("partition place metadata leader_epoch", rows)
+
+
 def commit_places(tx: Transaction, group_id: int, commits: Mapping[ClientPlace, ClientCommit]) -> None:
     """Store where a client group is in partitions of several topics, in a transaction of the caller."""
     by_topic: dict[int, dict[int, ClientCommit]] = {}
     for (topic_id, partition), commit in sorted(commits.items()):
         by_topic.setdefault(topic_id, {})[partition] = commit
     for topic_id, some in by_topic.items():
-        table = Rows(
-            partition=list(some),
-            place=[each.offset for each in some.values()],
-            metadata=[each.metadata for each in some.values()],
-        )
-        tx.change("delivery", "cursors_commit", commits=table, group_id=group_id, topic_id=topic_id)
+        tx.change("delivery", "cursors_commit", commits=_table(some), group_id=group_id, topic_id=topic_id)
 
 
 def committed_places(tx: Transaction, group_id: int) -> dict[ClientPlace, ClientCommit]:
@@ -98,7 +98,7 @@ def hold_places(
     """Hold back what a transaction will commit; the last word for a partition counts."""
     rows = [(*place, *commit) for place, commit in sorted(commits.items())]
     if rows:
-        table = Rows.of("topic_id partition place metadata", rows)
+        table = Rows.of("topic_id partition place metadata leader_epoch", rows)
         params = {"producer_id": producer_id, "group_id": group_id, "commits": table}
         tx.change("delivery", "pending_offsets_forget", **params)
         tx.change("delivery", "pending_offsets_add", **params)
@@ -108,10 +108,8 @@ def settle_places(tx: Transaction, producer_id: int, *, committed: bool) -> None
     """Commit what a transaction held back, or drop it."""
     if committed:
         held: dict[int, dict[ClientPlace, ClientCommit]] = {}
-        for group_id, *place, offset, metadata in tx.rows(
-            "delivery", "pending_offsets", producer_id=producer_id
-        ):
-            held.setdefault(group_id, {})[ClientPlace(*place)] = ClientCommit(offset, metadata)
+        for row in tx.rows("delivery", "pending_offsets", producer_id=producer_id):
+            held.setdefault(row[0], {})[ClientPlace(*row[1:3])] = ClientCommit(*row[3:])
         for group_id, commits in held.items():
             commit_places(tx, group_id, commits)
     tx.change("delivery", "pending_offsets_delete", producer_id=producer_id)

@@ -28,11 +28,15 @@ _places = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 class Write(NamedTuple):
-    """Whole batches for one partition, one after another. The engine may write into a writable buffer."""
+    """Whole batches for one partition, one after another. The engine may write into a writable buffer.
+
+    `transactional_id`: the one that the sender names and may use; batches of a transaction need its own.
+    """
 
     topic: Topic
     partition: int
     batches: Buffer
+    transactional_id: str | None = None
 
 
 class WriteResult(NamedTuple):
@@ -82,12 +86,14 @@ class LockedProducer(NamedTuple):
     partitions: str
     transactional_id: str | None
 
-    def check(self, epoch: int, place: tuple[int, int]) -> None:
-        """Raise unless it may send to a partition of a topic in its transaction."""
-        name = self.transactional_id or str(self.id)
+    def check(self, epoch: int, place: tuple[int, int], transactional_id: str | None) -> None:
+        """Raise unless it may send to a partition of a topic in its transaction, under the name given."""
+        name = transactional_id or str(self.id)
+        if transactional_id is None or transactional_id != self.transactional_id:
+            raise InvalidTransaction(name, "it is not the transactional id of the producer that is given")
         if epoch < self.epoch:
             raise ProducerFenced(name, epoch, self.epoch)
-        if epoch > self.epoch or self.transactional_id is None:
+        if epoch > self.epoch:
             raise InvalidTransaction(name, f"its epoch is {self.epoch}, not {epoch}")
         if self.state != "open" or tuple(place) not in _places(self.partitions):
             raise InvalidTransaction(name, f"it is {self.state}, or the partition was not added to it")

@@ -212,30 +212,32 @@ ORDER BY partition FOR UPDATE SKIP LOCKED;
 -- name: cursors_commit
 -- Store what a client has committed: where it is in some partitions, and what it said with that. Walks the primary key.
 -- without on_conflict: update_or_insert_each(commits, cursors_commit_update, cursors_commit_insert)
-INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset", metadata)
-SELECT :group_id, :topic_id, c.partition, c.place, c.metadata
-FROM rows(:commits, partition integer, place bigint, metadata text) AS c WHERE true
+INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset", metadata, leader_epoch)
+SELECT :group_id, :topic_id, c.partition, c.place, c.metadata, c.leader_epoch
+FROM rows(:commits, partition integer, place bigint, metadata text, leader_epoch integer) AS c WHERE true
 ON CONFLICT (group_id, topic_id, partition)
-DO UPDATE SET "offset" = excluded."offset", metadata = excluded.metadata, version = penstock_cursor.version + 1;
+DO UPDATE SET "offset" = excluded."offset", metadata = excluded.metadata, leader_epoch = excluded.leader_epoch,
+              version = penstock_cursor.version + 1;
 
 -- name: cursors_commit_insert
 -- The second form of cursors_commit, for one that is new; walks the primary key.
-INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset", metadata)
-VALUES (:group_id, :topic_id, :partition, :place, :metadata);
+INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset", metadata, leader_epoch)
+VALUES (:group_id, :topic_id, :partition, :place, :metadata, :leader_epoch);
 
 -- name: cursors_commit_update
 -- The second form of cursors_commit, for one that is there already; walks the primary key, locks that row.
-UPDATE penstock_cursor SET "offset" = :place, metadata = :metadata, version = version + 1
+UPDATE penstock_cursor SET "offset" = :place, metadata = :metadata, leader_epoch = :leader_epoch, version = version + 1
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
 -- name: cursors_committed
 -- What a client group has committed on a topic; walks the primary key, locks nothing.
-SELECT partition, "offset", metadata FROM penstock_cursor WHERE group_id = :group_id AND topic_id = :topic_id
+SELECT partition, "offset", metadata, leader_epoch FROM penstock_cursor WHERE group_id = :group_id AND topic_id = :topic_id
 ORDER BY partition;
 
 -- name: cursors_of_client
 -- All that a client group has committed; walks the primary key, locks nothing.
-SELECT topic_id, partition, "offset", metadata FROM penstock_cursor WHERE group_id = :group_id ORDER BY topic_id, partition;
+SELECT topic_id, partition, "offset", metadata, leader_epoch FROM penstock_cursor
+WHERE group_id = :group_id ORDER BY topic_id, partition;
 
 -- name: cursors_forget
 -- Forget where a client group is in some partitions; walks the primary key, locks those rows.
@@ -244,7 +246,7 @@ DELETE FROM penstock_cursor WHERE group_id = :group_id AND (topic_id, partition)
 
 -- name: pending_offsets
 -- What an open transaction will commit; walks the primary key, locks nothing: its producer is locked.
-SELECT group_id, topic_id, partition, "offset", metadata FROM penstock_pending_offset
+SELECT group_id, topic_id, partition, "offset", metadata, leader_epoch FROM penstock_pending_offset
 WHERE producer_id = :producer_id ORDER BY group_id, topic_id, partition;
 
 -- name: pending_offsets_of
@@ -253,14 +255,15 @@ SELECT DISTINCT topic_id, partition FROM penstock_pending_offset WHERE group_id 
 
 -- name: pending_offsets_add
 -- Hold back what a transaction will commit; what it said before is deleted already, its producer is locked.
-INSERT INTO penstock_pending_offset (producer_id, group_id, topic_id, partition, "offset", metadata)
-SELECT :producer_id, :group_id, c.topic_id, c.partition, c.place, c.metadata
-FROM rows(:commits, topic_id integer, partition integer, place bigint, metadata text) AS c WHERE true;
+INSERT INTO penstock_pending_offset (producer_id, group_id, topic_id, partition, "offset", metadata, leader_epoch)
+SELECT :producer_id, :group_id, c.topic_id, c.partition, c.place, c.metadata, c.leader_epoch
+FROM rows(:commits, topic_id integer, partition integer, place bigint, metadata text, leader_epoch integer) AS c WHERE true;
 
 -- name: pending_offsets_forget
 -- Delete what a transaction said before of some partitions; walks the primary key. Its producer is locked.
 DELETE FROM penstock_pending_offset WHERE producer_id = :producer_id AND group_id = :group_id AND (topic_id, partition) IN (
-    SELECT c.topic_id, c.partition FROM rows(:commits, topic_id integer, partition integer, place bigint, metadata text) AS c);
+    SELECT c.topic_id, c.partition
+    FROM rows(:commits, topic_id integer, partition integer, place bigint, metadata text, leader_epoch integer) AS c);
 
 -- name: pending_offsets_delete
 -- Forget what a transaction would have committed; walks the primary key. Its producer is locked.

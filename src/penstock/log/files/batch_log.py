@@ -1,11 +1,13 @@
 """The log in files by batches, for the broker: they go in and out as they are.
 
 Records of open transactions are in the log from the start; markers say what became of them. What a producer
-sends in a transaction is compared with the tables once in each partition, when the transaction begins there.
+sends in a transaction is compared with the tables once in each partition, when the transaction begins there,
+and the transactional id that it names with each batch.
 """
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Event
 
 from penstock.clock import SYSTEM, Clock
@@ -58,6 +60,7 @@ from .writer import PartitionWrite
 logger = logging.getLogger("penstock.files")
 
 PlacedHeader = tuple[int, BatchHeader]  # where the batch begins among others
+_MOST_NAMES = 10_000  # transactional ids that are remembered
 _MOST_PASSED = 1000  # pieces without a record that a fetch passes over: compaction has emptied their segments
 
 
@@ -70,6 +73,7 @@ class FileBatchLog(BatchLog):
         self._log, self._clock, self._batch_bytes = log, clock, batch_bytes
         self._writer = log.writer
         self._there: set[int] = set()  # topics that were seen in the tables
+        self._names: dict[int, str | None] = {}  # transactional ids of producers that were seen in the tables
 
     # -- writing
 
@@ -124,18 +128,23 @@ class FileBatchLog(BatchLog):
             where = f"partition {write.partition} of topic {write.topic.name}"
             refusal = PartitionUnwritable(where, exc.strerror or str(exc))
             return PartitionWrite(None, write.batches, (), error=refusal)
-        verify = self._verify if any(header.is_transactional for _, header in headers) else None
+        is_transactional = any(header.is_transactional for _, header in headers)
+        verify = partial(self._verify, write.transactional_id) if is_transactional else None
         return PartitionWrite(partition, write.batches, headers, check=check, verify=verify, refusal=refusal)
 
     def _timed(self, write: Write, headers: list[PlacedHeader]) -> tuple[Write, list[PlacedHeader]]:
-        """Give records without a time the present one, as a database does: retention goes by it."""
+        """Give records without a time the present one, as a database does: retention goes by it.
+
+        Their headers keep the checksum that they were sent with: one that is sent again is known by it.
+        """
         if all(header.max_timestamp != NO_TIME_MS for _, header in headers):
             return write, headers
         data, now_ms = bytearray(write.batches), self._clock.now_ms()
-        timed = [
-            (at, stamp_batch(data, at, header, now_ms) if header.max_timestamp == NO_TIME_MS else header)
-            for at, header in headers
-        ]
+        timed = []
+        for at, header in headers:
+            if header.max_timestamp == NO_TIME_MS:
+                header = stamp_batch(data, at, header, now_ms)._replace(crc=header.crc)
+            timed.append((at, header))
         return write._replace(batches=memoryview(data)), timed
 
     def _partition(self, topic: Topic, number: int) -> PartitionLog:
@@ -188,14 +197,22 @@ class FileBatchLog(BatchLog):
         rows = self._log.database.look(lambda tx: tx.rows("log", "topic_configs", topics=[topic.id]))
         return any((name, value) == (FOREIGN_KEYS, ALLOWED) for _, name, value in rows)
 
-    def _verify(self, partition: PartitionLog, header: BatchHeader) -> None:
-        """Raise unless a transaction is open and has this partition; asked when it begins there."""
+    def _verify(self, transactional_id: str | None, partition: PartitionLog, header: BatchHeader) -> None:
+        """Raise unless a producer's transaction, of this name, is open and has this partition.
+
+        Asked by the writer's thread; the tables are, when it begins there, or another name is given.
+        """
         id = header.producer_id
+        if partition.has_open(id) and self._names.get(id) == transactional_id is not None:
+            return
         rows = self._log.database.look(lambda tx: tx.rows("log", "kafka_producers_lock", ids=[id]))
         if not rows:
             raise UnknownProducer(id)
         place = partition.topic_id, partition.folder.partition
-        LockedProducer._make(rows[0]).check(header.producer_epoch, place)
+        LockedProducer._make(rows[0]).check(header.producer_epoch, place, transactional_id)
+        if len(self._names) >= _MOST_NAMES:
+            self._names.clear()
+        self._names[id] = transactional_id
 
     # -- reading
 

@@ -10,7 +10,7 @@ from threading import Lock
 
 from penstock.errors import Damaged, InvalidBatch
 from penstock.wire.kafka.control_batch import decode_marker
-from penstock.wire.kafka.record_batch import HEADER, BatchHeader
+from penstock.wire.kafka.record_batch import HEADER, UNKNOWN_CRC, BatchHeader
 
 from ..entry import Entry
 from ..kafka_form import entries_of
@@ -79,6 +79,8 @@ class PartitionView:
                 producers.doubt(header.base_offset - 1, segment.name, position)
             try:
                 marker = decode_marker(segment.batch(position, header)) if header.is_control else None
+                if header.has_append_time or segment.header.end_position:  # not the bytes that were sent
+                    header = header._replace(crc=UNKNOWN_CRC)
                 producers.note(header, marker, heard_ms)
             except (Damaged, InvalidBatch):
                 producers.doubt(header.last_offset, segment.name, position, only=header.producer_id)

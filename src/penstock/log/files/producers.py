@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import NamedTuple
 
+from penstock.errors import InvalidTransaction
 from penstock.wire.kafka.control_batch import Marker
-from penstock.wire.kafka.record_batch import NO_PRODUCER, NO_SEQUENCE, BatchHeader
+from penstock.wire.kafka.record_batch import NO_PRODUCER, NO_SEQUENCE, UNKNOWN_CRC, BatchHeader
 
 from ..repetition import REMEMBERED, repeated_batch
 
@@ -23,12 +24,13 @@ _last_offset = attrgetter("last_offset")
 
 
 class SentBatch(NamedTuple):
-    """A batch of a producer, and where it stands."""
+    """A batch of a producer, and where it stands. `crc`: its checksum as it was sent, if that is known."""
 
     base_sequence: int
     last_sequence: int
     base_offset: int
     last_offset: int
+    crc: int = UNKNOWN_CRC
 
 
 class AbortedTransaction(NamedTuple):
@@ -72,7 +74,10 @@ class ProducerState:
 
 
 def following_state(known: ProducerState | None, header: BatchHeader, heard_ms: int = 0) -> ProducerState:
-    """Return what is known of a producer once a batch of its, data or a marker, is in the log."""
+    """Return what is known of a producer once a batch of its, data or a marker, is in the log.
+
+    The header has the checksum that the batch was sent with, or UNKNOWN_CRC.
+    """
     opened = None if known is None else known.opened
     if known is None or header.producer_epoch > known.epoch:
         state = ProducerState(header.producer_epoch, (), opened)
@@ -83,9 +88,8 @@ def following_state(known: ProducerState | None, header: BatchHeader, heard_ms: 
         state.opened = None
         return state
     if header.base_sequence != NO_SEQUENCE:
-        state.batches.append(
-            SentBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
-        )
+        offsets = header.base_offset, header.last_offset
+        state.batches.append(SentBatch(header.base_sequence, header.last_sequence, *offsets, header.crc))
     if header.is_transactional and state.opened is None:
         state.opened = header.base_offset
     return state
@@ -107,9 +111,15 @@ class Producers:
     def repeated(self, header: BatchHeader, state: ProducerState | None) -> SentBatch | None:
         """Return the earlier batch that this one repeats; None for a new one.
 
-        Raises ProducerFenced for an older epoch, OutOfSequence for a batch that does not follow.
+        Raises ProducerFenced for an older epoch, OutOfSequence for a batch that does not follow,
+        InvalidTransaction for one outside the transaction that its producer has open.
         """
-        return None if state is None else repeated_batch(header, state.epoch, state.batches)
+        if state is None:
+            return None
+        found = repeated_batch(header, state.epoch, state.batches)
+        if found is None and state.opened is not None and not header.is_transactional:
+            raise InvalidTransaction(str(header.producer_id), "it is open, and the batch is not part of it")
+        return found
 
     # -- learning
 

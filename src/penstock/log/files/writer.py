@@ -47,7 +47,7 @@ class PartitionWrite(NamedTuple):
     headers: Sequence[tuple[int, BatchHeader]]
     marker: Marker | None = None
     check: Callable[[], bool] | None = None  # asked when it is placed: may it still be?
-    verify: Callable[[PartitionLog, BatchHeader], None] | None = None  # may a transaction begin here?
+    verify: Callable[[PartitionLog, BatchHeader], None] | None = None  # may it be part of a transaction?
     refusal: Error | None = None  # of what was not sent before
     error: Error | None = None
 
@@ -355,11 +355,7 @@ class LogWriter:
             if is_produced:
                 try:
                     before = None if header.is_control else partition.repeated(header)
-                    if (
-                        before is None
-                        and write.verify is not None
-                        and not partition.has_open(header.producer_id)
-                    ):
+                    if before is None and write.verify is not None:
                         write.verify(partition, header)
                     if before is None and write.refusal is not None:
                         raise write.refusal

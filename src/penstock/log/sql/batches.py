@@ -156,6 +156,11 @@ class SqlBatchLog(BatchLog):
             entries = [Entry(*row) for row in rows]
             until = entries[-1].offset + 1 if entries and is_cut(entries, max_bytes) else wanted.high
             batch: Buffer = encode_entries(topic.name, self._source, entries, offset, until)
+            while len(batch) > max_bytes and len(entries) > 1:  # headers of events, or a large last record
+                fitting = len(entries) * max(1, max_bytes) // len(batch)
+                entries = entries[: max(1, min(fitting, len(entries) - 1))]
+                until = entries[-1].offset + 1
+                batch = encode_entries(topic.name, self._source, entries, offset, until)
             return Fetched((batch,), start, end, end)
 
         return self._database.look(look)
@@ -242,7 +247,7 @@ class _WritingTransaction:
         key = _key(taken)
         is_foreign = taken.foreign is not None and taken.write.topic.id not in self._allowed
         try:
-            self._check_all(key, taken.batches)
+            self._check_all(key, taken)
             if is_foreign and not self._were_sent(key, taken.batches):
                 raise taken.refusal()
         except Error as exc:
@@ -250,15 +255,15 @@ class _WritingTransaction:
         bases = [self._add(key, each) for each in taken.batches]
         return WriteResult(bases[0], starts.get(key, 0))
 
-    def _check_all(self, key: HeadKey, batches: Sequence[Incoming]) -> None:
+    def _check_all(self, key: HeadKey, taken: TakenWrite) -> None:
         """Raise unless every batch may be added, so that a write is added whole or not at all."""
-        for each in batches:
+        for each in taken.batches:
             header = each.header
             if header.is_transactional:
                 producer = self._producers.get(header.producer_id)
                 if producer is None:
                     raise UnknownProducer(header.producer_id)
-                producer.check(header.producer_epoch, key)
+                producer.check(header.producer_epoch, key, taken.write.transactional_id)
             if header.producer_id >= 0:
                 self._sequence(key, header.producer_id).find(header)
 

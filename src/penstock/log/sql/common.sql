@@ -456,12 +456,13 @@ SELECT id, epoch, state, partitions, transactional_id FROM penstock_kafka_produc
 ORDER BY id FOR UPDATE;
 
 -- name: kafka_sequences
--- The last batches of some producers in some partitions; walks the primary key once for each, locks nothing: the heads'
+-- The last batches of some producers in some partitions; walks the primary keys once for each, locks nothing: the heads'
 -- locks are held already.
-SELECT s.topic_id, s.partition, s.producer_id, s.epoch, s.batches
+SELECT s.topic_id, s.partition, s.producer_id, s.epoch, s.batches, p.state
 FROM rows(:places, topic_id integer, partition integer, producer_id bigint) AS w
 CROSS JOIN penstock_kafka_sequence s
- ON s.topic_id = w.topic_id AND s.partition = w.partition AND s.producer_id = w.producer_id;
+ ON s.topic_id = w.topic_id AND s.partition = w.partition AND s.producer_id = w.producer_id
+LEFT JOIN penstock_kafka_producer p ON p.id = s.producer_id;
 
 -- name: kafka_sequences_put
 -- Write down the last batches of producers; walks the primary key. The heads' locks are held already.
@@ -499,19 +500,8 @@ DELETE FROM penstock_kafka_sequence WHERE topic_id <> ALL(:topics::integer[]);
 
 -- name: kafka_producer_add
 -- Give out a producer id; locks nothing.
--- without returning: instead(kafka_producer_add_plain)
-INSERT INTO penstock_kafka_producer (epoch, transactional_id, timeout_ms, used_ms)
-VALUES (0, :transactional_id, :timeout_ms, now_ms(:now_ms))
-RETURNING id;
-
--- name: kafka_producer_add_plain
--- The second form of kafka_producer_add: gives no rows, the id is looked up; locks nothing.
-INSERT INTO penstock_kafka_producer (epoch, transactional_id, timeout_ms, used_ms)
-VALUES (0, :transactional_id, :timeout_ms, now_ms(:now_ms));
-
--- name: kafka_producer_newest
--- The producer id that was given out last; walks the primary key, locks nothing.
-SELECT max(id) FROM penstock_kafka_producer;
+INSERT INTO penstock_kafka_producer (id, epoch, transactional_id, timeout_ms, used_ms)
+VALUES (:id, 0, :transactional_id, :timeout_ms, now_ms(:now_ms));
 
 -- name: kafka_producer_of
 -- The producer of a transactional id, locked until the transaction ends; walks the unique index.
@@ -670,6 +660,10 @@ DELETE FROM penstock_pending WHERE producer_id = ANY(:ids::bigint[]);
 -- name: topic_configs
 -- What some topics were set to through the Kafka port; walks the primary key, locks nothing.
 SELECT topic_id, name, value FROM penstock_topic_config WHERE topic_id = ANY(:topics::integer[]) ORDER BY topic_id, name;
+
+-- name: topics_with_config
+-- The topics that were set to something; reads the table, which has few rows, locks nothing.
+SELECT topic_id, value FROM penstock_topic_config WHERE name = :name;
 
 -- name: topic_config_delete
 -- Forget what a topic was set to, all of it or one thing; walks the primary key, locks those rows.

@@ -416,3 +416,9 @@ CROSS JOIN LATERAL (
 -- name: arrow_starts
 -- The first offset kept of each partition of a topic (see `arrow_ask`); walks the primary key, locks nothing.
 SELECT partition, start_offset FROM penstock_head WHERE topic_id = current_setting('penstock.topic_id')::integer;
+
+-- name: kafka_producer_add
+-- Give out a producer id; locks nothing. The column would number its rows, as it did when ids were counted.
+INSERT INTO penstock_kafka_producer (id, epoch, transactional_id, timeout_ms, used_ms)
+OVERRIDING SYSTEM VALUE
+VALUES (:id, 0, :transactional_id, :timeout_ms, now_ms(:now_ms));

@@ -8,49 +8,58 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.wire.kafka.record_batch import BatchHeader
+from penstock.errors import InvalidTransaction
+from penstock.wire.kafka.record_batch import UNKNOWN_CRC, BatchHeader
 
 from ..repetition import REMEMBERED, repeated_batch
 from .contract import Row
 
 
 class Sent(NamedTuple):
-    """A batch that was added: its sequences, and where its first record stands."""
+    """A batch that was added: its sequences, its first offset, and the checksum that it was sent with."""
 
     base_sequence: int
     last_sequence: int
     base_offset: int
+    crc: int = UNKNOWN_CRC
 
 
-_decode = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
+_decode = msgspec.json.Decoder(list[Sent]).decode
 
 
 class Sequence:
-    """What one partition knows of one producer."""
+    """What one partition knows of one producer. `state`: of its transactions, if it has them."""
 
-    def __init__(self, producer_id: int, epoch: int = -1, batches: list[Sent] | None = None) -> None:
+    def __init__(
+        self, producer_id: int, epoch: int = -1, batches: list[Sent] | None = None, state: str | None = None
+    ) -> None:
         self.producer_id, self.epoch, self.batches = producer_id, epoch, batches or []
+        self.is_open = state == "open"
         self.changed = False
 
     @classmethod
-    def of(cls, producer_id: int, epoch: int, batches: str) -> "Sequence":
+    def of(cls, producer_id: int, epoch: int, batches: str, state: str | None = None) -> "Sequence":
         """Return what a row says."""
-        return cls(producer_id, epoch, [Sent(*each) for each in _decode(batches)])
+        return cls(producer_id, epoch, _decode(batches), state)
 
     def find(self, header: BatchHeader) -> Sent | None:
         """Return the batch if it was added before; None if it comes next.
 
-        Raises ProducerFenced for an epoch that has passed, OutOfSequence when batches before it are missing.
+        Raises ProducerFenced for an epoch that has passed, OutOfSequence when batches before it are missing,
+        InvalidTransaction for a batch outside the transaction that its producer has open.
         """
         if self.epoch < 0:  # nothing is known of it, perhaps no more: it says where it is
             return None
-        return repeated_batch(header, self.epoch, self.batches)
+        found = repeated_batch(header, self.epoch, self.batches)
+        if found is None and self.is_open and not header.is_transactional:
+            raise InvalidTransaction(str(self.producer_id), "it is open, and the batch is not part of it")
+        return found
 
     def add(self, header: BatchHeader, base_offset: int) -> None:
         """Remember a batch that was added."""
         if header.producer_epoch != self.epoch:
             self.epoch, self.batches = header.producer_epoch, []
-        self.batches.append(Sent(header.base_sequence, header.last_sequence, base_offset))
+        self.batches.append(Sent(header.base_sequence, header.last_sequence, base_offset, header.crc))
         del self.batches[:-REMEMBERED]
         self.changed = True
 

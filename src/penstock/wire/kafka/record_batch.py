@@ -44,6 +44,7 @@ LENGTH_END = 12  # where the bytes begin that `length` counts
 CRC_START = 21  # where the bytes begin that the CRC covers
 NO_PRODUCER = -1
 NO_SEQUENCE = -1
+UNKNOWN_CRC = -1  # of a batch that was rewritten since it was sent; no checksum is negative
 LAST_SEQUENCE = (1 << 31) - 1  # after it comes 0
 CODEC_BITS = 0x07  # of the attributes
 NO_TIME_MS = -1
@@ -159,6 +160,10 @@ def check_produced(header: BatchHeader) -> None:
         raise InvalidBatch(f"its compression is {header.codec}, which is none of {[*map(int, Compression)]}")
     if header.attributes and header.is_control:
         raise InvalidBatch("it is a control batch, which only the log itself writes")
+    if header.attributes and header.has_append_time:
+        raise InvalidBatch("it says that its time is that of its append, which only the log itself says")
+    if header.attributes and header.is_transactional and header.producer_id == NO_PRODUCER:
+        raise InvalidBatch("it is part of a transaction, and of no producer")
     if header.producer_id != NO_PRODUCER and (header.producer_epoch < 0 or header.base_sequence < 0):
         of = header.producer_id, header.producer_epoch, header.base_sequence
         raise InvalidBatch(f"producer, epoch and sequence are {of}")

@@ -25,8 +25,10 @@ from penstock.errors import (
 from penstock.log.batches import Aborted, BatchLog, LogPlace, Write, WriteResult
 from penstock.log.contract import Batch, OffsetRange, Producer, Topic
 from penstock.log.entry import content_of
+from penstock.log.files.compression import compressed
 from penstock.log.files.log import FileLog
 from penstock.log.files.notes import ProducerNotes
+from penstock.log.files.rewriting import rewrite
 from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.open_batches import open_batches
 from penstock.log.sql.migrations import migrate
@@ -38,8 +40,8 @@ from penstock.operate.retention import retain
 from penstock.testing.clock import FakeClock
 from penstock.testing.records import a_record
 from penstock.testing.refusal import refusal
-from penstock.wire.kafka.record_batch import batches_in, headers_in, read_header
-from penstock.wire.kafka.records import NewRecord, decode_records, encode_records
+from penstock.wire.kafka.record_batch import batches_in, headers_in, read_header, sealed
+from penstock.wire.kafka.records import NewRecord, decode_records, encode_records, record_bytes
 
 
 class Opened:
@@ -63,7 +65,8 @@ class Opened:
         self.open()
 
     def send(self, *values: bytes, partition: int = 0, **producer: Any) -> WriteResult:
-        (written,) = self.write([Write(self.topic, partition, a_batch(*values, **producer))])
+        name = "tx" if producer.get("transactional") else None
+        (written,) = self.write([Write(self.topic, partition, a_batch(*values, **producer), name)])
         return written
 
     def write(self, writes: Sequence[Write]) -> list[WriteResult]:
@@ -81,9 +84,9 @@ class Opened:
         """Write a producer with an open transaction into the tables, as the coordinator does."""
 
         def add(tx: Any) -> int:
-            rows = tx.rows("log", "kafka_producer_add", transactional_id="tx", timeout_ms=1, now_ms=1)
-            self.put(tx, int(rows[0][0]), state, epoch, places)
-            return int(rows[0][0])
+            tx.change("log", "kafka_producer_add", id=1, transactional_id="tx", timeout_ms=1, now_ms=1)
+            self.put(tx, 1, state, epoch, places)
+            return 1
 
         return self.store.database.run(add)
 
@@ -211,6 +214,71 @@ def test_a_batch_sent_again_gives_its_first_offset_also_after_a_restart(
     refused(sent(log, 0, 2), OutOfSequence)
     refused(sent(log, 13), OutOfSequence)
     assert sent(log, 12).base_offset == 12
+
+
+@pytest.mark.parametrize("lose", [None, ".snapshot"])
+def test_other_bytes_under_known_sequences_are_no_repetition_also_after_a_restart(
+    log: Opened, lose: str | None
+) -> None:
+    own = {"producer_id": 7, "producer_epoch": 0}
+    assert log.send(b"first", **own, base_sequence=0).base_offset == 0
+    assert log.send(b"last", **own, base_sequence=1).base_offset == 1
+    for _ in range(2):
+        for sequence in (0, 1):
+            refused(log.send(b"other", **own, base_sequence=sequence), OutOfSequence)
+        assert log.send(b"first", **own, base_sequence=0).base_offset == 0
+        assert log.send(b"last", **own, base_sequence=1).base_offset == 1
+        log.again(lose=lose)
+
+
+@pytest.mark.parametrize("lose", [None, ".snapshot"])
+def test_a_batch_without_a_time_is_known_again_by_the_bytes_that_were_sent(
+    log: Opened, lose: str | None
+) -> None:
+    """The log gives it a time, so that it has another checksum there: what only the log says is unknown."""
+    batch = encode_records(
+        [NewRecord(0, -1, b"k", b"v", [])], producer_id=7, producer_epoch=0, base_sequence=0
+    )
+    other = encode_records(
+        [NewRecord(0, -1, b"k", b"w", [])], producer_id=7, producer_epoch=0, base_sequence=0
+    )
+    for restarts in range(2):
+        (again,) = log.write([Write(log.topic, 0, bytes(batch))])
+        assert (again.base_offset, again.error) == (0, None)
+        (foreign,) = log.write([Write(log.topic, 0, bytes(other))])
+        if restarts and lose:
+            assert (foreign.base_offset, foreign.error) == (0, None)
+        else:
+            refused(foreign, OutOfSequence)
+        log.again(lose=lose)
+
+
+def test_a_batch_is_known_again_after_its_segment_was_rewritten(log: Opened) -> None:
+    """Its checksum is another then: nobody can say any more what was sent, so it is taken for the same."""
+    own = {"producer_id": 7, "producer_epoch": 0}
+    assert log.send(b"v" * 4000, **own, base_sequence=0).base_offset == 0
+    assert isinstance(log.store.log, FileLog)
+    partition = log.store.log.partition(log.topic, 0)
+    writer = log.store.log.writer
+    writer.call(partition.roll)
+    (segment, _) = partition.segments
+    writer.call(lambda: rewrite(partition, segment, compressed))
+    log.again(lose=".snapshot")
+    fetched = log.batches.fetch(log.topic, 0, 0, max_bytes=10_000, committed=True)
+    assert read_header(fetched.pieces[0]).codec
+    assert log.send(b"v" * 4000, **own, base_sequence=0).base_offset == 0
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_a_codec_that_nobody_knows_is_refused(log: Opened, early: Opened, codec: int) -> None:
+    batch = a_batch(b"v")
+    unknown = sealed(read_header(batch)._replace(attributes=codec), record_bytes(batch))
+    for each in (log, early):
+        assert each.send(b"before").error is None
+        assert at_once(each, bytearray(unknown)) is None
+        (written,) = each.write([Write(each.topic, 0, unknown)])
+        refused(written, InvalidBatch)
+        assert each.values(committed=True)[-1:] == [b"before"]
 
 
 def test_each_partition_counts_by_itself(log: Opened) -> None:

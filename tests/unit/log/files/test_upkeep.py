@@ -178,6 +178,24 @@ def test_compressed_segments_are_smaller_and_read_the_same(tended: Tended) -> No
     assert {path: path.stat().st_mtime_ns for path in tended.folder.rglob("*.log")} == names
 
 
+def test_a_segment_is_not_compressed_before_it_is_cold(tended: Tended) -> None:
+    tended.log.compact(tended.topic, None)
+    for number in range(20):
+        tended.put(*((f"k{each}", b"%d " % number * 60) for each in range(5)))
+    assert len(generations(tended)) > 2
+    tended.clock.advance(timedelta(seconds=SETTINGS["compress_seconds"]))  # type: ignore[arg-type]
+    tended.tend()
+    assert set(generations(tended)) == {0}, "all were closed a second ago, and not more"
+    tended.clock.advance(timedelta(milliseconds=1))
+    tended.tend()
+    *closed, last = generations(tended)
+    assert (set(closed), last) == ({1}, 0)
+
+
+def generations(tended: Tended) -> list[int]:
+    return [each.header.generation for each in tended.log.view(tended.topic, 0).segments]
+
+
 def sizes(tended: Tended) -> int:
     return sum(each.end_position for each in tended.log.view(tended.topic, 0).segments[:-1])
 

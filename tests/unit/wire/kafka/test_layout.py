@@ -11,7 +11,6 @@ import pytest
 from penstock.errors import InvalidRequest
 from penstock.wire.kafka.apis import APIS
 from penstock.wire.kafka.apis.cluster import API_VERSIONS
-from penstock.wire.kafka.apis.groups import CONSUMER_GROUP_HEARTBEAT
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.hot import (
@@ -68,8 +67,6 @@ def kafka_python() -> dict[str, Any]:
 @each_version
 def test_another_implementation_reads_and_writes_the_same_bytes(api: Api, version: int) -> None:
     pytest.importorskip("kafka", reason="pip install kafka-python")
-    if api is CONSUMER_GROUP_HEARTBEAT:
-        pytest.skip("kafka-python has none; librdkafka reads the refusal in tests/kafka/test_newer_groups.py")
     for side, fields, encode in (
         ("Request", api.request, api.encode_request),
         ("Response", api.answer, api.encode_answer),

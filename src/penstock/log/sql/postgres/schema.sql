@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '14'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '15'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
 -- out numbers in another order than they were asked for.
@@ -171,8 +171,8 @@ CREATE TABLE penstock_group (
 
 -- Where a group is in a partition, and who may move it. Settling compares epoch and version, and raises the version.
 -- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, since all
--- that they may have handed out was settled. trying: for workers of the version before. metadata: what a client said with
--- its last commit. trial: what is known of records that may have killed their process, as JSON.
+-- that they may have handed out was settled. trying: for workers of the version before. metadata, leader_epoch: what a
+-- client said with its last commit. trial: what is known of records that may have killed their process, as JSON.
 -- lanes_version: how often others than the owner have changed its lanes; lanes_epoch: the epoch of an owner that looks for
 -- that, which those of the version before do not.
 CREATE TABLE penstock_cursor (
@@ -191,6 +191,7 @@ CREATE TABLE penstock_cursor (
     trial        text NOT NULL DEFAULT '',
     lanes_version bigint NOT NULL DEFAULT 0,
     lanes_epoch  bigint NOT NULL DEFAULT -1,
+    leader_epoch integer NOT NULL DEFAULT -1,
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
 
@@ -380,6 +381,7 @@ CREATE TABLE penstock_pending_offset (
     partition   integer NOT NULL,
     "offset"    bigint NOT NULL,
     metadata    text,
+    leader_epoch integer NOT NULL DEFAULT -1,
     PRIMARY KEY (producer_id, group_id, topic_id, partition)
 );
 

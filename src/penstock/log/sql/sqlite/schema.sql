@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '14'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '15'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
 -- time, so it is also the order of commits.
@@ -169,8 +169,8 @@ CREATE TABLE penstock_group (
 
 -- Where a group is in a partition, and who may move it. Settling compares epoch and version, and raises the version.
 -- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, since all
--- that they may have handed out was settled. trying: for workers of the version before. metadata: what a client said with
--- its last commit. trial: what is known of records that may have killed their process, as JSON.
+-- that they may have handed out was settled. trying: for workers of the version before. metadata, leader_epoch: what a
+-- client said with its last commit. trial: what is known of records that may have killed their process, as JSON.
 -- lanes_version: how often others than the owner have changed its lanes; lanes_epoch: the epoch of an owner that looks for
 -- that, which those of the version before do not.
 CREATE TABLE penstock_cursor (
@@ -189,6 +189,7 @@ CREATE TABLE penstock_cursor (
     trial        TEXT NOT NULL DEFAULT '',
     lanes_version INTEGER NOT NULL DEFAULT 0,
     lanes_epoch  INTEGER NOT NULL DEFAULT -1,
+    leader_epoch INTEGER NOT NULL DEFAULT -1,
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITHOUT ROWID;
 
@@ -378,6 +379,7 @@ CREATE TABLE penstock_pending_offset (
     partition   INTEGER NOT NULL,
     "offset"    INTEGER NOT NULL,
     metadata    TEXT,
+    leader_epoch INTEGER NOT NULL DEFAULT -1,
     PRIMARY KEY (producer_id, group_id, topic_id, partition)
 ) WITHOUT ROWID;
 

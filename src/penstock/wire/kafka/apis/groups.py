@@ -1,6 +1,6 @@
 """Groups of consumers: joining, sharing out, leaving."""
 
-from ..layout import BOOL, BYTES, INT8, INT16, INT32, STRING, UUID_, Api, ArrayOf, Field
+from ..layout import BOOL, BYTES, INT16, INT32, STRING, Api, ArrayOf, Field
 
 JOIN_GROUP = Api(
     11,
@@ -193,43 +193,5 @@ DELETE_GROUPS = Api(
                 Field("error_code", INT16),
             ),
         ),
-    ),
-)
-
-# The first request of the newer group protocol (KIP-848), which is refused: clients that find it offered say
-# why they cannot go on; librdkafka waits for ever and says nothing where it is not.
-CONSUMER_GROUP_HEARTBEAT = Api(
-    68,
-    "ConsumerGroupHeartbeat",
-    versions=(0, 1),
-    flexible_since=0,
-    request=(
-        Field("group_id", STRING),
-        Field("member_id", STRING),
-        Field("member_epoch", INT32),
-        Field("instance_id", STRING, null_since=0, default=None),
-        Field("rack_id", STRING, null_since=0, default=None),
-        Field("rebalance_timeout_ms", INT32, default=-1),
-        Field("subscribed_topic_names", ArrayOf(STRING), null_since=0, default=None),
-        Field("subscribed_topic_regex", STRING, since=1, null_since=1, default=None),
-        Field("server_assignor", STRING, null_since=0, default=None),
-        Field(
-            "topic_partitions",
-            ArrayOf(
-                Field("topic_id", UUID_),
-                Field("partitions", ArrayOf(INT32)),
-            ),
-            null_since=0,
-            default=None,
-        ),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32),
-        Field("error_code", INT16),
-        Field("error_message", STRING, null_since=0, default=None),
-        Field("member_id", STRING, null_since=0, default=None),
-        Field("member_epoch", INT32),
-        Field("heartbeat_interval_ms", INT32),
-        Field("assignment", INT8, default=-1),  # a struct, which is never there: -1 is its null
     ),
 )
