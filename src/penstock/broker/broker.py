@@ -20,6 +20,7 @@ from penstock.access.settings import AccessSettings
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import AddressRefused, Error, InvalidRequest, Unauthenticated
 from penstock.log.batches import BatchLog
+from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
 from penstock.redaction import traced
 from penstock.wire.kafka.apis.cluster import API_VERSIONS
@@ -102,6 +103,7 @@ class Broker:
         self._addresses: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pool = ThreadPoolExecutor(self.settings.threads, "penstock-broker")
+        self.lock_waits = LockWaits(store.database, self._pool)
         self.is_stopping = False
         self._looking = False
         self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()

@@ -206,7 +206,7 @@ class Transacting:
             self._check(call, body["transactional_id"])
             producer = ProducerId(body["producer_id"], body["producer_epoch"])
             work = partial(self._store.end, body["transactional_id"], producer, committed=body["committed"])
-            await self._broker.run(work)
+            await self._broker.lock_waits.run(work)
         except Refused as exc:
             return {"error_code": _number(END_TXN, call, exc.number)}
         return {"error_code": 0}

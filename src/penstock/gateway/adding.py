@@ -1,11 +1,14 @@
-"""Adding what clients send: in the event loop where that takes no waiting, else in a thread of the door."""
+"""Adding what clients send: in the event loop where that takes no waiting, else in a thread of the door.
 
-import asyncio
+A partition that is locked keeps no thread of the door for long (`lock_waits`): only its own writers wait.
+"""
+
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
 
 from penstock.clock import Clock
+from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings
 from penstock.model.token import GivenToken
@@ -19,7 +22,8 @@ class Adding:
     """Adds records for the clients of one door. In its event loop."""
 
     def __init__(self, store: Store, clock: Clock, threads: Executor, limits: LimitsSettings) -> None:
-        self._store, self._clock, self._threads, self._limits = store, clock, threads, limits
+        self._store, self._clock, self._limits = store, clock, limits
+        self._waits = LockWaits(store.database, threads)
 
     async def add(
         self,
@@ -40,7 +44,7 @@ class Adding:
             if found is not None:
                 return found
         work = partial(produce, self._store, topic, records, token=token, **given)  # type: ignore[arg-type]
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await self._waits.run(work)
 
 
 def _is_little(records: Sequence[RecordWanted]) -> bool:

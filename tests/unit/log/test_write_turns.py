@@ -13,7 +13,7 @@ from penstock.log.open_batches import open_batches
 from penstock.log.sql import write_turns
 from penstock.log.sql.batches import SqlBatchLog
 from penstock.log.sql.migrations import migrate
-from penstock.log.sql.write_turns import WriteTurns
+from penstock.log.sql.write_turns import WaitingWrite, WriteTurns
 from penstock.log.store import open_store
 from penstock.model.partition import KAFKA
 from penstock.wire.kafka.records import NewRecord, encode_records
@@ -41,7 +41,9 @@ class Turns(WriteTurns):
 
     def next(self) -> list[str]:
         """Return the names of what is written together next."""
-        return [writes[0].topic.name for writes, _ in self.take()]
+        taken = self.take()
+        self.end(taken, [WriteResult()] * len(taken))
+        return [each.write.topic.name for each in taken]
 
 
 @pytest.fixture
@@ -104,6 +106,64 @@ def test_what_is_no_batch_is_handed_on(turns: Turns) -> None:
     assert len(turns.take()) == 3
 
 
+def _to(*partitions: int) -> list[Write]:
+    """Return one record for each of some partitions."""
+    return [a_write(TOPIC, b"x")[0]._replace(partition=each) for each in partitions]
+
+
+def _partitions(taken: Sequence[WaitingWrite]) -> list[int]:
+    return [each.place.partition for each in taken]
+
+
+def test_a_partition_is_in_one_transaction_at_a_time(turns: Turns) -> None:
+    turns.add("a", _to(0), ignore)
+    first = turns.take()
+    turns.add("a", _to(0, 1), ignore)
+    assert _partitions(turns.take()) == [1]
+    assert turns.take() == []
+    turns.end(first, [WriteResult()])
+    assert _partitions(turns.take()) == [0]
+
+
+def test_a_request_is_answered_once_all_its_partitions_are(turns: Turns) -> None:
+    answers: list[Sequence[WriteResult]] = []
+    turns.add("a", _to(0, 1), answers.append)
+    taken = turns.take()
+    assert turns.end(taken, [None, WriteResult(7)]) == []
+    (request,) = turns.end(turns.take(now=1.0), [WriteResult(5)])
+    request.answer()
+    assert [each.base_offset for each in answers[0]] == [5, 7]
+
+
+def test_writes_that_found_a_lock_go_before_those_that_came_later(turns: Turns) -> None:
+    turns.hand("a1", "a2")
+    taken = turns.take()
+    turns.hand("a3")
+    turns.end(taken, [None, None])
+    assert [each.write.topic.name for each in turns.take(now=1.0)] == ["a1", "a2", "a3"]
+
+
+def test_a_contested_partition_is_tried_less_and_less_often_and_waited_for_in_turn(turns: Turns) -> None:
+    turns.add("a", _to(0, 1, 2), ignore)
+    turns.end(turns.take(), [None, WriteResult(), None])
+    assert turns.take(now=0.019) == []
+    turns.end(turns.take(now=0.02), [None, None], now=0.02)
+    assert turns.take(now=0.059) == []
+    assert _partitions(turns.take_contested()) == [0]
+    assert _partitions(turns.take_contested()) == [2]
+    assert not turns.is_contested, "somebody waits for each of them"
+
+
+def test_a_contested_partition_of_which_nothing_waits_is_forgotten(turns: Turns) -> None:
+    turns.add("a", _to(0), ignore)
+    turns.end(turns.take(), [None])
+    taken = turns.take_contested()
+    assert _partitions(taken) == [0]
+    turns.end(taken, [WriteResult()])
+    assert not turns
+    assert not turns.is_contested
+
+
 def test_a_connection_is_written_with_the_next_transaction_while_another_pours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,11 +172,11 @@ def test_a_connection_is_written_with_the_next_transaction_while_another_pours(
     rounds: list[list[bytes]] = []
     write = SqlBatchLog._write
 
-    def noted(self: SqlBatchLog, together: Any) -> None:
-        rounds.append([bytes(each.batches[-2:-1]) for writes, _ in together for each in writes])
+    def noted(self: SqlBatchLog, writes: Sequence[Write], waits: bool) -> Any:
+        rounds.append([bytes(each.batches[-2:-1]) for each in writes])
         began.set()
         assert go_on.wait(SECONDS)
-        write(self, together)
+        return write(self, writes, waits)
 
     monkeypatch.setattr(SqlBatchLog, "_write", noted)
     store = open_store(f"sqlite:///{tmp_path}/log.db")

@@ -1,9 +1,9 @@
 """Batches over a log of rows: decoded on their way in, encoded on their way out.
 
-One thread writes: what has come in while it was at work goes into one transaction, so that many producers
-share a commit; while much waits, those who send take turns (`write_turns`). What is refused (out of sequence,
-fenced, not in its transaction) is found in that transaction, under the locks, and leaves the others alone.
-Locks, in this order: topics, producers, heads.
+A few threads write (`write_threads`), each partition in one transaction at a time: what has come in meanwhile
+goes into the next one together, so that many producers share a commit, and those who send take turns
+(`write_turns`). What is refused (out of sequence, fenced, not in its transaction) is found in that
+transaction, under the locks, and leaves the others alone. Locks, in this order: topics, producers, heads.
 
 Records of open transactions are held back in a table of their own, and get their offsets when the
 transaction commits: there are no markers, and the last stable offset is the end.
@@ -11,13 +11,13 @@ transaction commits: there are no markers, and the last stable offset is the end
 
 import logging
 from collections.abc import Callable, Sequence
-from threading import Condition, Thread
 from typing import Any
 
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.errors import (
     Error,
     OffsetOutOfRange,
+    StoreLocked,
     StoreUnreachable,
     UnknownProducer,
     UnknownTopic,
@@ -51,7 +51,7 @@ from .outgoing import encode_entries
 from .searching import ranges_table
 from .sequences import Sequence as Known
 from .topics import keep_topics
-from .write_turns import WaitingWrite, WriteTurns
+from .write_threads import WriteThreads
 
 logger = logging.getLogger("penstock.batches")
 
@@ -67,59 +67,38 @@ class SqlBatchLog(BatchLog):
         self._log, self._database, self._clock = log, log.database, clock
         self._batch_bytes = batch_bytes
         self._source = f"urn:penstock:{log.identity().id}"
-        self._waiting = WriteTurns()
-        self._woken = Condition()
-        self._closed = False
         self._heads = HeadWatch(log)
-        self._thread = Thread(target=self._run, name="penstock-batches", daemon=True)
-        self._thread.start()
+        self._writing = WriteThreads(self._database, self._write, clock)
 
     # -- writing
 
     def write(
         self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None
     ) -> None:
-        """Hand batches over to the thread that writes."""
-        with self._woken:
-            if not self._closed:
-                self._waiting.add(source, writes, done)
-                self._woken.notify()
-                return
-        done([WriteResult(error=StoreUnreachable(self._database.where, "it is closed"))] * len(writes))
+        """Hand batches over to the threads that write."""
+        if not self._writing.add(source, writes, done):
+            closed = StoreUnreachable(self._database.where, "it is closed")
+            done([WriteResult(error=closed)] * len(writes))
 
     def close(self) -> None:
         """Write what was handed over, and end."""
-        with self._woken:
-            self._closed = True
-            self._woken.notify()
-        self._thread.join()
+        self._writing.close()
         self._heads.stop()
 
-    def _run(self) -> None:
-        while True:
-            with self._woken:
-                while not self._waiting:
-                    if self._closed:
-                        return
-                    self._woken.wait()
-                together = self._waiting.take()
-            self._write(together)
-
-    def _write(self, together: list[WaitingWrite]) -> None:
-        writes = [each for some, _ in together for each in some]
+    def _write(self, writes: Sequence[Write], waits: bool) -> list[WriteResult | None]:
         raised: list[Raised] = []
+        answers: list[WriteResult | None]
         try:
             now_ms = self._clock.now_ms()
             taken = [take(each, now_ms, self._batch_bytes) for each in writes]
-            unit = _WritingTransaction(taken, own_ms(self._clock))
+            unit = _WritingTransaction(taken, own_ms(self._clock), waits)
             answers, raised = self._database.run(unit.run)
+        except StoreLocked:
+            answers = [None] * len(writes)
         except Exception as exc:
             answers = [WriteResult(error=self._refusal(exc))] * len(writes)
         self._heads.raised(raised)
-        at = 0
-        for some, done in together:
-            done(answers[at : at + len(some)])
-            at += len(some)
+        return answers
 
     def _refusal(self, exc: Exception) -> Error:
         """Return why nothing was written; what nobody expects is logged with its trace."""
@@ -200,30 +179,45 @@ class SqlBatchLog(BatchLog):
 
 
 class _WritingTransaction:
-    """One transaction of the writing thread."""
+    """One transaction of a thread that writes. `waits`: for locks; else what is locked is left out."""
 
-    def __init__(self, taken: Sequence[TakenWrite], now_ms: int | None) -> None:
-        self._taken, self._now_ms = taken, now_ms
+    def __init__(self, taken: Sequence[TakenWrite], now_ms: int | None, waits: bool = True) -> None:
+        self._taken, self._now_ms, self._waits = taken, now_ms, waits
 
-    def run(self, tx: Transaction) -> tuple[list[WriteResult], list[Raised]]:
-        """Add what can be added; return what became of each write, and which heads rose."""
+    def run(self, tx: Transaction) -> tuple[list[WriteResult | None], list[Raised]]:
+        """Add what can be added; return what became of each write, None: left out, and which heads rose."""
         self._rows: list[Row] = []
         self._held: list[Row] = []
         sound = [each for each in self._taken if each.error is None]
-        self._topics = keep_topics(tx, [each.write.topic.name for each in sound]) if sound else {}
+        names = [each.write.topic.name for each in sound]
+        self._topics = keep_topics(tx, names, waits=self._waits) if sound else {}
         self._taken = [self._judged(each) for each in self._taken]
         sound = [each for each in self._taken if each.error is None and self._problem(each) is None]
         self._allowed = allowing_foreign(
             tx, {each.write.topic.id for each in sound if each.foreign is not None}
         )
-        self._producers = _locked_producers(tx, sound)
+        self._producers = _locked_producers(tx, sound, waits=self._waits)
         keys = {_key(each) for each in sound}
-        self._numbering = Numbering(tx, keys) if keys else None
+        self._numbering = Numbering(tx, keys, waits=self._waits) if keys else None
         self._known = _known(tx, sound)
         starts = _starts(tx, keys)
-        answers = [self._added(each, starts) for each in self._taken]
+        answers = [None if self._is_locked(each) else self._added(each, starts) for each in self._taken]
         raised = self._finish(tx)
         return answers, raised
+
+    def _is_locked(self, taken: TakenWrite) -> bool:
+        """Return whether something that a write needs is locked, or not there: waiting tells which."""
+        if self._waits or taken.error is not None:
+            return False
+        if taken.write.topic.name not in self._topics:
+            return True
+        if self._problem(taken) is not None:
+            return False
+        assert self._numbering is not None
+        headers = [each.header for each in taken.batches]
+        return not self._numbering.holds(_key(taken)) or any(
+            header.is_transactional and header.producer_id not in self._producers for header in headers
+        )
 
     def _judged(self, taken: TakenWrite) -> TakenWrite:
         found = self._topics.get(taken.write.topic.name)
@@ -319,11 +313,14 @@ def _key(taken: TakenWrite) -> HeadKey:
     return HeadKey(taken.write.topic.id, taken.write.partition)
 
 
-def _locked_producers(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[int, LockedProducer]:
+def _locked_producers(
+    tx: Transaction, taken: Sequence[TakenWrite], *, waits: bool
+) -> dict[int, LockedProducer]:
     ids = sorted(
         {one.header.producer_id for each in taken for one in each.batches if one.header.is_transactional}
     )
-    rows = tx.rows("log", "kafka_producers_lock", ids=ids) if ids else []
+    name = "kafka_producers_keep" if waits else "kafka_producers_keep_free"
+    rows = tx.rows("log", name, ids=ids) if ids else []
     return {row[0]: LockedProducer(*row) for row in rows}
 
 

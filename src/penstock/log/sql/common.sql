@@ -135,6 +135,14 @@ JOIN penstock_head h ON h.topic_id = w.topic_id AND h.partition = w.partition
 ORDER BY h.topic_id, h.partition
 FOR UPDATE OF h;
 
+-- name: heads_lock_free
+-- The same for those heads that nobody else has locked; waits for nobody.
+SELECT h.topic_id, h.partition, h.next_offset, h.max_ms
+FROM rows(:heads, topic_id integer, partition integer) AS w
+JOIN penstock_head h ON h.topic_id = w.topic_id AND h.partition = w.partition
+ORDER BY h.topic_id, h.partition
+FOR UPDATE OF h SKIP LOCKED;
+
 -- name: heads_raise
 -- Raise heads by what was added to them; their locks are held already.
 -- without update_from: for_each(raises, heads_raise_one)
@@ -227,6 +235,12 @@ FROM penstock_topic WHERE name = ANY(:names::text[]);
 SELECT id, name, partitions, partitioner, created_ms, generation, retention_ms, retention_bytes, retention_records
 FROM penstock_topic WHERE name = ANY(:names::text[])
 ORDER BY id FOR KEY SHARE;
+
+-- name: topic_keep_free
+-- The same for those topics that nobody has locked alone; waits for nobody.
+SELECT id, name, partitions, partitioner, created_ms, generation, retention_ms, retention_bytes, retention_records
+FROM penstock_topic WHERE name = ANY(:names::text[])
+ORDER BY id FOR KEY SHARE SKIP LOCKED;
 
 -- name: topic_lock
 -- Topics by name; walks the unique index on name. Locks them for the transaction alone: whoever keeps one ends before.
@@ -454,6 +468,16 @@ SELECT topic_id, partition, start_offset, next_offset FROM penstock_head;
 -- Some producers, locked in order until the transaction ends; walks the primary key.
 SELECT id, epoch, state, partitions, transactional_id FROM penstock_kafka_producer WHERE id = ANY(:ids::bigint[])
 ORDER BY id FOR UPDATE;
+
+-- name: kafka_producers_keep
+-- Some producers, kept in order as they are until the transaction ends; several may keep one. Walks the primary key.
+SELECT id, epoch, state, partitions, transactional_id FROM penstock_kafka_producer WHERE id = ANY(:ids::bigint[])
+ORDER BY id FOR SHARE;
+
+-- name: kafka_producers_keep_free
+-- The same for those producers that nobody has locked; waits for nobody.
+SELECT id, epoch, state, partitions, transactional_id FROM penstock_kafka_producer WHERE id = ANY(:ids::bigint[])
+ORDER BY id FOR SHARE SKIP LOCKED;
 
 -- name: kafka_sequences
 -- The last batches of some producers in some partitions; walks the primary keys once for each, locks nothing: the heads'

@@ -111,12 +111,19 @@ class Dialect(Protocol):
         """Let connections that could not write go: none that is open now is kept, wherever it is held."""
 
     def begin(
-        self, conn: Any, *, bounded: bool, guarded: bool = False, first: Sequence[tuple[str, Params]] = ()
+        self,
+        conn: Any,
+        *,
+        bounded: bool,
+        guarded: bool = False,
+        lock_ms: int | None = None,
+        first: Sequence[tuple[str, Params]] = (),
     ) -> list[Result]:
         """Begin a transaction that may write; run its first statements, in the same trip if that can be.
 
         Bounded: it is ours, and where the database can, it ends one that waits or stands idle too long.
-        Guarded: `seal` will tell whether it is still this one.
+        Guarded: `seal` will tell whether it is still this one. `lock_ms`: how long it waits for a lock at
+        most, where several can write at once.
         """
 
     def seal(self, conn: Any) -> bool:

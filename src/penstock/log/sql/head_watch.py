@@ -57,9 +57,10 @@ class HeadWatch:
         for each in heads:
             self._tell(each.topic_id, each.partition, each.base + each.added)
         if self._log.database.dialect.notifies:
-            if self._teller is None:
-                self._teller = Thread(target=self._notify, name="penstock-heads-bell", daemon=True)
-                self._teller.start()
+            with self._lock:
+                if self._teller is None:
+                    self._teller = Thread(target=self._notify, name="penstock-heads-bell", daemon=True)
+                    self._teller.start()
             self._told.set()
 
     def look_soon(self, places: Sequence[tuple[int, int]] = ()) -> None:

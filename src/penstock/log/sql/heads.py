@@ -46,6 +46,13 @@ def lock_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
     return locked(wanted, tx.execute(*call).rows)
 
 
+def _lock_free_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
+    """Lock those heads that nobody else has locked, and return what they hold."""
+    columns = Rows.of("topic_id partition", sorted(set(keys)))
+    rows = tx.rows("log", "heads_lock_free", heads=columns)
+    return {HeadKey(row[0], row[1]): Head(row[2], row[3]) for row in rows}
+
+
 def locking(wanted: Sequence[HeadKey]) -> Call:
     """Return the statement that locks heads, which are sorted."""
     columns = Rows(topic_id=[key.topic_id for key in wanted], partition=[key.partition for key in wanted])
@@ -62,11 +69,16 @@ def locked(wanted: Sequence[HeadKey], rows: Sequence[Row]) -> dict[HeadKey, Head
 class Numbering:
     """Gives offsets under the locks of the heads concerned, then raises them by what was given."""
 
-    def __init__(self, tx: Transaction, keys: Iterable[HeadKey]) -> None:
+    def __init__(self, tx: Transaction, keys: Iterable[HeadKey], *, waits: bool = True) -> None:
+        """`waits`: for the locks; else heads that others have locked are left out."""
         self._tx = tx
-        self._heads = lock_heads(tx, keys)
+        self._heads = lock_heads(tx, keys) if waits else _lock_free_heads(tx, keys)
         self._next = {key: head.next_offset for key, head in self._heads.items()}
         self._max_ms = {key: head.max_ms for key, head in self._heads.items()}
+
+    def holds(self, key: HeadKey) -> bool:
+        """Return whether a head is locked here."""
+        return key in self._heads
 
     def give(self, key: HeadKey, timestamp_ms: int) -> int:
         """Return the next offset of a head."""

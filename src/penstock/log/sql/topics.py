@@ -43,8 +43,13 @@ def find_topic(tx: Transaction, name: str, lock: TopicLock = TopicLock.NONE) -> 
     return found[name]
 
 
-def keep_topics(tx: Transaction, names: Iterable[str]) -> dict[str, Topic]:
-    """Return those of the topics that are there, kept from deletion until the transaction ends."""
+def keep_topics(tx: Transaction, names: Iterable[str], *, waits: bool = True) -> dict[str, Topic]:
+    """Return those of the topics that are there, kept from deletion until the transaction ends.
+
+    `waits`: for those that are being deleted or grow; else they are left out.
+    """
+    if not waits:
+        return kept(tx.rows("log", "topic_keep_free", names=sorted(set(names))))
     return kept(tx.execute(*keeping(names)).rows)
 
 

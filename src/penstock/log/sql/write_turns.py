@@ -1,53 +1,161 @@
-"""What waits to be written, by whose it is: sources take turns, so that who pours does not starve the others.
+"""Writes that wait, by their source and their partition: nobody waits for a partition but its own writers.
 
-A transaction takes one write of every source, the one first that was served longest ago, and more of each in
-turn while that is little. So who comes waits for the transaction under way and its own, unless more sources
-pour than one transaction takes; then it waits for its turn. The writes of one source stay in their order.
+Sources take turns: a transaction takes one write of every source, the one first that was served longest ago,
+and more of each in turn while that is little. So who comes waits for the transaction under way and its own,
+unless more sources pour than one transaction takes; then it waits for its turn.
+
+A partition is in one transaction at a time, so the writes of one source to one partition stay in their order.
+A partition that was found locked is contested: it is tried again with the others from time to time, less and
+less often, and meanwhile the partitions that are contested are waited for one by one, in turn.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from penstock.wire.kafka.record_batch import headers_in
 
-from ..batches import Write, WritesDone
-
-WaitingWrite = tuple[Sequence[Write], WritesDone]
+from ..batches import LogPlace, Write, WriteResult, WritesDone
 
 # What a transaction holds before it takes no more: of those who had their turn in it, and of all.
 MORE_RECORDS, MOST_RECORDS = 5_000, 20_000
 MORE_BYTES, MOST_BYTES = 4 << 20, 16 << 20  # as they come
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.02, 0.64  # before a contested partition is tried again
+
+
+class WriteRequest:
+    """Writes that are answered together, once each has its result."""
+
+    def __init__(self, source: object, writes: Sequence[Write], done: WritesDone) -> None:
+        self.source, self.done = source, done
+        self.results = [WriteResult()] * len(writes)
+        self.missing = len(writes)
+
+    def answer(self) -> None:
+        """Say what became of the writes."""
+        self.done(self.results)
+
+
+class WaitingWrite(NamedTuple):
+    """One write of a request, since when it waits, and its partition."""
+
+    write: Write
+    request: WriteRequest
+    number: int  # within the request
+    since: float
+    place: LogPlace
+
+
+class _Contest(NamedTuple):
+    """When a partition that was found locked is tried again with others, and how long the next pause is."""
+
+    due: float
+    pause: float
 
 
 class WriteTurns:
     """Writes that wait. Not for several threads at once."""
 
     def __init__(self) -> None:
-        self._waiting: dict[object, deque[WaitingWrite]] = {}  # by source, the next to be served first
+        # By source, the next to be served first; each with its partitions, the next to be served first.
+        self._waiting: dict[object, dict[LogPlace, deque[WaitingWrite]]] = {}
+        self._busy: set[LogPlace] = set()  # in a transaction now
+        self._contested: dict[LogPlace, _Contest] = {}  # the one first that was waited for longest ago
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, source: object, writes: Sequence[Write], done: WritesDone) -> None:
-        """Let a write wait behind those of its source."""
-        self._waiting.setdefault(source, deque()).append((writes, done))
+    @property
+    def is_contested(self) -> bool:
+        """Whether a partition was found locked that nobody waits for now."""
+        return any(place not in self._busy for place in self._contested)
 
-    def take(self) -> list[WaitingWrite]:
-        """Take what is written together next: one write at least, where there is one."""
+    def add(self, source: object, writes: Sequence[Write], done: WritesDone, now: float = 0.0) -> None:
+        """Let writes wait, each behind those of its source to its partition."""
+        request, places = WriteRequest(source, writes, done), self._waiting.setdefault(source, {})
+        for number, each in enumerate(writes):
+            place = LogPlace(each.topic.id, each.partition)
+            places.setdefault(place, deque()).append(WaitingWrite(each, request, number, now, place))
+
+    def take(self, now: float = 0.0) -> list[WaitingWrite]:
+        """Take what is written together next, of partitions that nobody writes to now."""
+        held_up = {place for place, contest in self._contested.items() if contest.due > now}
+        return self._taken(self._busy | held_up)
+
+    def take_contested(self) -> list[WaitingWrite]:
+        """Take what is to be written to one contested partition, to wait for its lock."""
+        place = next(place for place in self._contested if place not in self._busy)
+        self._contested[place] = self._contested.pop(place)  # behind the others
+        taken = self._taken((), only=place)
+        if not taken:
+            del self._contested[place]
+        return taken
+
+    def _taken(self, without: Iterable[LogPlace], only: LogPlace | None = None) -> list[WaitingWrite]:
         taken: list[WaitingWrite] = []
         served: set[object] = set()
         records = size = 0
-        while self._waiting:
-            source = next(iter(self._waiting))
+        turn = deque(self._waiting)
+        while turn:
+            source = turn.popleft()
             most = (MORE_RECORDS, MORE_BYTES) if source in served else (MOST_RECORDS, MOST_BYTES)
             if taken and (records >= most[0] or size >= most[1]):
                 break
-            queue = self._waiting.pop(source)
-            taken.append(queue.popleft())
+            places = self._waiting[source]
+            if only is None:
+                place = next((each for each in places if each not in without), None)
+            else:
+                place = only if only in places else None
+            if place is None:
+                continue
+            taken.append(self._next_of(source, place))
             served.add(source)
-            if queue:
-                self._waiting[source] = queue  # behind all others
-            for each in taken[-1][0]:
-                size += len(each.batches)
-                records += sum(max(0, header.record_count) for _, header in headers_in(each.batches))
+            if source in self._waiting:
+                turn.append(source)
+            batches = taken[-1].write.batches
+            size += len(batches)
+            records += sum(max(0, header.record_count) for _, header in headers_in(batches))
+        self._busy.update(each.place for each in taken)
         return taken
+
+    def _next_of(self, source: object, place: LogPlace) -> WaitingWrite:
+        """Take the first write of a source to a partition; both go behind the others."""
+        places = self._waiting.pop(source)
+        queue = places.pop(place)
+        found = queue.popleft()
+        if queue:
+            places[place] = queue
+        if places:
+            self._waiting[source] = places
+        return found
+
+    def end(
+        self, taken: Sequence[WaitingWrite], results: Sequence[WriteResult | None], now: float = 0.0
+    ) -> list[WriteRequest]:
+        """Say what became of writes, None: the partition is locked; return the requests that are done.
+
+        A write that found its partition locked waits again, before all that came after it.
+        """
+        finished: list[WriteRequest] = []
+        locked: set[LogPlace] = set()
+        for each, result in reversed(list(zip(taken, results, strict=True))):
+            if result is None:
+                locked.add(each.place)
+                queue = self._waiting.setdefault(each.request.source, {}).setdefault(each.place, deque())
+                queue.appendleft(each)
+                continue
+            each.request.results[each.number] = result
+            each.request.missing -= 1
+            if not each.request.missing:
+                finished.append(each.request)
+        for place in {each.place for each in taken}:
+            self._busy.discard(place)
+            contest = self._contested.get(place)
+            if place not in locked:
+                self._contested.pop(place, None)
+            elif contest is None:
+                self._contested[place] = _Contest(now + FIRST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2)
+            else:
+                pause = min(contest.pause * 2, LONGEST_PAUSE_SECONDS)
+                self._contested[place] = _Contest(now + contest.pause, pause)
+        return finished[::-1]

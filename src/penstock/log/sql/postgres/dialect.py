@@ -167,11 +167,14 @@ class PostgresDialect:
         *,
         bounded: bool,
         guarded: bool = False,
+        lock_ms: int | None = None,
         first: Sequence[tuple[str, Params]] = (),
     ) -> list[Result]:
         """Begin, with isolation level and time limits, in one round trip."""
         conn.guarded = guarded
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + (self._bounds if bounded else "")
+        if lock_ms is not None:
+            begin += f";SET LOCAL lock_timeout = {min(lock_ms, self._limit_ms)}"
         results = _run_all(conn, [begin + (_GUARD if guarded else ""), *_texts(conn, first)])
         if guarded:
             ((conn.server_pid, conn.server_started, *stood),) = results[-1 - len(first)].rows

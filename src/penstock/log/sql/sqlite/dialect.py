@@ -137,6 +137,7 @@ class SqliteDialect:
         *,
         bounded: bool,
         guarded: bool = False,
+        lock_ms: int | None = None,
         first: Sequence[tuple[str, Params]] = (),
     ) -> list[Result]:
         """Begin, taking the writer's place at once."""

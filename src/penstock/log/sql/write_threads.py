@@ -1,0 +1,127 @@
+"""The threads that write batches to a database: a partition that is locked or busy keeps no other waiting.
+
+| threads   | do                                                                                           |
+|-----------|----------------------------------------------------------------------------------------------|
+| gathering | write what waits, of many partitions in one transaction; what is locked they leave out       |
+| waiting   | write to one contested partition each, waiting for its lock for a moment, then for the next  |
+
+One gathers at a time, so that many producers share a commit; another begins when a transaction takes long,
+as one with much to write does. A database with one writer has one thread, which waits for its turn.
+"""
+
+from collections.abc import Callable, Sequence
+from threading import Condition, RLock, Thread
+
+from penstock.clock import Clock
+from penstock.errors import StoreLocked
+
+from ..batches import Write, WriteResult, WritesDone
+from .database import Database
+from .write_turns import WaitingWrite, WriteTurns
+
+GATHERING, WAITING = 3, 2  # threads, each with a session of its own while it is at work
+LONG_SECONDS = 0.02  # a transaction that takes longer is not waited for by writes to other partitions
+LOCK_SECONDS = 0.25  # that a waiting thread gives one contested partition
+GIVE_UP_SECONDS = 30.0  # then a client is told that its partition is locked: it sends again, or asks no more
+
+WriteUnit = Callable[[Sequence[Write], bool], Sequence[WriteResult | None]]
+
+
+class WriteThreads:
+    """Writes what is handed over, between the first `add` and `close`. Safe from any thread."""
+
+    def __init__(self, database: Database, write: WriteUnit, clock: Clock) -> None:
+        """`write(writes, waits)` writes in one transaction; None for what is locked."""
+        self._database, self._write, self._clock = database, write, clock
+        self._turns = WriteTurns()
+        lock = RLock()
+        self._lock, self._contest = Condition(lock), Condition(lock)
+        self._begun: dict[int, float] = {}  # when the transactions began that gather, by thread
+        self._closed = False
+        self._has_one_writer = database.dialect.writers == 1
+        gathering, waiting = (1, 0) if self._has_one_writer else (GATHERING, WAITING)
+        runs = [self._gather] * gathering + [self._wait] * waiting
+        self._threads = [
+            Thread(target=run, args=(number,), name=f"penstock-batches-{number}", daemon=True)
+            for number, run in enumerate(runs)
+        ]
+        for each in self._threads:
+            each.start()
+
+    def add(self, source: object, writes: Sequence[Write], done: WritesDone) -> bool:
+        """Hand writes over; return False if it is closed."""
+        with self._lock:
+            if self._closed:
+                return False
+            self._turns.add(source, writes, done, self._clock.monotonic())
+            if self._may_gather():
+                self._lock.notify()
+        return True
+
+    def close(self) -> None:
+        """Write what was handed over, and end."""
+        with self._lock:
+            self._closed = True
+            self._lock.notify_all()
+            self._contest.notify_all()
+        for each in self._threads:
+            each.join()
+
+    def _may_gather(self) -> bool:
+        """Return whether nobody gathers, or only those whose transactions take long."""
+        now = self._clock.monotonic()
+        return all(now - begun >= LONG_SECONDS for begun in self._begun.values())
+
+    def _gather(self, number: int) -> None:
+        while True:
+            with self._lock:
+                taken: list[WaitingWrite] = []
+                while not taken:
+                    if self._turns and self._may_gather():
+                        taken = self._turns.take(self._clock.monotonic())
+                    if not taken:
+                        if self._closed and not self._turns:
+                            return
+                        may_change = self._turns or self._begun  # by time alone
+                        self._lock.wait(LONG_SECONDS if may_change else None)
+                self._begun[number] = self._clock.monotonic()
+                self._lock.notify()  # another stands by, should this take long
+            self._finish(number, taken, waits=self._has_one_writer)
+
+    def _wait(self, number: int) -> None:
+        while True:
+            with self._lock:
+                while not self._turns.is_contested:
+                    if self._closed and not self._turns:
+                        return
+                    self._contest.wait()
+                taken = self._turns.take_contested()
+            if taken:
+                self._finish(number, taken, waits=True)
+
+    def _finish(self, number: int, taken: list[WaitingWrite], *, waits: bool) -> None:
+        writes = [each.write for each in taken]
+        if waits:
+            results = self._database.hurried(LOCK_SECONDS, lambda: self._write(writes, True))
+        else:
+            results = self._write(writes, False)
+        with self._lock:
+            now = self._clock.monotonic()
+            judged = [self._judged(*each, now) for each in zip(taken, results, strict=True)]
+            finished = self._turns.end(taken, judged, now)
+            self._begun.pop(number, None)
+            if self._turns.is_contested:
+                self._contest.notify()
+            if self._closed:
+                self._lock.notify_all()
+                self._contest.notify_all()
+            elif self._turns:
+                self._lock.notify()
+        for each in finished:
+            each.answer()
+
+    def _judged(self, waiting: WaitingWrite, result: WriteResult | None, now: float) -> WriteResult | None:
+        """Return what became of a write; one whose partition has been locked for too long is refused."""
+        if result is None and (self._has_one_writer or now - waiting.since >= GIVE_UP_SECONDS):
+            return WriteResult(error=StoreLocked(self._database.where))
+        return result
