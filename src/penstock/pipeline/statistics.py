@@ -15,7 +15,7 @@ its values are. A bound that the log cannot say is replaced by the next wider on
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from math import inf
 from typing import Any
@@ -23,6 +23,8 @@ from typing import Any
 import msgspec
 
 from penstock.errors import MissingExtra
+
+from .years import EPOCH, known_ms
 
 try:
     import pyarrow as pa
@@ -35,9 +37,6 @@ Path = tuple[str, ...]  # of a field: the column, and where that is a struct, th
 
 _LONGEST = 64  # characters of a bound
 _GREATEST = "\U0010ffff" * 2
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
-_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 _DAY = 86_400_000  # in milliseconds
 _TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
 
@@ -163,5 +162,5 @@ def _said(kind: pa.DataType, value: Any, *, upwards: bool) -> Any:
 
 
 def _moment(milliseconds: int) -> str:
-    moment = _EPOCH + timedelta(milliseconds=min(max(milliseconds, _FIRST), _LAST))
+    moment = EPOCH + timedelta(milliseconds=known_ms(milliseconds))
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds")
