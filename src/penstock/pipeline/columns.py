@@ -8,6 +8,8 @@ from typing import Any
 from penstock.errors import MissingExtra
 from penstock.wire.kafka.headers import decode_headers
 
+from .years import all_known_ms
+
 try:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -52,7 +54,11 @@ def _column(fetched: pa.RecordBatch, topic: str, name: str) -> pa.Array:
     if name == "topic":
         return pa.repeat(pa.scalar(topic), fetched.num_rows)
     if name == "timestamp":
-        return fetched.column("timestamp_ms").cast(_MILLISECONDS).cast(COLUMNS[name][1], safe=False)
+        return (
+            all_known_ms(fetched.column("timestamp_ms"))
+            .cast(_MILLISECONDS)
+            .cast(COLUMNS[name][1], safe=False)
+        )
     if name == "headers":
         return _headers(fetched.column("headers"))
     column = fetched.column(name)

@@ -24,6 +24,7 @@ from .places import PLACE, Numbers, Places
 from .record_columns import ENVELOPE, fit, has_values, says_deletions, types_in
 from .storage import Location
 from .upsert import DELETED
+from .years import known_ms
 
 try:
     import numpy as np
@@ -172,7 +173,7 @@ def entry_checksum(entry: Entry, with_value: bool = True, with_deletion: bool = 
     """Return the checksum that a row of this record has."""
     headers = list(decode_headers(entry.headers)) if entry.headers else []
     value = entry.value if with_value else None
-    said = entry.type or "", entry.key, value, headers, entry.timestamp_ms * 1000
+    said = entry.type or "", entry.key, value, headers, known_ms(entry.timestamp_ms) * 1000
     return _checksum(entry.offset, *said, entry.value is None if with_deletion else None)
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from penstock.errors import InvalidOption, MissingExtra
 
+from .years import all_known_ms
+
 try:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -18,6 +20,7 @@ except ImportError as exc:
 
 PartValues = tuple[tuple[str, str | None], ...]  # column → value, as Delta's log has them
 _FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
+_MILLISECONDS = pa.timestamp("ms", tz="UTC")
 _SAID = re.compile(r"(?P<unit>year|month|day|hour)\((?P<column>\w+)\)")
 
 
@@ -70,8 +73,9 @@ class Partitioning:
         if not names:
             yield (), rows
             return
-        moments = rows.column(self.column).cast(pa.timestamp("s", tz="UTC"), safe=False)
-        values = pc.strftime(moments, format=_FORMATS[self.unit])
+        seconds = pc.floor_temporal(rows.column(self.column), unit="second")  # a cast rounds towards 1970
+        milliseconds = all_known_ms(seconds.cast(_MILLISECONDS, safe=False).cast(pa.int64()))
+        values = pc.strftime(milliseconds.cast(_MILLISECONDS), format=_FORMATS[self.unit])
         for value in pc.unique(values).to_pylist():
             mine = pc.is_null(values) if value is None else pc.equal(values, value)
             yield ((names[0], value),), rows.filter(mine)

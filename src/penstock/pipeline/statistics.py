@@ -1,91 +1,166 @@
 """The statistics of a data file, by which readers of a Delta table leave out files: rows, bounds, nulls.
 
-Wrong bounds hide rows. Readers (delta-rs 1.6) take a column that could have bounds and has none, beside
-others that have some, for one that holds nulls alone. So either all such columns of a file get them, or none
-does: a decimal, a struct or a number that is none leaves only the count of rows.
+Wrong bounds hide rows, and so do missing ones: delta-rs 1.6 takes a column that could have bounds and has
+none, beside others that have some, for one that holds nulls alone. So every such column gets bounds, whatever
+its values are. A bound that the log cannot say is replaced by the next wider one that it can:
+
+| values of the file                    | bounds                                                         |
+|---------------------------------------|----------------------------------------------------------------|
+| infinite                              | `"Infinity"`, `"-Infinity"`: Spark, delta-rs and polars read it |
+| not a number                          | both infinities: readers disagree on where it is sorted         |
+| times                                 | whole milliseconds, rounded outwards                           |
+| times before year 1 or after year 9999 | the ends of these years: readers parse years of four digits    |
+| long texts                            | cut, and made greater                                          |
+| decimals                              | all digits; delta-rs' own writer rounds to a DOUBLE, and hides  |
 """
 
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from math import inf
 from typing import Any
 
 import msgspec
 
 from penstock.errors import MissingExtra
 
+from .years import EPOCH, known_ms
+
 try:
     import pyarrow as pa
     import pyarrow.compute as pc
+    from pyarrow import types
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
+Path = tuple[str, ...]  # of a field: the column, and where that is a struct, the fields below it
+
 _LONGEST = 64  # characters of a bound
 _GREATEST = "\U0010ffff" * 2
-_MILLISECOND = 1_000  # in microseconds
+_DAY = 86_400_000  # in milliseconds
+_TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
 
 
 class Statistics:
     """What is known of the rows of one file, gathered as they are written."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._columns = [field.name for field in schema if not _passed_over(field.type)]
-        self._bounded = all(_can_bound(schema.field(name).type) for name in self._columns)
-        self._least: dict[str, Any] = {}
-        self._most: dict[str, Any] = {}
-        self._nulls = dict.fromkeys(self._columns, 0)
+        self._kinds = dict(_fields(schema))
+        self._least: dict[Path, Any] = {}
+        self._most: dict[Path, Any] = {}
+        self._nulls = dict.fromkeys(self._kinds, 0)
         self._rows = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows into account."""
         self._rows += rows.num_rows
-        for name in self._columns if self._bounded else ():
-            column = rows.column(name)
-            self._nulls[name] += column.null_count
-            if column.null_count == len(column):
-                continue
-            if pa.types.is_timestamp(column.type):
-                column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
-            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-                self._bounded = False
-                return
-            bounds = pc.min_max(column).as_py()
-            self._least[name] = min(self._least.get(name, bounds["min"]), bounds["min"])
-            self._most[name] = max(self._most.get(name, bounds["max"]), bounds["max"])
+        for path, kind in self._kinds.items():
+            column = rows.column(path[0])
+            column = pc.struct_field(column, list(path[1:])) if path[1:] else column
+            self._nulls[path] += column.null_count
+            if column.null_count < len(column):
+                least, most = _bounds(column, kind)
+                self._least[path] = min(self._least.get(path, least), least)
+                self._most[path] = max(self._most.get(path, most), most)
 
-    def encode(self, schema: pa.Schema) -> str:
+    def encode(self) -> str:
         """Return them as Delta's log has them."""
-        if not self._bounded:
-            return msgspec.json.encode({"numRecords": self._rows}).decode()
         form = {
             "numRecords": self._rows,
-            "minValues": {name: _lower(schema.field(name).type, each) for name, each in self._least.items()},
-            "maxValues": {name: _upper(schema.field(name).type, each) for name, each in self._most.items()},
-            "nullCount": self._nulls,
+            "minValues": _nested(
+                {path: _lower(self._kinds[path], each) for path, each in self._least.items()}
+            ),
+            "maxValues": _nested(
+                {path: _upper(self._kinds[path], each) for path, each in self._most.items()}
+            ),
+            "nullCount": _nested(self._nulls),
         }
         return msgspec.json.encode(form).decode()
 
 
-def _passed_over(kind: pa.DataType) -> bool:
-    """Return whether readers ask for no bounds of such a column."""
-    return any(is_kind(kind) for is_kind in (pa.types.is_binary, pa.types.is_list, pa.types.is_map))
+def _fields(schema: Any, above: Path = ()) -> Iterator[tuple[Path, pa.DataType]]:
+    """Yield the fields that readers ask for bounds of; those of bytes, lists and maps they do not.
+
+    Nor of a struct that has such a field: polars 2.1 reads the bounds of all of its fields, or fails.
+    """
+    for field in schema:
+        if types.is_struct(field.type) and _is_bounded(field.type):
+            yield from _fields(field.type, (*above, field.name))
+        elif _is_bounded(field.type):
+            yield (*above, field.name), field.type
 
 
-def _can_bound(kind: pa.DataType) -> bool:
-    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_timestamp, pa.types.is_date32)
-    return any(is_kind(kind) for is_kind in (*kinds, pa.types.is_floating, pa.types.is_boolean))
+def _is_bounded(kind: pa.DataType) -> bool:
+    if types.is_struct(kind):
+        return all(_is_bounded(field.type) for field in kind)
+    return any(is_kind(kind) for is_kind in _BOUNDED)
+
+
+_BOUNDED = (
+    types.is_integer,
+    types.is_floating,
+    types.is_decimal,
+    types.is_boolean,
+    types.is_string,
+    types.is_date32,
+    types.is_timestamp,
+)
+
+
+def _bounds(column: pa.Array, kind: pa.DataType) -> tuple[Any, Any]:
+    """Return the least and the greatest value; of times as integers, which have no years that they lack."""
+    if types.is_timestamp(kind):
+        column = column.cast(pa.int64())
+    elif types.is_date32(kind):
+        column = column.cast(pa.int32())
+    elif types.is_floating(kind) and pc.any(pc.is_nan(column)).as_py():
+        return -inf, inf
+    bounds = pc.min_max(column).as_py()
+    return bounds["min"], bounds["max"]
+
+
+def _nested(found: dict[Path, Any]) -> dict[str, Any]:
+    """Return values by their paths as objects in objects."""
+    whole = dict[str, Any]()
+    for path, value in found.items():
+        place = whole
+        for name in path[:-1]:
+            place = place.setdefault(name, {})
+        place[path[-1]] = value
+    return whole
 
 
 def _lower(kind: pa.DataType, value: Any) -> Any:
-    if pa.types.is_timestamp(kind):
-        return _moment(value // _MILLISECOND)
-    return value[:_LONGEST] if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value[:_LONGEST]
+    if isinstance(value, float) and value == 0:
+        return -0.0
+    return _said(kind, value, upwards=False)
 
 
 def _upper(kind: pa.DataType, value: Any) -> Any:
-    """Return an upper bound: a moment is rounded up, a long string is cut and made greater."""
-    if pa.types.is_timestamp(kind):
-        return _moment(-(-value // _MILLISECOND))
-    return value[:_LONGEST] + _GREATEST if isinstance(value, str) and len(value) > _LONGEST else value
+    if isinstance(value, str):
+        cut = value[:_LONGEST] + _GREATEST
+        return cut if len(value) > _LONGEST and cut >= value else value
+    if isinstance(value, float) and value == 0:
+        return 0.0
+    return _said(kind, value, upwards=True)
+
+
+def _said(kind: pa.DataType, value: Any, *, upwards: bool) -> Any:
+    if isinstance(value, Decimal):
+        return msgspec.Raw(f"{value:f}".encode())
+    if isinstance(value, float):
+        return {inf: "Infinity", -inf: "-Infinity"}.get(value, value)
+    if types.is_date32(kind):
+        return _moment(value * _DAY)[:10]
+    if types.is_timestamp(kind):
+        ticks = _TICKS[kind.unit]
+        moment = _moment(-(-value * 1_000 // ticks) if upwards else value * 1_000 // ticks)
+        return moment if kind.tz is None else f"{moment}Z"
+    return value
 
 
 def _moment(milliseconds: int) -> str:
-    moment = pa.scalar(milliseconds, pa.timestamp("ms", tz="UTC")).as_py()
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
+    moment = EPOCH + timedelta(milliseconds=known_ms(milliseconds))
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds")

@@ -58,7 +58,7 @@ class OpenFile:
         self._writer.close()
         self._sink.close()
         self._storage.bring_to_disk(self._path)
-        stats, size = self._statistics.encode(self._schema), self._path.stat().st_size
+        stats, size = self._statistics.encode(), self._path.stat().st_size
         return DataFile(str(self.table), self._name, self._rows, size, stats, dict(self._part))
 
     def abandon(self) -> None:
