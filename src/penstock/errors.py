@@ -138,6 +138,7 @@
     │   ├── RangesDiffer            the table does not end where the batch begins
     │   ├── AnotherLog              a checkpoint or a table was made from another log or topic
     │   ├── HistoryTakenBack        the log is not the one that was read: a backup was restored
+    │   ├── BatchDiffers            a batch has the number of another one that is in the table
     │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
     │   ├── TableDiffers            the columns of a table are not those of the batch
     │   ├── TableMissing            a table that a lake had is gone
@@ -981,7 +982,13 @@ class WriteOutOfOrder(LogError):
 
     def __init__(self, application: str, epoch: int, last: int | None, follows: bool = True) -> None:
         who = f"application {shown(application)}"
-        if not follows:
+        if not follows and epoch == last:
+            text = (
+                f"{who} writes version {epoch} a second time, made from other records than the first, so "
+                "nothing was written: the checkpoint is an older copy; put the newest one back, or write "
+                "under another txnAppId"
+            )
+        elif not follows:
             text = (
                 f"{who} writes version {epoch} after version {last}, so nothing was written: versions must "
                 "grow; a job that is repeated gives its own version again, a backfill another txnAppId"
@@ -1704,6 +1711,27 @@ class HistoryTakenBack(PipelineError):
             "penstock pipeline reset --from-table, or make the tables again from what the log still holds, "
             "as tables of upserts must be: the same with --rebuild"
         )
+
+
+class BatchDiffers(PipelineError):
+    """A query with state brings a batch under a number that its table has from another batch."""
+
+    code = "batch_differs"
+
+    def __init__(
+        self, table: str, whose: str, held: tuple[int, int | None], brought: tuple[int, int | None]
+    ) -> None:
+        there, here = (f"batch {number}{_of_content(content)}" for number, content in (held, brought))
+        super().__init__(
+            f"table {table} ends with {there} of {whose}, which now brings {here}, so nothing was written: "
+            "its checkpoint is an older copy, or another driver works with the same one (end one of them). "
+            f"Put the checkpoint back that ends with batch {held[0]}; if it is lost, run the pipeline into "
+            "another folder, which leaves this table as it is"
+        )
+
+
+def _of_content(content: int | None) -> str:
+    return "" if content is None else f" (made from {content:016x})"
 
 
 class StateWithoutPast(PipelineError):

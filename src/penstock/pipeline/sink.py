@@ -163,7 +163,9 @@ class DeltaBatchWriter(DataSourceArrowWriter):
             if all(self._batch)
             else ByOffsets((Range.from_json(msgspec.json.decode(ranged)),))
             if ranged
-            else by_application(options.get("txnAppId"), options.get("txnVersion"))
+            else by_application(
+                options.get("txnAppId"), options.get("txnVersion"), options.get("txnContent") or ""
+            )
         )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
