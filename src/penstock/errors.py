@@ -1693,8 +1693,8 @@ class AnotherLog(PipelineError):
     def __init__(self, keeper: str, was: str, now: str, lake: str = "") -> None:
         super().__init__(
             f"{keeper} was made from {was}, and this is {now}, so nothing was read or written; give the "
-            "store it was made from, write into another folder, or make the tables again from this one: "
-            f"penstock pipeline reset {f'{lake} ' * bool(lake)}--rebuild"
+            "store it was made from, write into another folder, or make the tables again from this one, "
+            f"while the old ones stay: penstock pipeline reset {f'{lake} ' * bool(lake)}--rebuild"
         )
 
 
@@ -1709,7 +1709,7 @@ class HistoryTakenBack(PipelineError):
             f"{ranges}; what tables hold beyond the backup is not in the log, and other records may stand "
             "there. Compare them (penstock reconcile --lake), then go on where they still agree: "
             "penstock pipeline reset --from-table, or make the tables again from what the log still holds, "
-            "as tables of upserts must be: the same with --rebuild"
+            "as tables of upserts must be: the same with --rebuild; both keep the tables as they were"
         )
 
 
@@ -1742,8 +1742,8 @@ class StateWithoutPast(PipelineError):
     def __init__(self, table: str, query: str) -> None:
         super().__init__(
             f"table {table} holds the output of another query, and {query} keeps state: with a new "
-            "checkpoint it cannot know what it holds; continue with the old one, or make the table again: "
-            "penstock pipeline reset --rebuild"
+            "checkpoint it cannot know what it holds; continue with the old one, or make the table again "
+            "from what the log still holds, while the old one stays: penstock pipeline reset --rebuild"
         )
 
 
@@ -1755,7 +1755,8 @@ class TableDiffers(PipelineError):
     def __init__(self, table: str, found: str, wanted: str, again: str) -> None:
         super().__init__(
             f"table {table} has other columns than the batch: the table has {found}, the batch has {wanted}; "
-            f"write into another folder, or make the table again: {again}"
+            f"write into another folder, or make the table again from what the log still holds, while the "
+            f"old one stays: {again}"
         )
 
 
@@ -1771,8 +1772,8 @@ class TableMissing(PipelineError):
         what = "its table" if names == ["."] else f"the table {', '.join(names[:3])}"
         super().__init__(
             f"{lake} has lost {what}{f' and {len(names) - 3} more' * (len(names) > 3)}, so nothing was "
-            f"written: a new one would begin at this batch. Put it back, or make it again from the log: "
-            f"penstock pipeline {remedy}"
+            f"written: a new one would begin at this batch. Put it back, or make it again from what the log "
+            f"still holds: penstock pipeline {remedy}"
         )
 
 
@@ -1784,8 +1785,8 @@ class MarkMissing(PipelineError):
     def __init__(self, lake: str) -> None:
         super().__init__(
             f"{lake} has lost its mark, the folder _penstock/mark, which says up to where all of its tables "
-            "hold the log, so nothing was written. Put it back, or make the tables again from the log: "
-            f"penstock pipeline reset {lake} --rebuild"
+            "hold the log, so nothing was written. Put it back, or make the tables again from what the log "
+            f"still holds, while the old ones stay: penstock pipeline reset {lake} --rebuild"
         )
 
 
@@ -1796,7 +1797,8 @@ class TableDamaged(PipelineError):
 
     def __init__(self, table: str, why: str, again: str) -> None:
         super().__init__(
-            f"table {table} cannot be read: {why}; restore the file, or make the table again: {again}"
+            f"table {table} cannot be read: {why}; restore the file, or make the table again from what the "
+            f"log still holds, while the old one stays: {again}"
         )
 
 

@@ -67,8 +67,8 @@ def test_an_upsert_is_held_to_the_same(tmp_path: Path) -> None:
     for number in range(2):
         with pytest.raises(BatchDiffers):
             commit(a_part(table, [a_row("b", number)]), ByEpoch("q", number, "other"), upsert)
+    whole = Upsert(("key",), (1,), whole=True)
     with pytest.raises(BatchDiffers):
-        whole = Upsert(("key",), (1,), whole=True)
         commit(TablePart(table, SCHEMA, ()), ByEpoch("q", 1, "other"), whole)
 
 
