@@ -138,6 +138,7 @@
     │   ├── RangesDiffer            the table does not end where the batch begins
     │   ├── AnotherLog              a checkpoint or a table was made from another log or topic
     │   ├── HistoryTakenBack        the log is not the one that was read: a backup was restored
+    │   ├── BatchDiffers            a batch has the number of another one that is in the table
     │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
     │   ├── TableDiffers            the columns of a table are not those of the batch
     │   ├── TableMissing            a table that a lake had is gone
@@ -981,7 +982,13 @@ class WriteOutOfOrder(LogError):
 
     def __init__(self, application: str, epoch: int, last: int | None, follows: bool = True) -> None:
         who = f"application {shown(application)}"
-        if not follows:
+        if not follows and epoch == last:
+            text = (
+                f"{who} writes version {epoch} a second time, made from other records than the first, so "
+                "nothing was written: the checkpoint is an older copy; put the newest one back, or write "
+                "under another txnAppId"
+            )
+        elif not follows:
             text = (
                 f"{who} writes version {epoch} after version {last}, so nothing was written: versions must "
                 "grow; a job that is repeated gives its own version again, a backfill another txnAppId"
@@ -1686,8 +1693,8 @@ class AnotherLog(PipelineError):
     def __init__(self, keeper: str, was: str, now: str, lake: str = "") -> None:
         super().__init__(
             f"{keeper} was made from {was}, and this is {now}, so nothing was read or written; give the "
-            "store it was made from, write into another folder, or make the tables again from this one: "
-            f"penstock pipeline reset {f'{lake} ' * bool(lake)}--rebuild"
+            "store it was made from, write into another folder, or make the tables again from this one, "
+            f"while the old ones stay: penstock pipeline reset {f'{lake} ' * bool(lake)}--rebuild"
         )
 
 
@@ -1702,8 +1709,29 @@ class HistoryTakenBack(PipelineError):
             f"{ranges}; what tables hold beyond the backup is not in the log, and other records may stand "
             "there. Compare them (penstock reconcile --lake), then go on where they still agree: "
             "penstock pipeline reset --from-table, or make the tables again from what the log still holds, "
-            "as tables of upserts must be: the same with --rebuild"
+            "as tables of upserts must be: the same with --rebuild; both keep the tables as they were"
         )
+
+
+class BatchDiffers(PipelineError):
+    """A query with state brings a batch under a number that its table has from another batch."""
+
+    code = "batch_differs"
+
+    def __init__(
+        self, table: str, whose: str, held: tuple[int, int | None], brought: tuple[int, int | None]
+    ) -> None:
+        there, here = (f"batch {number}{_of_content(content)}" for number, content in (held, brought))
+        super().__init__(
+            f"table {table} ends with {there} of {whose}, which now brings {here}, so nothing was written: "
+            "its checkpoint is an older copy, or another driver works with the same one (end one of them). "
+            f"Put the checkpoint back that ends with batch {held[0]}; if it is lost, run the pipeline into "
+            "another folder, which leaves this table as it is"
+        )
+
+
+def _of_content(content: int | None) -> str:
+    return "" if content is None else f" (made from {content:016x})"
 
 
 class StateWithoutPast(PipelineError):
@@ -1714,8 +1742,8 @@ class StateWithoutPast(PipelineError):
     def __init__(self, table: str, query: str) -> None:
         super().__init__(
             f"table {table} holds the output of another query, and {query} keeps state: with a new "
-            "checkpoint it cannot know what it holds; continue with the old one, or make the table again: "
-            "penstock pipeline reset --rebuild"
+            "checkpoint it cannot know what it holds; continue with the old one, or make the table again "
+            "from what the log still holds, while the old one stays: penstock pipeline reset --rebuild"
         )
 
 
@@ -1727,7 +1755,8 @@ class TableDiffers(PipelineError):
     def __init__(self, table: str, found: str, wanted: str, again: str) -> None:
         super().__init__(
             f"table {table} has other columns than the batch: the table has {found}, the batch has {wanted}; "
-            f"write into another folder, or make the table again: {again}"
+            f"write into another folder, or make the table again from what the log still holds, while the "
+            f"old one stays: {again}"
         )
 
 
@@ -1743,8 +1772,8 @@ class TableMissing(PipelineError):
         what = "its table" if names == ["."] else f"the table {', '.join(names[:3])}"
         super().__init__(
             f"{lake} has lost {what}{f' and {len(names) - 3} more' * (len(names) > 3)}, so nothing was "
-            f"written: a new one would begin at this batch. Put it back, or make it again from the log: "
-            f"penstock pipeline {remedy}"
+            f"written: a new one would begin at this batch. Put it back, or make it again from what the log "
+            f"still holds: penstock pipeline {remedy}"
         )
 
 
@@ -1756,8 +1785,8 @@ class MarkMissing(PipelineError):
     def __init__(self, lake: str) -> None:
         super().__init__(
             f"{lake} has lost its mark, the folder _penstock/mark, which says up to where all of its tables "
-            "hold the log, so nothing was written. Put it back, or make the tables again from the log: "
-            f"penstock pipeline reset {lake} --rebuild"
+            "hold the log, so nothing was written. Put it back, or make the tables again from what the log "
+            f"still holds, while the old ones stay: penstock pipeline reset {lake} --rebuild"
         )
 
 
@@ -1768,7 +1797,8 @@ class TableDamaged(PipelineError):
 
     def __init__(self, table: str, why: str, again: str) -> None:
         super().__init__(
-            f"table {table} cannot be read: {why}; restore the file, or make the table again: {again}"
+            f"table {table} cannot be read: {why}; restore the file, or make the table again from what the "
+            f"log still holds, while the old one stays: {again}"
         )
 
 

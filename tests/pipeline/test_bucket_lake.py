@@ -29,6 +29,7 @@ from penstock.pipeline.delta_log import read_log
 from penstock.pipeline.failure import failure
 from penstock.pipeline.lake_state import begin_checkpoint, known_tables, reader_name, remember, reset
 from penstock.pipeline.paths import folder_of, tables_in
+from penstock.pipeline.set_aside import drop_old
 from penstock.pipeline.sink import begin_iceberg
 from penstock.pipeline.storage import Location, asking, location, storage_of
 from penstock.pipeline.storage.bucket import BucketStorage
@@ -196,8 +197,10 @@ def test_a_checkpoint_belongs_to_its_lake(to: Location, tmp_path: Path) -> None:
         begin_checkpoint(to, tmp_path / "one")
     assert rows_of(to) == all_places(30)
 
-    removed = {each.name for each in reset(to, rebuild=True)}
-    assert removed >= {"_delta_log", "checkpoint.json", "tables.json"}
+    removed = {each.name for each in reset(to, rebuild=True).removed}
+    assert removed >= {"checkpoint.json", "tables.json"}
+    assert rows_of(to / "_old") == all_places(30)
+    drop_old(to)
     assert [name.rpartition("/")[2] for name in objects(to)] == []
     # Or the checkpoint would go on behind all that was removed.
     with pytest.raises(InvalidOption, match="or a new folder"):

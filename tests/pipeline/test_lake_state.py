@@ -49,43 +49,44 @@ def test_a_table_that_is_the_whole_pipeline_is_missed_too(tmp_path: Path, to: Pa
     number = query.plan(ends(10), ends(20))
     with pytest.raises(TableMissing, match="has lost its table"):
         query.commit(number, query.write(ends(10), ends(20)))
-    assert "lake" not in names(reset(to, rebuild=True))
+    assert [each.name for _, each in reset(to, rebuild=True).aside] == ["_old"]
     new = Query(to / "_penstock" / "checkpoint", to)
     new.run(ends(0), ends(10))
     assert rows_of(to) == all_places(10)
 
 
 def test_reset_forgets_the_checkpoint_and_keeps_the_tables_in_mind(lake: Query, to: Path) -> None:
-    assert names(reset(to, rebuild=False)) == ["checkpoint"]
+    assert names(reset(to, rebuild=False).removed) == ["checkpoint"]
     assert known_tables(to).tables == ("a", "b")
     check_tables(to)
 
 
-def test_reset_with_rebuild_removes_all_and_knows_nothing_more(lake: Query, to: Path) -> None:
-    assert names(reset(to, rebuild=True)) == ["a", "b", "checkpoint", "mark", "tables.json"]
+def test_reset_with_rebuild_sets_all_aside_and_knows_nothing_more(lake: Query, to: Path) -> None:
+    assert names(reset(to, rebuild=True).removed) == ["checkpoint", "mark", "tables.json"]
     assert tables_in(to) == []
     check_tables(to)
 
 
-def test_one_table_is_removed_alone_to_be_made_again(lake: Query, to: Path) -> None:
-    assert names(reset(to, rebuild=True, tables=["b"])) == ["b"]
+def test_one_table_stays_until_it_is_made_again(lake: Query, to: Path) -> None:
+    assert reset(to, rebuild=True, tables=["b"]) == ([], [])
     assert known_tables(to).again == ("b",)
     assert (to / "_penstock" / "checkpoint").is_dir()
-    with pytest.raises(TableMissing):
-        check_tables(to)
+    check_tables(to)
     with pytest.raises(InvalidOption, match="one of a, b"):
         reset(to, rebuild=True, tables=["c"])
 
 
-def test_all_tables_by_name_are_a_rebuild_of_the_lake(lake: Query, to: Path) -> None:
+def test_all_tables_by_name_stay_until_they_are_made_again(lake: Query, to: Path) -> None:
     reset(to, rebuild=True, tables=["a", "b"])
-    assert known_tables(to).tables == ()
-    assert not (to / "_penstock" / "checkpoint").exists()
+    assert known_tables(to).again == ("a", "b")
+    assert (to / "_penstock" / "checkpoint").exists()
+    shutil.rmtree(to / "_penstock" / "mark")
+    reset(to, rebuild=True, tables=["a", "b"])
+    assert known_tables(to).tables == (), "nothing says where they would begin"
 
 
-@pytest.mark.parametrize("tables", [(), ("b",)])
 def test_a_reset_that_is_cut_short_is_finished_by_the_next_start(
-    lake: Query, to: Path, monkeypatch: pytest.MonkeyPatch, tables: tuple[str, ...]
+    lake: Query, to: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remove = shutil.rmtree
 
@@ -96,12 +97,12 @@ def test_a_reset_that_is_cut_short_is_finished_by_the_next_start(
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", cut)
         with pytest.raises(KeyboardInterrupt):
-            reset(to, rebuild=True, tables=tables)
+            reset(to, rebuild=True)
     finish_reset(to)
+    assert not (to / "a").exists()
     assert not (to / "b").exists()
-    assert (to / "a").exists() == bool(tables)
-    assert known_tables(to).again == tables
-    assert finish_reset(to) == []
+    assert sorted(rows_of(to / "_old.a") + rows_of(to / "_old.b")) == all_places(10)
+    assert finish_reset(to) == ([], [])
 
 
 def test_a_folder_without_tables_has_nothing_to_reset(tmp_path: Path) -> None:

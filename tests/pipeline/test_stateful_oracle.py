@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections import defaultdict
 from dataclasses import dataclass
@@ -158,6 +159,26 @@ def test_sessions_with_late_events_and_a_lost_checkpoint_is_refused(
     assert refused.err.splitlines()[-1].startswith("error: ")
     assert "reset --rebuild" in refused.err.splitlines()[-1]
     assert "Traceback" not in refused.err
+    assert read_back(to, columns) == found
+
+
+def test_an_older_copy_of_the_checkpoint_loses_no_session_in_silence(
+    sqlite_store: LogStore, command: Command, tmp_path: Path
+) -> None:
+    to, copy = tmp_path / "sessions", tmp_path / "copy"
+    checkpoint, columns = to / "_penstock" / "checkpoint", ["who", "start", "end", "many", "amount"]
+    put(sqlite_store, story(4, 40))
+    assert run(command, sqlite_store, to, "sessions").code == 0
+    shutil.copytree(checkpoint, copy)
+    put(sqlite_store, closing())
+    assert run(command, sqlite_store, to, "sessions").code == 0
+    found = read_back(to, columns)
+    shutil.rmtree(checkpoint)
+    shutil.move(copy, checkpoint)
+    put(sqlite_store, [Seen("later", START + timedelta(days=500 * n), "order.paid", 1) for n in (1, 2)])
+    refused = run(command, sqlite_store, to, "sessions")
+    assert refused.code == 1
+    assert re.search(r"ends with batch \d+ \(made .* brings batch \d+ \(made .* older copy", refused.err)
     assert read_back(to, columns) == found
 
 

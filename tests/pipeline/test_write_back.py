@@ -374,6 +374,15 @@ def test_a_batch_write_that_names_itself_is_there_once(store: LogStore, query: Q
     assert held(store) == (1, 1)  # of the one that was refused; Spark aborts it
 
 
+def test_a_version_made_from_other_records_is_refused(store: LogStore, query: Query) -> None:
+    """`each_batch`: an older copy of a checkpoint gives the last number to another batch."""
+    for _ in range(2):
+        batch_write(store, rows([1]), txnAppId="spark/q", txnVersion="1", txnContent="one")
+    with pytest.raises(WriteOutOfOrder, match=r"version 1 a second time.*older copy"):
+        batch_write(store, rows([2]), txnAppId="spark/q", txnVersion="1", txnContent="two")
+    assert numbers(store) == [1]
+
+
 # -- refusals
 
 TEXT = ("value", pa.string())

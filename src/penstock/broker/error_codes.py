@@ -142,6 +142,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "settings_file_unreadable": _ODD,
     "spark_not_started": _ODD,
     "state_without_past": _ODD,
+    "batch_differs": _ODD,
     "still_needed": E.POLICY_VIOLATION,
     "store": _AWAY,
     "storage_away": _ODD,

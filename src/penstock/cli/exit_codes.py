@@ -147,6 +147,7 @@ EXIT_CODES = {
     "another_log": FAILED,
     "history_taken_back": FAILED,
     "state_without_past": FAILED,
+    "batch_differs": FAILED,
     "table_differs": FAILED,
     "mark_missing": FAILED,
     "table_missing": FAILED,

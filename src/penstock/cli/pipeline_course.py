@@ -46,6 +46,7 @@ from penstock.signals import hearing
 from .listen_address import refuse_open
 from .options import opened
 from .pipeline_following import PipelineCourse
+from .pipeline_reset import told
 from .spans import send_spans
 
 PipelineStart = Callable[[Any, Job], Running]
@@ -95,8 +96,8 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any], topic: str | N
             raise click.UsageError("--http serves the series of a store, and a Kafka cluster has its own")
     send_spans()
     job = job_of(given, topic)
-    for each in finish_reset(job.to):
-        click.echo(f"a reset was cut short: removed {each}", err=True)
+    for said in told(finish_reset(job.to)):
+        click.echo(f"a reset was cut short: {said}", err=True)
     reader = PipelineReader(job)
     reader.check()
     check_format(job)
@@ -105,7 +106,7 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any], topic: str | N
 
     def begin(spark: Any) -> Running:
         reader.begin()
-        for name in make_again(spark, job):
+        for name in make_again(spark, job, lambda said: click.echo(said, err=True)):
             click.echo(f"made table {name} again from the log", err=True)
         running = start(spark, job)
         reader.stays()

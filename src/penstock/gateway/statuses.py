@@ -133,6 +133,7 @@ STATUSES: dict[str, int] = {
     "settings_file_unreadable": _ODD,
     "spark_not_started": _ODD,
     "state_without_past": _ODD,
+    "batch_differs": _ODD,
     "still_needed": _CONFLICT,
     "store": _AWAY,
     "storage_away": _ODD,

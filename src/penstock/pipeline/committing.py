@@ -105,9 +105,11 @@ def committing_of(options: Mapping[str, str]) -> Committing:
 def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> bool:
     """Put a part of a batch into its table; return False if it was there already.
 
-    Raises RangesDiffer, StateWithoutPast, TableDiffers, FilesUnseen; nothing is written then.
+    Raises what `identity.is_in` does, TableDiffers, FilesUnseen; nothing is written then.
     """
     if not part.files and identity.is_nothing() and not committing.whole:
+        if is_table(part.path):  # it leaves no trace, and is refused if it must not come now
+            identity.is_in(table_at(part.path))
         return False
     check_seen(part)
     for _ in range(_TRIES):

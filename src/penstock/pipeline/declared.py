@@ -17,17 +17,22 @@ _TOPIC = "topic:"
 
 @dataclass(frozen=True, slots=True)
 class BatchId:
-    """Which batch of which query: the same when it is run again, so what it writes is known again."""
+    """Which batch of which query: the same when it is run again, so what it writes is known again.
+
+    `content`: what it is made from, hashed; an older copy of a checkpoint gives its number to another batch.
+    """
 
     application: str
     number: int
+    content: str = ""
 
     def options(self, name: str) -> dict[str, str]:
         """Return the options under which a write of this batch counts once, by our sinks and by Delta's.
 
         `name` tells the writes of one batch apart, and stays the same from batch to batch.
         """
-        return {"txnAppId": f"{self.application}/{name}", "txnVersion": str(self.number)}
+        named = {"txnAppId": f"{self.application}/{name}", "txnVersion": str(self.number)}
+        return named | {"txnContent": self.content} if self.content else named
 
 
 @dataclass(frozen=True, kw_only=True)

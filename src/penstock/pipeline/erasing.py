@@ -23,8 +23,10 @@ from .kinds import table_at
 from .lake import Lake
 from .lake_state import known_reader, known_tables, note_erased, replayed
 from .offsets import Range
+from .paths import is_table
 from .places import PLACE, Places
 from .rewriting import Rewritten, without
+from .set_aside import old_tables
 from .storage import Location, asks_storage
 from .tables import existing_tables, unborn
 
@@ -36,6 +38,7 @@ except ImportError as exc:
 
 _TRIES = 20
 _READ = 4096  # offsets looked at together
+_DROP = "when nothing in it is needed, drop it: penstock pipeline reset --drop-old"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,17 @@ def erase_in_tables(
         ahead = (places_ahead(each, erased[each.topic], {} if again else whole.ends(each)) for each in noted)
         note_erased(path, ahead)
     done = []
-    for table in Lake(path).tables:  # those that are there when it is noted
+    for table in _all_tables(path):  # those that are there when it is noted
         where = table.folder
+        if not is_table(where):
+            done.append(ErasedRows(where.name, 0, 0, f"it is an old table that cannot be read; {_DROP}"))
+            continue
         unplaced = _unplaced(table, needed, sources)
         if unplaced:
-            remedy = "make it again: penstock pipeline reset --rebuild"
+            remedy = (
+                "make it again (penstock pipeline reset --rebuild), look at what only the old one has, then "
+            )
+            remedy += "drop that (the same with --drop-old)"
             done.append(ErasedRows(where.name, 0, 0, f"{unplaced}; {remedy}"))
             continue
         known = _known(table, lake, sources)
@@ -85,6 +94,11 @@ def erase_in_tables(
         done.append(ErasedRows(where.name, rows, files))
     left = [] if dry_run else unborn(path, older_than_hours, dry_run=False)
     return [*done, *(ErasedRows(each.table, 0, len(each.files)) for each in left)]
+
+
+def _all_tables(path: Location) -> list[Table]:
+    """Return the tables of a lake, and those that a rebuild has set aside: these hold the same rows."""
+    return [*Lake(path).tables, *(table_at(each) for each in old_tables(path))]
 
 
 def _whole(lake: Lake) -> Lake:

@@ -73,8 +73,8 @@ def failure(said: str) -> Error:
     if _STATE.search(said):
         return PipelineFailed(
             "the query is another than the one whose state the checkpoint keeps, and nothing was written: "
-            f"{reason(said)}. Run the code from before, or begin again: penstock pipeline reset FOLDER "
-            "--rebuild"
+            f"{reason(said)}. Run the code from before, or begin again, while the old table stays: penstock "
+            "pipeline reset FOLDER --rebuild"
         )
     for pattern, what in _PASSES:
         if pattern.search(said):

@@ -5,8 +5,9 @@ transaction id for each source partition, whose version is the end offset, and o
 of the last record (`history.py`). One more for each topic's name keeps a number made from the log's id and
 the topic's own, so that another topic of that name is not mixed in. So any query, with whatever checkpoint,
 finds in the table itself where it ends, and whether the log still is the one it was made from. Output of a
-query that keeps state is no function of a range, so it is known by the query's id and the number of the
-batch.
+query that keeps state is no function of a range, so it is known by the query's id, the number of the batch,
+and a number made from the ranges it was computed from: an older copy of a checkpoint gives known numbers to
+other batches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
-from penstock.errors import AnotherLog, InvalidOption, RangesDiffer, StateWithoutPast
+from penstock.errors import (
+    AnotherLog,
+    BatchDiffers,
+    InvalidOption,
+    RangesDiffer,
+    StateWithoutPast,
+    WriteOutOfOrder,
+)
 
 from .checkpoint import MicroBatch
 from .offsets import Ends, Piece, Range
@@ -59,7 +67,10 @@ class BatchIdentity(Protocol):
         """Return the topics whose offsets the table keeps."""
 
     def is_in(self, table: Known) -> bool:
-        """Return whether the table holds the batch. Raises AnotherLog, RangesDiffer, StateWithoutPast."""
+        """Return whether the table holds the batch.
+
+        Raises AnotherLog, RangesDiffer, StateWithoutPast, BatchDiffers, WriteOutOfOrder.
+        """
 
     def transactions(self, table: Known) -> Transactions:
         """Return what is to be written beside the batch's data."""
@@ -90,6 +101,11 @@ def name_application(topic: str) -> str:
 def name_version(log_id: str, topic_id: int) -> int:
     """Return the number of a topic of a log: 63 bits, as a Delta table can keep."""
     return int.from_bytes(sha256(f"{log_id}/{topic_id}".encode()).digest()[:8], "big") >> 1
+
+
+def content_version(content: str) -> int | None:
+    """Return the number of what a batch is made from; None if that is not known."""
+    return int.from_bytes(sha256(content.encode()).digest()[:8], "big") >> 1 if content else None
 
 
 def check_name(keeper: str, lake: str, table: Known, source: Source, batch: Sequence[Source]) -> None:
@@ -183,24 +199,39 @@ class ByOffsets:
 class ByEpoch:
     """A batch known by who made it and its number.
 
+    `content`: what it was made from, hashed, where that is known; the table keeps that of the last batch.
     `continues`: the numbers are those of one streaming query, which must have begun with an empty table.
     """
 
     name: str
     epoch: int
+    content: str = ""
     continues: bool = True
     of_lake = False
 
     def is_in(self, table: Known) -> bool:
-        """Compare with the last number that is in the table; a query must have begun with an empty one."""
+        """Compare with the last batch that is in the table; a query must have begun with an empty one.
+
+        A query comes back to its last batch at most: with a lower number its checkpoint is an older copy.
+        """
         last = table.version_of(self._application)
         if last is None and self.continues and not table.is_empty():
             raise StateWithoutPast(table.path, f"query {self.name}")
-        return last is not None and self.epoch <= last
+        if last is None or self.epoch > last:
+            return False
+        if self.epoch < last and not self.continues:
+            raise WriteOutOfOrder(self.name, self.epoch, last, follows=False)
+        held, ours = table.version_of(self._content_application), content_version(self.content)
+        if self.epoch < last or ours not in (None, held):
+            whose = f"query {self.name}" if self.continues else f"application {self.name}"
+            raise BatchDiffers(table.path, whose, (last, held), (self.epoch, ours))
+        return True
 
     def transactions(self, table: Known) -> Transactions:
-        """Give the number."""
-        return [(self._application, self.epoch)]
+        """Give the number, and that of the content."""
+        content = content_version(self.content)
+        kept = [] if content is None else [(self._content_application, content)]
+        return [(self._application, self.epoch), *kept]
 
     def sources(self) -> list[Source]:
         """Return none: the rows are no function of a range."""
@@ -213,6 +244,10 @@ class ByEpoch:
     @property
     def _application(self) -> str:
         return f"penstock-query/{self.name}" if self.continues else self.name
+
+    @property
+    def _content_application(self) -> str:
+        return f"penstock-content/{self._application}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,17 +277,17 @@ class Unmoved:
 def identity_of(batch: MicroBatch) -> BatchIdentity:
     """Return how tables know a micro-batch."""
     if batch.stateful or batch.ranges is None:
-        return ByEpoch(batch.query_id, batch.number)
+        return ByEpoch(batch.query_id, batch.number, batch.content)
     return ByOffsets(batch.ranges)
 
 
-def by_application(name: str | None, version: str | None) -> BatchIdentity:
+def by_application(name: str | None, version: str | None, content: str = "") -> BatchIdentity:
     """Return how tables know a batch write. Raises InvalidOption."""
     if not name:
         raise InvalidOption("txnAppId", name, "a name for this job, so that a write that is repeated is seen")
     if version is None or not version.strip().isdigit():
         raise InvalidOption("txnVersion", version, "a number that grows with each write of the job")
-    return ByEpoch(name, int(version), continues=False)
+    return ByEpoch(name, int(version), content, continues=False)
 
 
 def source_of(batch: Range) -> Source:

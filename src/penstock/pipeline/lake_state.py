@@ -11,7 +11,8 @@
 | `mark/`         | up to where all tables hold the log; a Delta table (`lake.py`)                          |
 | `erased.json`   | erased places that no table held when it was erased (`erased_ahead.py`)                 |
 | `replay.json`   | of a folder that a replay fills: which range of which topic (`replaying.py`)            |
-| `reset.json`    | what a reset removes; written before it removes anything, and gone when it has done so  |
+| `reset.json`    | what a reset removes and sets aside; written before it does so, and gone after it       |
+| `new/`          | rows of tables that are made again, while they are made (`sink.py`)                     |
 
 A table that is known and not there was deleted: a new one would begin at the batch that comes next. Files are
 replaced as a whole. A crash between a table's first commit and this list leaves a table that is there and not
@@ -21,23 +22,24 @@ listed, which the next batch adds.
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
 
 from penstock.errors import InvalidOption, LakeTakenOver, StorageRefused, TableMissing
 
-from .kinds import table_at
 from .offsets import Piece
-from .paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, is_table, tables_in
+from .paths import CONTROL, is_table, tables_in
 from .routing import ITSELF
+from .set_aside import aside_for, can_be_read, set_aside
 from .storage import Location, asks_storage, storage_of
 
 Form = TypeVar("Form", bound=msgspec.Struct)
 _TABLES, _READER, _RESET, _CHECKPOINT = "tables.json", "reader.json", "reset.json", "checkpoint"
 _MARK, _CHECKPOINT_ID, _LAKE_ID = "mark", "checkpoint.json", "penstock.json"
 _ERASED, _REPLAY = "erased.json", "replay.json"
+NEW = "new"
 
 
 class KnownTables(msgspec.Struct, frozen=True):
@@ -77,10 +79,17 @@ class _CheckpointId(msgspec.Struct, frozen=True):
     id: str
 
 
-class _Removal(msgspec.Struct, frozen=True):
-    tables: tuple[str, ...]
+class _Reset(msgspec.Struct, frozen=True):
+    aside: dict[str, str]  # table → the folder that it is set aside as
     whole: bool
     again: tuple[str, ...] = ()
+
+
+class ResetDone(NamedTuple):
+    """What a reset has removed of a pipeline's state, and which tables it has set aside, and where."""
+
+    removed: list[Location]
+    aside: list[tuple[Location, Location]]
 
 
 def known_tables(root: Location) -> KnownTables:
@@ -211,11 +220,11 @@ def known_reader(root: Location) -> str | None:
 
 
 @asks_storage
-def reset(path: Location, *, rebuild: bool, tables: Collection[str] = ()) -> list[Location]:
-    """Forget a pipeline's checkpoint; with `rebuild` its tables, too, or only some of them and no checkpoint.
+def reset(path: Location, *, rebuild: bool, tables: Collection[str] = ()) -> ResetDone:
+    """Forget a pipeline's checkpoint; with `rebuild` set its tables aside, or note some that are made again.
 
-    Return what was removed. One that is cut short is finished by the next start, or the next reset.
-    Raises InvalidOption.
+    These are set aside when the next run has made the new ones; those that cannot be read, at once. One that
+    is cut short is finished by the next start, or the next reset. Raises InvalidOption.
     """
     there = {each.name for each in tables_in(path)} if not is_table(path) else {ITSELF}
     known = known_tables(path)
@@ -224,39 +233,39 @@ def reset(path: Location, *, rebuild: bool, tables: Collection[str] = ()) -> lis
     unknown = sorted(set(tables) - there - set(known.tables))
     if unknown:
         raise InvalidOption("table", unknown[0], f"one of {', '.join(sorted(there | {*known.tables}))}")
-    if rebuild and tables and set(tables) < there | set(known.tables):
-        intent = _Removal(tuple(sorted(tables)), False, tuple(sorted({*known.again, *tables})))
+    # Where the new ones begin is said by the mark, or by the tables that stay.
+    some = set(tables) < there | set(known.tables) or is_table(path / CONTROL / _MARK)
+    if rebuild and tables and some:
+        unread = [name for name in sorted(tables) if not can_be_read(path / name)]
+        intent = _Reset(_asides(path, unread), False, tuple(sorted({*known.again, *tables})))
     else:
-        intent = _Removal(tuple(sorted(there | {*known.tables})) if rebuild else (), rebuild)
+        intent = _Reset(_asides(path, sorted(there | {*known.tables})) if rebuild else {}, rebuild)
     _write(path / CONTROL / _RESET, intent)
     return finish_reset(path)
 
 
 @asks_storage
-def finish_reset(path: Location) -> list[Location]:
-    """Remove what a reset was to remove, if there is one under way; return what there was of it."""
-    control = path / CONTROL
-    intent = _read(control / _RESET, _Removal)
+def finish_reset(path: Location) -> ResetDone:
+    """Set aside and remove what a reset was to, if there is one under way; return what there was of it."""
+    control, gone = path / CONTROL, list[Location]()
+    intent = _read(control / _RESET, _Reset)
     if intent is None:
-        return []
-    gone = [path / name for name in intent.tables if name != ITSELF]
-    if ITSELF in intent.tables:
-        gone += [each for each in sorted(path.iterdir()) if each.name != CONTROL]
+        return ResetDone([], [])
     if intent.again:
         _write(control / _TABLES, KnownTables(known_tables(path).tables, intent.again))
     else:
         gone += [control / _CHECKPOINT, control / _CHECKPOINT_ID]
         gone += [control / _MARK, control / _TABLES] if intent.whole else []
-        if intent.whole:
-            gone += [each for each in (control / CATALOG, control / CATALOG_DATABASE) if each.exists()]
     removed = [each for each in gone if each.exists()]
-    for each in (path / name for name in intent.tables):
-        if catalog_root(each) is not None:
-            table_at(each).drop()
+    moved = [(path / name, path / to) for name, to in intent.aside.items() if set_aside(path, name, to)]
     for each in removed:
         storage_of(each).remove(each)
     (control / _RESET).unlink()
-    return removed
+    return ResetDone(removed, moved)
+
+
+def _asides(path: Location, tables: Iterable[str]) -> dict[str, str]:
+    return {name: aside_for(path, name) for name in tables}
 
 
 def _read(file: Location, form: type[Form]) -> Form | None:

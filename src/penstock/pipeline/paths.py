@@ -16,6 +16,7 @@ from .storage import Location, located, storage_of
 CONTROL = "_penstock"  # beside the data: Delta passes over names that begin with _
 CATALOG = "catalog.json"  # in CONTROL of a lake of Iceberg tables: where these are known by name
 CATALOG_DATABASE = "catalog.db"
+OLD = "_old"  # what the folders of tables begin with that a rebuild has set aside (`set_aside.py`)
 _DELTA_LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _COMMIT = re.compile(r"\d{20}(\.json|\.checkpoint\..*parquet)")
 _LONGEST = 180
@@ -109,4 +110,4 @@ def tables_in(path: At) -> list[At]:
         return [path]
     if not path.is_dir():
         return []
-    return sorted(child for child in path.iterdir() if child.name != CONTROL and is_table(child))
+    return sorted(child for child in path.iterdir() if not child.name.startswith("_") and is_table(child))

@@ -201,8 +201,8 @@ def _identified(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None
     """Return what Spark calls for every batch: the function is told which one it is."""
 
     def write(batch: DataFrame, number: int) -> None:
-        query = read_batch(str(job.checkpoint), number).query_id
-        declared.function(batch, BatchId(f"spark/{query}", number))
+        read = read_batch(str(job.checkpoint), number)
+        declared.function(batch, BatchId(f"spark/{read.query_id}", number, read.content))
 
     return write
 

@@ -1,10 +1,11 @@
 """A table of a lake that is made again from the log, up to where the other tables end, in one commit.
 
-Then the stream goes on with all of them. The commit has the identity that the stream's own would have, so a
-crash before it leaves files that no one points to, and after it the table is found to be there.
+Its rows are written beside the old one, which readers have meanwhile. Then the sink sets the old one aside,
+where it stays until it is dropped (`set_aside.py`), and commits; then the stream goes on with all tables. The
+commit has the identity that the stream's own would have. After a crash it is all done again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
@@ -12,11 +13,14 @@ import msgspec
 
 from penstock.errors import MissingExtra
 
+from .kinds import table_at
 from .lake_state import known_tables, made_again, reader_name
 from .modes import lake_rows
 from .offsets import Range
 from .options import written_offsets
+from .paths import is_table
 from .query import Job, asking, source_options
+from .rows_left import not_in_log
 from .source import continued
 from .view import open_view
 
@@ -26,12 +30,17 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 
-def make_again(spark: SparkSession, job: Job) -> list[str]:
-    """Make the tables that a reset has asked for; return their names. Raises AnotherLog, HistoryTakenBack."""
+def make_again(spark: SparkSession, job: Job, tell: Callable[[str], None]) -> list[str]:
+    """Make the tables that a reset has asked for; return their names. Raises AnotherLog, HistoryTakenBack.
+
+    `tell` hears before it begins how many rows of each cannot be made again.
+    """
     names = known_tables(job.to).again
     if not names:
         return []
     batch = _range(job)
+    for said in _missing(job, names):
+        tell(said)
     ends = written_offsets(job.topic, batch.ends, others=0)
     source = source_options(job) | {"startingOffsets": "earliest", "endingOffsets": ends}
     with asking():
@@ -54,6 +63,15 @@ def _described(spark: SparkSession, said: str) -> Iterator[None]:
         yield
     finally:
         spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+
+
+def _missing(job: Job, names: Iterable[str]) -> Iterator[str]:
+    with closing(open_view(job.url, job.names, job.topic)) as view:
+        heads, log = view.heads(), view.identity()
+    for name in names:
+        if is_table(job.to / name):
+            left = not_in_log(table_at(job.to / name), heads, log)
+            yield f"table {name}: {left.said('cannot be made again from the log')}"
 
 
 def _range(job: Job) -> Range:

@@ -15,17 +15,18 @@ import msgspec
 from penstock.errors import InvalidOption, MissingExtra
 
 from .checkpoint import read_batch
-from .committing import Committing, TablePart, commit, committing_of, discard
+from .committing import Committing, TablePart, check_seen, commit, committing_of, discard
 from .contract import DataFile
 from .identity import BatchIdentity, ByOffsets, by_application, identity_of
 from .lake import Lake
-from .lake_state import check_checkpoint, check_tables, remember
+from .lake_state import NEW, check_checkpoint, check_tables, remember
 from .offsets import Range
 from .partitioning import Partitioning
-from .paths import catalog_root, is_table, local_path, table_path
+from .paths import CONTROL, catalog_root, is_table, local_path, table_path
 from .python_worker import settle_in
 from .routing import ITSELF, Routing, routing_of
-from .storage import Location, asking, location
+from .set_aside import aside_for, set_aside
+from .storage import Location, asking, location, storage_of
 from .versions import StreamArrowWriter, arrow_schema_of
 from .writing import FileWriter
 
@@ -110,8 +111,9 @@ class Target:
     iceberg: bool = False  # the unit of time by which a table is cut is no column of it then
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
-        """Write a task's rows as files."""
-        return WrittenFiles(FileWriter(self.root, self.routing, self.partitioning).write(batches))
+        """Write a task's rows as files; those of a table that is made again beside the old one."""
+        root = self.root / CONTROL / NEW if self.only else self.root
+        return WrittenFiles(FileWriter(root, self.routing, self.partitioning).write(batches))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], identity: BatchIdentity) -> None:
         """Put a batch's files into their tables."""
@@ -133,9 +135,22 @@ class Target:
             Lake(self.root).commit(parts, identity, self.committing)
             return
         named = {part.path.name: part for part in parts}
+        for part in named.values():
+            check_seen(part)  # of all tables, before the first of them is set aside
         for name in self.only:  # also one that has no rows any more
-            part = named.get(name) or self._part(name, [])
+            part = self._swapped(named.get(name) or self._part(name, []))
             commit(part, replace(identity, of_lake=True), self.committing)
+        made = self.root / CONTROL / NEW
+        if made.exists():
+            storage_of(made).remove(made)
+
+    def _swapped(self, part: TablePart) -> TablePart:
+        """Set the old table aside, and let the files of the new one stand in its folder."""
+        if is_table(part.path):
+            set_aside(self.root, part.path.name, aside_for(self.root, part.path.name))
+        for each in part.files:
+            storage_of(part.path).copy(location(each.table) / each.name, part.path / each.name)
+        return replace(part, files=tuple(replace(each, table=str(part.path)) for each in part.files))
 
     def _parts(self, files: Sequence[DataFile]) -> list[TablePart]:
         by_table: dict[str, list[DataFile]] = {}
@@ -163,7 +178,9 @@ class DeltaBatchWriter(DataSourceArrowWriter):
             if all(self._batch)
             else ByOffsets((Range.from_json(msgspec.json.decode(ranged)),))
             if ranged
-            else by_application(options.get("txnAppId"), options.get("txnVersion"))
+            else by_application(
+                options.get("txnAppId"), options.get("txnVersion"), options.get("txnContent") or ""
+            )
         )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -217,7 +234,9 @@ def _target(
 ) -> Target:
     if overwrite:
         raise InvalidOption(
-            "mode", "overwrite", "append; to make a table again: penstock pipeline reset --rebuild"
+            "mode",
+            "overwrite",
+            "append; to make a table again, while the old one stays: penstock pipeline reset --rebuild",
         )
     settle_in()
     arrow = _nullable(arrow_schema_of(schema))

@@ -141,7 +141,7 @@ def unborn(path: Location, older_than_hours: int, *, dry_run: bool) -> list[Remo
     before = SYSTEM.now_ms() / 1000 - older_than_hours * _HOUR_SECONDS
     done = []
     for folder in sorted(path.iterdir()):
-        if folder.is_dir() and folder.name != CONTROL and not is_table(folder):
+        if folder.is_dir() and not folder.name.startswith("_") and not is_table(folder):
             left = [file for file in folder.glob("part-*.parquet") if file.stat().st_mtime < before]
             for file in [] if dry_run else left:
                 file.unlink()

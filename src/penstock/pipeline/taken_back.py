@@ -1,7 +1,8 @@
 """Going on after history was taken back: tables are cut back to where they and the log still agree.
 
-What the tables hold from there on is not in the log any more, and goes; what the log holds there now is read
-by the next run. It costs a comparison of all rows, but keeps what retention has long deleted from the log,
+What the tables hold from there on is not in the log any more, and goes; a copy of each table that is cut
+stays beside it until it is dropped (`set_aside.py`). What the log holds there now is read by the next run. It
+costs a comparison of all rows, but keeps what retention has long deleted from the log,
 which a rebuild does not.
 """
 
@@ -19,6 +20,8 @@ from .identity import Source
 from .lake import Lake
 from .lake_state import reset
 from .offsets import Ends, Piece, said
+from .routing import ITSELF
+from .set_aside import aside_for, keep_copy
 from .storage import Location, asks_storage
 from .upsert import KEY_PROPERTY
 
@@ -53,11 +56,13 @@ def cut_back(path: Location, log: Log, topic: Topic) -> CutBack:
         lake = Lake(path)
         if sum(len(each.tables) for each in compared) < len(lake.fed_by(source)):
             raise InvalidOption(
-                "--from-table", str(path), "a lake whose tables have the columns of the source; use --rebuild"
+                "--from-table",
+                str(path),
+                "a lake whose tables have the columns of the source; use --rebuild, which keeps the old ones",
             )
         rows += _cut(lake, compared, replace(source, incarnation=identity.incarnation), places)
     if not mine:
-        raise InvalidOption("--from-table", str(path), f"a lake that holds topic {topic.name}; use --rebuild")
+        raise InvalidOption("--from-table", str(path), f"a lake that holds topic {topic.name}")
     reset(path, rebuild=False)
     return CutBack(rows, tuple(places))
 
@@ -73,7 +78,11 @@ def _cut(lake: Lake, compared: Sequence[Compared], source: Source, places: list[
     for table in tables:
         ends = table.ends(source)
         cuts = {p: min(parted.get(p, end), end) for p, end in ends.items()}
-        places += [Piece(p, cut, ends[p]) for p, cut in cuts.items() if cut < ends[p]]
+        beyond = [Piece(p, cut, ends[p]) for p, cut in cuts.items() if cut < ends[p]]
+        if beyond:  # what goes is nowhere else
+            name = ITSELF if table.folder == lake.root else table.folder.name
+            keep_copy(lake.root, name, aside_for(lake.root, name))
+        places += beyond
         rows += table.cut_back(source, cuts, _marks(compared[0], cuts))
     places[:] = sorted(set(places))
     return rows
@@ -88,7 +97,8 @@ def _check_upserts(lake: Lake, tables: Sequence[Table], source: Source, parted: 
                 "--from-table",
                 str(lake.root),
                 "a lake that rows are appended to: in tables of upserts lost records have replaced others, "
-                "which no table holds any more; use --rebuild, which makes them from what the log holds",
+                "which no table holds any more; use --rebuild, which makes them from what the log holds and "
+                "keeps the old ones",
             )
 
 

@@ -45,7 +45,7 @@ except ImportError as exc:
 _TOGETHER = 5_000  # records of one transaction of a task
 _TOGETHER_BYTES = 16 << 20
 _TEXT = "STRING or BINARY"
-_OPTIONS = ("url", "topic", "prefix", "schema", "txnAppId", "txnVersion", "checkpointLocation")
+_OPTIONS = ("url", "topic", "prefix", "schema", "txnAppId", "txnVersion", "txnContent", "checkpointLocation")
 _MICROSECONDS = 1000  # a scalar of Arrow would bring pandas, which takes half a second
 
 
@@ -362,4 +362,5 @@ def _named(options: Mapping[str, str], topic: str | None) -> PartedWrite | None:
         raise InvalidOption("txnAppId", name or "", "a name for this job, as txnVersion is given")
     if version is None or not version.strip().isdecimal() or int(version) >= 1 << 63:
         raise InvalidOption("txnVersion", version or "", "a number that grows with each write of the job")
-    return PartedWrite(name if topic is None else f"{name}/{topic}", int(version), follows=False)
+    application, content = name if topic is None else f"{name}/{topic}", options.get("txnContent") or ""
+    return PartedWrite(application, int(version), content, follows=False)

@@ -123,6 +123,7 @@ ANSWERS: dict[str, C] = {
     "settings_file_unreadable": _ODD,
     "spark_not_started": _ODD,
     "state_without_past": _ODD,
+    "batch_differs": _ODD,
     "still_needed": _BODY,
     "store": _ODD,
     "storage_away": _ODD,

@@ -130,7 +130,8 @@ class PartedWrites:
             return True
         if last < 0:
             raise WriteOutOfOrder(write.application, write.epoch, None)
-        if not write.follows and write.epoch < last:
+        differs = "" not in (content, write.content) and content != write.content
+        if not write.follows and (write.epoch < last or (write.epoch == last and differs)):
             raise WriteOutOfOrder(write.application, write.epoch, last, follows=False)
         if not write.follows:
             return write.epoch > int(last)

@@ -33,7 +33,7 @@ from ..contract import (
 )
 from ..identity import BatchIdentity, Source, Transactions
 from ..offsets import Ends
-from ..paths import CONTROL, descriptions
+from ..paths import descriptions
 from ..rewriting import without
 from ..storage import Location, storage_of
 from .catalog import catalog_of, is_beside, make_namespace
@@ -501,8 +501,8 @@ def _below(file: Location, table: str) -> str:
 
 
 def _is_ours(below: str) -> bool:
-    """Return whether a file below a table is one of Iceberg's: not our own state beside it."""
-    return not below.startswith(f"{CONTROL}/") and below.endswith((".parquet", ".avro", ".json"))
+    """Return whether a file below a table is one of its own: not our state beside it, nor an old table."""
+    return not below.startswith("_") and below.endswith((".parquet", ".avro", ".json"))
 
 
 def _named(metadata: TableMetadata) -> set[int]:

@@ -266,6 +266,11 @@ class BucketStorage(Storage[BucketPath]):
             mode: Any = "create" if tag is None else {"e_tag": tag}
             store_of(file.bucket).put(file.key, content, mode=mode, use_multipart=False)
 
+    def copy(self, file: BucketPath, target: BucketPath) -> None:
+        """Let the store copy an object."""
+        with _asking(file):
+            store_of(file.bucket).copy(file.key, target.key)
+
     def remove(self, path: BucketPath) -> None:
         """Delete an object, and all that is below."""
         with _asking(path):

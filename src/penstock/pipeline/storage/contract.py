@@ -133,6 +133,13 @@ class Storage(ABC, Generic[At]):
         """Write what a function makes of a file's content, or of None if there is no file."""
 
     @abstractmethod
+    def copy(self, file: At, target: At) -> None:
+        """Let a file stand in another folder, too, which need not be there; one that does already may stay.
+
+        It is a file that is never written to: both may share what is on the disk.
+        """
+
+    @abstractmethod
     def remove(self, path: At) -> None:
         """Remove a file, or a folder with all that is in it."""
 

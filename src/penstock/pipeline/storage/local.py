@@ -96,6 +96,16 @@ class LocalStorage(Storage[Path]):
         if content is not None:
             self.replace(file, content)
 
+    def copy(self, file: Path, target: Path) -> None:
+        """Link a file; copy it where links cannot be made."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(file, target)
+        except FileExistsError:
+            return
+        except OSError:
+            shutil.copyfile(file, target)
+
     def remove(self, path: Path) -> None:
         """Remove a file or a folder."""
         shutil.rmtree(path) if path.is_dir() else path.unlink()

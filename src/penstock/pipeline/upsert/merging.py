@@ -184,7 +184,8 @@ def _check_made_so(table: Table, key: Sequence[str]) -> None:
     configuration = table.configuration()
     made = configuration.get(KEY_PROPERTY), configuration.get(_BUCKETS)
     if made != ("/".join(key), str(BUCKETS)):
-        remedy = f"what table {table.path} was made with, or make it again: penstock pipeline reset --rebuild"
+        remedy = f"what table {table.path} was made with, or make it again, while the old one stays: "
+        remedy += "penstock pipeline reset --rebuild"
         was = "append" if made[0] is None else f"upsert by {made[0].replace('/', ', ')}"
         raise InvalidOption("mode", f"upsert by {', '.join(key)}", f"{was}, {remedy}")
 

@@ -1,0 +1,150 @@
+"""Old tables: a rebuild sets a table aside, beside the new one, where it stays until it is dropped by name.
+
+| a table                       | is set aside as                           |
+|-------------------------------|-------------------------------------------|
+| `LAKE/a`                      | `LAKE/_old.a`, the next one `LAKE/_old.a.2` |
+| `FOLDER`, which is one itself | `FOLDER/_old`, the next one `FOLDER/_old.2` |
+
+Files are linked or copied there, and only then removed where they were: a crash leaves them in one place at
+least, and the next try goes on. A Delta table is whole wherever its folder is. An Iceberg table names its
+files by whole addresses, so the catalog gets a table of the new name with the same rows; earlier snapshots
+go. Of one that cannot be read all files stay, as files.
+"""
+
+from collections.abc import Collection, Iterator
+
+from penstock.errors import Error, MissingExtra
+
+from .contract import DataFile, PartOf, Table
+from .kinds import opened, table_at
+from .paths import CATALOG, CATALOG_DATABASE, CONTROL, OLD, catalog_root, is_delta, is_table, tables_in
+from .routing import ITSELF
+from .storage import Location, asks_storage, storage_of
+
+try:
+    from deltalake.exceptions import DeltaError
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
+
+_NAME_MAPPING = "schema.name-mapping.default"  # an Iceberg table makes its own
+
+
+def old_tables(root: Location) -> list[Location]:
+    """Return the folders of tables that were set aside."""
+    return sorted(each for each in root.iterdir() if is_old(each.name)) if root.is_dir() else []
+
+
+def is_old(name: str) -> bool:
+    """Return whether a folder of a lake is a table that was set aside."""
+    return name == OLD or name.startswith(f"{OLD}.")
+
+
+def aside_for(root: Location, table: str) -> str:
+    """Return the folder that a table would be set aside as."""
+    base = OLD if table == ITSELF else f"{OLD}.{table}"
+    taken, number, name = {each.name for each in old_tables(root)}, 1, base
+    while name in taken:
+        number += 1
+        name = f"{base}.{number}"
+    return name
+
+
+def set_aside(root: Location, table: str, aside: str) -> bool:
+    """Set a table aside; return whether there was something of it. Safe to do again after a crash."""
+    source = _place(root, table)
+    kept = keep_copy(root, table, aside)
+    if _is_iceberg(source):
+        table_at(source).drop()
+    own = [source] if source != root else [each for each in root.iterdir() if not _is_beside(each.name)]
+    for each in own:
+        if each.exists():
+            storage_of(each).remove(each)
+    return kept
+
+
+def keep_copy(root: Location, table: str, aside: str) -> bool:
+    """Keep a table as it is beside itself; return whether there is something of it."""
+    source, target = _place(root, table), root / aside
+    found = {_below(each, source): each for each in _files(source)}
+    if found and _is_iceberg(source):
+        _keep_iceberg(source, target, found)
+    elif found:
+        _copy(found, target, found)
+    return bool(found)
+
+
+def _place(root: Location, table: str) -> Location:
+    return root if table == ITSELF else root / table
+
+
+def _is_iceberg(path: Location) -> bool:
+    return catalog_root(path) is not None and not is_delta(path)
+
+
+def can_be_read(path: Location) -> bool:
+    """Return whether there is a table that says what it holds."""
+    if not is_table(path):
+        return False
+    try:
+        table = table_at(path)
+        table.sources(), table.size()
+    except (Error, OSError, ValueError, DeltaError):
+        return False
+    return True
+
+
+@asks_storage
+def drop_old(root: Location) -> list[Location]:
+    """Remove all tables that were set aside; return their folders. Nothing brings them back."""
+    gone = old_tables(root)
+    for each in gone:
+        if is_table(each):
+            table_at(each).drop()
+        storage_of(each).remove(each)
+    if gone and not tables_in(root) and not (root / CONTROL / "tables.json").is_file():
+        for each in (root / CONTROL / CATALOG, root / CONTROL / CATALOG_DATABASE):
+            if each.is_file():  # the next run may choose another format, or another catalog
+                each.unlink()
+    return gone
+
+
+def _files(source: Location) -> Iterator[Location]:
+    """Yield all files of a table: not our own state in the same folder, and no older table."""
+    for each in storage_of(source).files_below(source) if source.is_dir() else ():
+        if not _is_beside(_below(each, source).partition("/")[0]):
+            yield each
+
+
+def _is_beside(name: str) -> bool:
+    return name == CONTROL or is_old(name)
+
+
+def _below(file: Location, folder: Location) -> str:
+    return str(file).removeprefix(f"{folder}/")
+
+
+def _copy(found: dict[str, Location], target: Location, names: Collection[str]) -> None:
+    storage = storage_of(target)
+    for name in names:
+        storage.copy(found[name], target / name)
+    storage.bring_to_disk(*(target / name for name in names))
+
+
+def _keep_iceberg(source: Location, target: Location, found: dict[str, Location]) -> None:
+    if can_be_read(target):
+        return  # a crash came later
+    if not can_be_read(source):
+        _copy(found, target, found)
+        return
+    table = table_at(source)
+    names = sorted(table.file_names())
+    _copy(found, target, names)
+    said = {name: each for name, each in table.configuration().items() if name != _NAME_MAPPING}
+    made = opened(target, table.arrow_schema(), said, table.partition_columns())
+    if names and made.is_empty():
+        _add(made, names)
+
+
+def _add(table: Table, names: Collection[str]) -> None:
+    files: list[tuple[PartOf, DataFile]] = [({}, DataFile(table.path, name, 0, 0, "")) for name in names]
+    table.replace(files, (), table.arrow_schema(), None, table.partition_columns())
