@@ -54,10 +54,10 @@ _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 class Owned:
     """A partition this member owns for a group: its state, and what its row must still say.
 
-    `crashes` counts the owners lost without release: what they had out may come again, which is in `doubtful`;
-    `is_certain`: they have ended, so that none of them hands out anything more. `going_out` is what this owner
-    may hand out, as the row says, before it writes down more. `trial` is what is known of records that may
-    have killed their process, `killers` those that are to be put off for it.
+    `crashes` counts the owners lost without release: what they had out may come again, which is `doubtful`;
+    `is_certain`: they have ended, so that none of them hands out anything more. `going_out` is what this
+    owner may hand out, as the row says, before it writes down more. `trial` is what is known of records that
+    may have killed their process, `killers` those that are to be put off for it.
     `copied` are the waiting records that have a copy of their own: it counts, whatever the log holds.
     `lanes_version` says which decisions of others on its lanes the machine knows.
     `barrier` says whether it may be read already, after its topic has grown.
@@ -79,7 +79,7 @@ class Owned:
     is_certain: bool = False
 
     def plan(self, settlement: Settlement) -> None:
-        """Hand out no more than the row allows, whether or not a settlement that is about to be written is."""
+        """Hand out no more than the row allows, whether or not the settlement will be written."""
         settlement.going_out |= self.doubtful
         self.going_out &= settlement.going_out
 

@@ -16,6 +16,7 @@ from penstock.log.sql.migrations import SchemaState, schema_state
 
 from .domain import Held, View, changes, lock, read, touch, write
 from .filters import Filter, have_nothing_in_common
+from .lease import lease_clocks
 from .member import ClusterSettings, Member, MemberState
 from .process import Process
 from .serving import NOTHING, SLOTS, Domain, Present, Serves, decode_serves
@@ -182,7 +183,7 @@ class SharingMember(Member):
 
     def _present(self, tx: Transaction) -> tuple[list[Present], list[str]]:
         """Return the members to count on, and those that are surely dead; the lease decides, here too."""
-        rows = tx.rows("membership", "member_serving", now_ms=own_ms(self._clock))
+        rows = tx.rows("membership", "member_serving", **lease_clocks(self._clock))
         dead = [row[0] for row in rows if row[0] != self.id and Process(*row[1:4]).is_surely_dead()]
         return [
             Present(row[0], row[4], decode_serves(row[5]))

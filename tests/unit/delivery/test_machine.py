@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.delivery import machine
-from penstock.delivery.lane_names import alone_name
 from penstock.delivery.going_out import GoingOut
+from penstock.delivery.lane_names import alone_name
 from penstock.delivery.machine import (
     LANE_AHEAD,
     SLOW_WAITING,

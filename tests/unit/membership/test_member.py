@@ -42,7 +42,12 @@ def epochs(database: Database) -> set[tuple[str | None, int]]:
 
 def members(database: Database) -> list[str]:
     """Return the ids in the members' table."""
-    return [row[0] for row in database.look(lambda tx: tx.rows("membership", "member_list", now_ms=0))]
+    return [
+        row[0]
+        for row in database.look(
+            lambda tx: tx.rows("membership", "member_list", now_ms=0, host="", host_ms=0)
+        )
+    ]
 
 
 def dead_process() -> Process:
