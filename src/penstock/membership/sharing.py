@@ -9,7 +9,7 @@ delivery, which raises the version with `domain.touch` in its releasing transact
 import logging
 from datetime import timedelta
 
-from penstock.clock import Clock, own_ms
+from penstock.clock import Clock, host_ms, own_ms
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.migrations import SchemaState, schema_state
@@ -168,7 +168,8 @@ class SharingMember(Member):
         locked = lock(tx, domains, wait=wait)
         present, dead = self._present(tx)  # after the lock: a list read before it would be stale
         for id in dead:  # nobody on another host could know, and would count it until its lease ends
-            tx.change("membership", "member_died", id=id, now_ms=own_ms(self._clock))
+            moment = {"now_ms": own_ms(self._clock), "host_ms": host_ms(self._clock)}
+            tx.change("membership", "member_died", id=id, **moment)
         view = read(tx, locked, present, locked=True)
         write(tx, changes(view, gather_ms=self._gather_ms()))
         self._prune(tx)

@@ -34,7 +34,8 @@ ON CONFLICT (id) DO UPDATE SET lease_until_ms = excluded.lease_until_ms, serves 
 -- Take note that a member's process has ended for certain: its lease ends, and its row stays for those who take over. Locks
 -- its row.
 UPDATE penstock_member
-SET died_ms = now_ms(:now_ms), lease_until_ms = least(lease_until_ms, now_ms(:now_ms)), host_lease_until_ms = 0
+SET died_ms = now_ms(:now_ms), lease_until_ms = least(lease_until_ms, now_ms(:now_ms)),
+    host_lease_until_ms = least(host_lease_until_ms, :host_ms::bigint)
 WHERE id = :id;
 
 -- name: members_dedicated
