@@ -71,6 +71,11 @@ def own_ms(clock: Clock) -> int | None:
     return None if isinstance(clock, SystemClock) else clock.now_ms()
 
 
+def host_ms(clock: Clock) -> int:
+    """Return milliseconds since this host was started, the same for all its processes; a test's own."""
+    return int(_passed_ms()) if isinstance(clock, SystemClock) else int(clock.monotonic() * 1000)
+
+
 def to_ms(moment: datetime) -> int:
     """Return an aware datetime as milliseconds since 1970, rounded down; exact, no float between."""
     return (moment - _EPOCH) // _MILLISECOND

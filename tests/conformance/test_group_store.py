@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.delivery.going_out import GoingOut
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore, Living, Owned
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
@@ -192,7 +193,7 @@ def test_what_was_in_work_when_a_process_died_is_judged_by_its_heir(store: Store
     a = store("a")
     owned = a.take(living("a"))[1]
     owned.trial.begin(owned.epoch, 4, alone=True)
-    assert a.suspect({1: owned}) == set()
+    assert a.hand_out({1: (owned, GoingOut())}) == set()
     judged = store("b", gone="a").take(living("b"))[1]
     assert (judged.trial.deaths, judged.trial.alone, judged.killers) == (1, {4: 1}, set())
     judged = store("c", gone="b").take(living("c"))[1]  # it died before it began anything
@@ -203,7 +204,7 @@ def test_who_was_taken_over_cannot_write_down_what_it_begins(store: Store) -> No
     a = store("a")
     stale = a.take(living("a"))[1]
     store("b").take(living("b"))
-    assert a.suspect({1: stale}) == {1}
+    assert a.hand_out({1: (stale, GoingOut())}) == {1}
 
 
 def test_a_lane_waits_no_longer_than_it_was_to_wait_whatever_the_clocks_say(

@@ -141,7 +141,9 @@ def called(member: Member) -> str:
 
 
 def _members(member: Member) -> list[tuple[Any, ...]]:
-    return member._database.look(lambda tx: tx.rows("membership", "member_list", now_ms=0))
+    return member._database.look(
+        lambda tx: tx.rows("membership", "member_list", now_ms=0, host="", host_ms=0)
+    )
 
 
 # --- before the log ----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What handlers noted in a fault run, and the rules it must keep. Every breach is one sentence.
 
-Its first word names the kind: `lost`, `inverted`, `unmarked`.
+Its first word names the kind: `lost`, `inverted`, `unmarked`, `overmarked`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ TOPIC = "faults"
 GROUPS = ("plain", "loop", "batch", "exact", "retried")
 URL, NOTES = "FAULTS_URL", "FAULTS_NOTES"  # how a worker is told of its store, and where to write
 KILLER = "killer"  # the type of a record that ends its process
+BATCH = 16  # records of a partition that may come marked by mistake, for each owner it lost
 
 Place = tuple[int, int]  # partition and offset
 
@@ -84,6 +85,7 @@ def breaches(arrivals: Iterable[Arrival], expected: Collection[Place], groups: C
         there = {each.place for each in by_group[group]}
         found += [f"lost: {group} was never given {place}" for place in sorted(set(expected) - there)]
         found += _disorder(by_group[group])
+        found += _overmarked(group, by_group[group])
     return found
 
 
@@ -106,3 +108,17 @@ def _disorder(arrivals: Iterable[Arrival]) -> Iterator[str]:
             yield f"unmarked: {each} after {former}"
         if former is None or each.fence >= former.fence:  # one that was stopped may write down a stale one
             before[each.place] = each
+
+
+def _overmarked(group: str, arrivals: Iterable[Arrival]) -> Iterator[str]:
+    """Few records that nobody was given before say that they come again, at each change of owners."""
+    there = set[Place]()
+    fences: dict[int, set[int]] = defaultdict(set)
+    wrongly: Counter[int] = Counter()
+    for each in arrivals:
+        fences[each.partition].add(each.fence)
+        wrongly[each.partition] += each.redelivered and each.place not in there
+        there.add(each.place)
+    for partition, count in wrongly.items():
+        if count > BATCH * max(1, len(fences[partition]) - 1):
+            yield f"overmarked: {group} was given {count} new records of {partition} as if they came again"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.faults.arrivals import Arrival, breaches, kinds
+from tests.faults.arrivals import BATCH, Arrival, breaches, kinds
 
 PLACES = {(0, 0), (0, 1)}
 
@@ -45,6 +45,12 @@ def test_what_came_first_too_late_is_inverted() -> None:
 def test_what_came_again_and_does_not_say_so_is_unmarked() -> None:
     assert found(told((0, 1, False), (1, 1, False), (1, 2, False))) == {"unmarked": 1}
     assert found(told((0, 1, False), (1, 1, False), (1, 1, False))) == {"unmarked": 1}
+
+
+def test_new_records_that_say_they_come_again_are_overmarked_beyond_a_batch() -> None:
+    deliveries = [(offset, 2, True) for offset in range(BATCH + 1)]
+    assert found(told((0, 1, False), *deliveries)) == {}
+    assert found(told((0, 1, False), *deliveries, (BATCH + 1, 2, True))) == {"overmarked": 1}
 
 
 def test_a_line_is_read_as_it_was_written() -> None:

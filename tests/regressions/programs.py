@@ -87,7 +87,7 @@ def work(
 
     GroupStore.settle = settle_and_tell  # type: ignore[method-assign]
     if elsewhere:
-        process._host = lambda: "elsewhere"
+        process.this_host = lambda: "elsewhere"
     if stop_at is not None:
         points.arm(stop_at, points.pause)
     lease, beat = timedelta(seconds=lease_seconds), timedelta(seconds=beat_seconds)

@@ -1,9 +1,11 @@
 """Groups have a kind: handlers of a worker, or clients of a protocol that only store where they are."""
 
+from collections.abc import Sequence
 from enum import Enum
 
+from penstock.clock import Clock, own_ms
 from penstock.errors import GroupKindDiffers
-from penstock.log.sql.database import Transaction
+from penstock.log.sql.database import Database, Transaction
 
 
 class GroupKind(Enum):
@@ -16,6 +18,16 @@ class GroupKind(Enum):
     def holds(self) -> bool:
         """Whether retention waits for a group of this kind, by default."""
         return self is GroupKind.HANDLER
+
+
+def make_groups(database: Database, names: Sequence[str], clock: Clock) -> None:
+    """Make groups of handlers unless they are there, wherever their topics are. Raises GroupKindDiffers."""
+
+    def make(tx: Transaction) -> None:
+        for name in names:
+            join_group(tx, name, GroupKind.HANDLER, own_ms(clock))
+
+    database.run(make)
 
 
 def join_group(tx: Transaction, name: str, kind: GroupKind, now_ms: int | None) -> int:

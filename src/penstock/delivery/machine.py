@@ -28,6 +28,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
+from .going_out import GoingOut
 from .lane_names import WHOLE, alone_name, is_alone, is_late, late_name, live_name, shared_name, stored_name
 from .passed_over import LateMove, PassedOver, PassedRecord, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
@@ -129,6 +130,7 @@ class Settlement:
     late_moves: list[LateMove] = field(default_factory=list)
     passed_entries: list[PassedRecord] = field(default_factory=list)
     fallbacks: list[CompletedByFallback] = field(default_factory=list)
+    going_out: GoingOut = field(default_factory=GoingOut)  # nothing else does, unless that is written down
 
     @property
     def is_plain(self) -> bool:
@@ -588,8 +590,11 @@ class Partition:
         if self.passed_over.flush_counts():
             self._dirty = True
 
-    def settlement(self) -> Settlement | None:
-        """Return what changed since the last one, or None; if writing it fails, load the partition again."""
+    def settlement(self, more: int = 0) -> Settlement | None:
+        """Return what changed since the last one, or None; if writing it fails, load the partition again.
+
+        `more`: how many records beyond those that have gone out may follow before the next one.
+        """
         if not self._dirty:
             return None
         lanes, gone = [], []
@@ -623,6 +628,7 @@ class Partition:
             passed_entries=self._passed_entries,
             fallbacks=self._fallbacks,
         )
+        settled.going_out = self.going_out(more)
         self._changed_lanes, self._entries, self._entries_gone, self._dead = set(), {}, [], []
         self._late_moves, self._passed_entries, self._fallbacks = {}, [], []
         self._dirty = False
@@ -631,6 +637,23 @@ class Partition:
         self._ready.extend(self._ahead)
         self._left, self._ahead = [], []
         return settled
+
+    def going_out(self, more: int = 0) -> GoingOut:
+        """Return which records are out, or may be soon: so many more of those that are next."""
+        flowing = [lane for lane in self._lanes.values() if not lane.stored] if self._lanes else []
+        last, kept = max(self._out, default=-1), set[int]()
+        if flowing:
+            ready = {lane.key: lane for lane in self._ready}
+            ready.update((lane.key, lane) for lane in flowing)  # first those that are ready
+            for lane in ready.values():
+                if not lane.stored:
+                    for offset in islice(lane.waiting, lane.out, None):
+                        if more:
+                            more, last = more - 1, max(last, offset)
+                        else:
+                            kept.add(offset)
+        to = self.position + more if more else max(self._base, last + 1)
+        return GoingOut(to, frozenset(each for each in kept if each < to))
 
     def confirm(self, *, skips: bool) -> None:
         """Take note that a settlement is written, with what it skips or without.

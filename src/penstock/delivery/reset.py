@@ -19,6 +19,8 @@ from penstock.log.sql.database import Transaction
 from .done_set import DoneSet
 from .wait_state import WaitState
 
+_IN_HAND = 100  # records from the target on that come marked, if they were handed out before
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -98,7 +100,7 @@ class Resetting:
         """Set cursors that are locked already, each in a new epoch, with nothing passed above it."""
         living = self._living(tx)  # only now: no owner of a locked row can have joined since
         table = Rows(partition=list(targets), place=list(targets.values()))
-        tx.change("delivery", "cursors_reset", targets=table, living=living, **self._ids)
+        tx.change("delivery", "cursors_reset", targets=table, living=living, in_hand=_IN_HAND, **self._ids)
 
 
 def _moves(rows: Iterable[Row], targets: Mapping[int, int]) -> list[Move]:

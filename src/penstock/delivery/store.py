@@ -25,6 +25,7 @@ from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .former import OPEN, Barrier, FormerPartitions
+from .going_out import GoingOut
 from .group_kind import GroupKind, join_group
 from .machine import Partition, Settlement, StoredLane
 from .notes import CatchUp, LateRange, Notes
@@ -53,8 +54,10 @@ _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 class Owned:
     """A partition this member owns for a group: its state, and what its row must still say.
 
-    `crashes` counts the owners lost without release: what they had out may come again. `trial` is what is
-    known of records that may have killed their process, `killers` those that are to be put off for it.
+    `crashes` counts the owners lost without release: what they had out may come again, which is `doubtful`;
+    `is_certain`: they have ended, so that none of them hands out anything more. `going_out` is what this
+    owner may hand out, as the row says, before it writes down more. `trial` is what is known of records that
+    may have killed their process, `killers` those that are to be put off for it.
     `copied` are the waiting records that have a copy of their own: it counts, whatever the log holds.
     `lanes_version` says which decisions of others on its lanes the machine knows.
     `barrier` says whether it may be read already, after its topic has grown.
@@ -71,6 +74,20 @@ class Owned:
     late: list[LateRange] = field(default_factory=list)  # what was passed over and is to be delivered late
     lanes_version: int = 0
     barrier: Barrier = OPEN
+    going_out: GoingOut = GoingOut()
+    doubtful: GoingOut = GoingOut()
+    is_certain: bool = False
+
+    def plan(self, settlement: Settlement) -> None:
+        """Hand out no more than the row allows, whether or not the settlement will be written."""
+        settlement.going_out |= self.doubtful
+        self.going_out &= settlement.going_out
+
+    def settled(self, settlement: Settlement, *, skips: bool) -> None:
+        """Take note that a settlement is written, with what it skips or without."""
+        self.version += 1
+        self.going_out = settlement.going_out
+        self.machine.confirm(skips=skips)
 
     def close(self, barrier: Barrier) -> None:
         """Let a partition, or some of its lanes, wait until their keys are done where they were before."""
@@ -161,26 +178,26 @@ class GroupStore:
         rows = self._database.look(lambda tx: tx.rows("delivery", "group_paused", group_id=self.group_id))
         return any(paused_ms is not None for (paused_ms,) in rows)
 
-    def suspect(self, cursors: Mapping[int, Owned]) -> set[int]:
-        """Write down the trials of some partitions, before what is in them begins; return those lost."""
+    def hand_out(self, cursors: Mapping[int, tuple[Owned, GoingOut]]) -> set[int]:
+        """Write down which records of some partitions go out, and their trials; return the partitions lost.
 
-        def write(tx: Transaction) -> set[int]:
-            return {
-                partition
-                for partition, owned in sorted(cursors.items())
-                if not tx.change(
-                    "delivery",
-                    "cursor_suspect",
-                    partition=partition,
-                    trial=owned.trial.encode(),
-                    owner=self._owner,
-                    epoch=owned.epoch,
-                    version=owned.version,
-                    **self._ids,
-                )
-            }
-
-        return self._database.run(write)
+        Before any of it begins: after a loss those are marked, and no others.
+        """
+        table = Rows(
+            partition=list(cursors),
+            trial=[owned.trial.encode() for owned, _ in cursors.values()],
+            handed_to=[going_out.to for _, going_out in cursors.values()],
+            epoch=[owned.epoch for owned, _ in cursors.values()],
+            version=[owned.version for owned, _ in cursors.values()],
+            kept_back=[going_out.bitmap() for _, going_out in cursors.values()],
+        )
+        rows = self._database.run(
+            lambda tx: tx.rows("delivery", "cursors_hand_out", handed=table, owner=self._owner, **self._ids)
+        )
+        kept = {row[0] for row in rows}
+        for partition in kept:
+            owned, owned.going_out = cursors[partition]
+        return cursors.keys() - kept
 
     def copies(self, places: Collection[tuple[int, int]], *, max_bytes: int) -> Chunk:
         """Return the records that retention has copied to waiting entries, as a read of the log would."""
@@ -210,9 +227,8 @@ class GroupStore:
             kept, skips = kept | more, skips | skipping
         points.reach(AFTER_SETTLE)
         for partition in kept:
-            owned = settled[partition][0]
-            owned.version += 1
-            owned.machine.confirm(skips=partition in skips)
+            owned, settlement = settled[partition]
+            owned.settled(settlement, skips=partition in skips)
         return settled.keys() - kept
 
     def _goes_at_once(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> bool:
@@ -276,8 +292,11 @@ class GroupStore:
                 frozenset(copied.get(partition, ())),
                 stored_trial(trial),
                 lanes_version=lanes_version,
+                going_out=GoingOut.stored(*handed_out),
+                doubtful=GoingOut.stored(*handed_out) if crashes else GoingOut(),
+                is_certain=crashes == 1 and partition in lost,
             )
-            for partition, offset, epoch, version, passed, crashes, trial, lanes_version in rows
+            for partition, offset, epoch, version, passed, crashes, trial, lanes_version, *handed_out in rows
         }
         for partition, barrier in self._former.barriers(tx, taken).items():
             taken[partition].close(barrier)
@@ -375,6 +394,8 @@ class GroupStore:
             epoch=[owned.epoch for owned, _ in settled.values()],
             version=[owned.version for owned, _ in settled.values()],
             lanes_version=[owned.lanes_version for owned, _ in settled.values()],
+            handed_to=[each.going_out.to for _, each in settled.values()],
+            kept_back=[each.going_out.bitmap() for _, each in settled.values()],
         )
         return Call("delivery", "cursors_settle", {"settled": cursors, "owner": self._owner, **self._ids})
 

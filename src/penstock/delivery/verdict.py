@@ -21,6 +21,7 @@ from penstock.model.retry import Random, RetryPolicy
 from penstock.redaction import ErrorText
 
 REASON_CHARACTERS = 1000
+SOONEST_MS = 100  # a record that is put off comes again no sooner, whenever it is said to
 
 
 class OnFailure(Enum):
@@ -94,6 +95,7 @@ class Rules:
                 return Dead(failures, _kept(why), hold=False)
             case Snooze(until):
                 due_ms = now_ms + _ms(until) if isinstance(until, timedelta) else to_ms(until)
+                due_ms = max(due_ms, now_ms + SOONEST_MS)
                 return Parked(
                     due_ms, failures, "snoozed", snoozed=True
                 )  # the lane waits, even with on_failure="alone"

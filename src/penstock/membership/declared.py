@@ -1,17 +1,20 @@
 """Which schedules living members declare, and how: that tells a deploy from one that was taken back."""
 
+from penstock.clock import Clock
 from penstock.log.sql.database import Transaction
 
+from .lease import lease_clocks
 from .member import MemberState
 from .process import Process
 from .serving import decode_serves
 
 
-def declared(tx: Transaction, name: str, own_ms: int | None) -> list[str]:
+def declared(tx: Transaction, name: str, clock: Clock) -> list[str]:
     """Return the fingerprint of a schedule's definition in each living member that declares it."""
+    rows = tx.rows("membership", "member_serving", **lease_clocks(clock))
     return [
         fingerprint
-        for _, host, pid, started, _, serves, state in tx.rows("membership", "member_serving", now_ms=own_ms)
+        for _, host, pid, started, _, serves, state in rows
         if state != MemberState.STOPPING and not Process(host, pid, started).is_surely_dead()
         for each, fingerprint in decode_serves(serves).schedules
         if each == name

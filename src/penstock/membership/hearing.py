@@ -6,9 +6,10 @@ something was written has read it, and one that may no longer use the tables wri
 
 from threading import Event
 
-from penstock.clock import Clock, own_ms
+from penstock.clock import Clock
 from penstock.log.sql.database import Database, Transaction
 
+from .lease import lease_clocks
 from .process import Process
 
 _LOOK_MS = 100
@@ -30,6 +31,6 @@ def wait_until_heard(database: Database, clock: Clock) -> None:
 
 def _leases(tx: Transaction, clock: Clock) -> tuple[dict[str, int], int]:
     """Return when the lease of each living member ends, and for how long the longest of them runs."""
-    rows = tx.rows("membership", "member_leases", now_ms=own_ms(clock))
+    rows = tx.rows("membership", "member_leases", **lease_clocks(clock))
     living = [row for row in rows if not Process(*row[1:4]).is_surely_dead()]
     return {row[0]: row[4] for row in living}, max((row[5] for row in living), default=0)

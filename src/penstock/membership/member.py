@@ -1,9 +1,10 @@
 """A member: one running process with a lease, and the slots it owns.
 
 Liveness is per member (one row, one heartbeat); fencing is per slot (owner and epoch in its row). Time is
-the database's clock. The lease only decides when others may take over: what keeps a stale owner from
-writing is the epoch, compared at the write. Locally a member believes in its lease up to a monotonic
-deadline counted from when its last good heartbeat was sent.
+the database's clock, and among members of one host the clock of that host, which nobody sets (`lease.py`).
+The lease only decides when others may take over: what keeps a stale owner from writing is the epoch, compared
+at the write. Locally a member believes in its lease up to a monotonic deadline counted from when its last
+good heartbeat was sent.
 
 Smallest form: a member takes every slot that no living member owns. `sharing.py` has the one that shares.
 """
@@ -14,13 +15,14 @@ from enum import StrEnum
 from uuid import uuid4
 
 from penstock import metrics, points
-from penstock.clock import Clock, own_ms
+from penstock.clock import Clock, host_ms, own_ms
 from penstock.errors import SettingOutOfRange, StoreReplaced
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.fence import Fence
 from penstock.settings import Settings, setting
 
 from .domain import touch
+from .lease import lease_clocks
 from .process import Process, this_process
 from .serving import NOTHING, SLOTS
 from .status import MemberStatus
@@ -172,7 +174,7 @@ class Member:
 
     def _prune(self, tx: Transaction) -> None:
         removal_ms = self._settings.node_removal_after // timedelta(milliseconds=1)
-        tx.change("membership", "member_prune", removal_ms=removal_ms, now_ms=own_ms(self._clock))
+        tx.change("membership", "member_prune", removal_ms=removal_ms, **lease_clocks(self._clock))
 
     def living(self, tx: Transaction) -> list[str]:
         """Return the members that may still be at work, this one included.
@@ -180,7 +182,7 @@ class Member:
         A member that takes by this list must first hold a lock that all takers hold, or it would rob a member
         that has joined and taken since.
         """
-        rows = tx.rows("membership", "member_list", now_ms=own_ms(self._clock))
+        rows = tx.rows("membership", "member_list", **lease_clocks(self._clock))
         return [
             id
             for id, host, pid, started, leased in rows
@@ -219,4 +221,5 @@ class Member:
         return {
             "lease_ms": self._settings.lease_ttl // timedelta(milliseconds=1),
             "now_ms": own_ms(self._clock),
+            "host_ms": host_ms(self._clock),
         }

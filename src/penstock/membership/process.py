@@ -22,19 +22,19 @@ class Process:
 
     def is_surely_dead(self) -> bool:
         """Return whether it ran on this host and has ended."""
-        return bool(self.host) and self.host == _host() and _started(self.pid) not in (self.started, None)
+        return bool(self.host) and self.host == this_host() and _started(self.pid) not in (self.started, None)
 
     def is_stopped(self) -> bool:
         """Return whether it runs on this host and is stopped, by a signal or a debugger."""
-        return bool(self.host) and self.host == _host() and _state(self.pid) in ("T", "t")
+        return bool(self.host) and self.host == this_host() and _state(self.pid) in ("T", "t")
 
 
 def this_process() -> Process:
     """Return the process that asks."""
-    return Process(_host(), os.getpid(), _started(os.getpid()) or "")
+    return Process(this_host(), os.getpid(), _started(os.getpid()) or "")
 
 
-def _host() -> str:
+def this_host() -> str:
     """Return a name of this boot and process namespace, or nothing when there is none."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text("ascii")

@@ -9,13 +9,14 @@ delivery, which raises the version with `domain.touch` in its releasing transact
 import logging
 from datetime import timedelta
 
-from penstock.clock import Clock, own_ms
+from penstock.clock import Clock, host_ms, own_ms
 from penstock.log.sql.contract import Rows
 from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.migrations import SchemaState, schema_state
 
 from .domain import Held, View, changes, lock, read, touch, write
 from .filters import Filter, have_nothing_in_common
+from .lease import lease_clocks
 from .member import ClusterSettings, Member, MemberState
 from .process import Process
 from .serving import NOTHING, SLOTS, Domain, Present, Serves, decode_serves
@@ -167,7 +168,8 @@ class SharingMember(Member):
         locked = lock(tx, domains, wait=wait)
         present, dead = self._present(tx)  # after the lock: a list read before it would be stale
         for id in dead:  # nobody on another host could know, and would count it until its lease ends
-            tx.change("membership", "member_died", id=id, now_ms=own_ms(self._clock))
+            moment = {"now_ms": own_ms(self._clock), "host_ms": host_ms(self._clock)}
+            tx.change("membership", "member_died", id=id, **moment)
         view = read(tx, locked, present, locked=True)
         write(tx, changes(view, gather_ms=self._gather_ms()))
         self._prune(tx)
@@ -182,7 +184,7 @@ class SharingMember(Member):
 
     def _present(self, tx: Transaction) -> tuple[list[Present], list[str]]:
         """Return the members to count on, and those that are surely dead; the lease decides, here too."""
-        rows = tx.rows("membership", "member_serving", now_ms=own_ms(self._clock))
+        rows = tx.rows("membership", "member_serving", **lease_clocks(self._clock))
         dead = [row[0] for row in rows if row[0] != self.id and Process(*row[1:4]).is_surely_dead()]
         return [
             Present(row[0], row[4], decode_serves(row[5]))

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.clock import SYSTEM, Clock
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
+from penstock.membership.lease import lease_clocks
 from penstock.membership.member import MemberState
 from penstock.membership.process import Process
 from penstock.membership.serving import decode_serves
@@ -54,9 +55,9 @@ def members(store: Store, *, clock: Clock = SYSTEM) -> list[MemberShown]:
 
 def members_in(tx: Transaction, clock: Clock) -> Iterator[MemberShown]:
     """Yield the members as one transaction sees them; three statements, on tables that are small."""
-    now_ms = own_ms(clock)
-    serving = {row[0]: row for row in tx.rows("membership", "member_serving", now_ms=now_ms)}
-    rows = tx.rows("membership", "member_statuses", now_ms=now_ms)
+    clocks = lease_clocks(clock)
+    serving = {row[0]: row for row in tx.rows("membership", "member_serving", **clocks)}
+    rows = tx.rows("membership", "member_statuses", **clocks)
     names = {row[0]: row[1] for row in tx.rows("delivery", "groups_all")} if rows else {}
     shown = []
     for id, host, pid, started, left_ms, died_ms, state, status in rows:

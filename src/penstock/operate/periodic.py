@@ -148,7 +148,7 @@ def remove(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None 
 
     def change(tx: Transaction) -> None:
         _locked(tx, name, clock)
-        workers = len(declared(tx, name, own_ms(clock)))
+        workers = len(declared(tx, name, clock))
         if workers:
             raise ScheduleInUse(name, workers)
         tx.change("outbox", "periodic_remove", name=name)
@@ -187,7 +187,7 @@ def _page(
 ) -> Page[ScheduleShown]:
     own = own_ms(clock)
     found = tx.rows("outbox", "periodic_list", after=after, name=name, limit=limit + 1, now_ms=own)
-    return page(found, limit, 1, lambda row: _shown(row, declared(tx, row[0], own)))
+    return page(found, limit, 1, lambda row: _shown(row, declared(tx, row[0], clock)))
 
 
 def _shown(row: Row, fingerprints: list[str]) -> ScheduleShown:

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from penstock.clock import Clock, own_ms
+from penstock.clock import Clock
 from penstock.log.sql.contract import Row
 from penstock.log.sql.database import Transaction
 from penstock.membership.domain import touch
 from penstock.membership.filters import Filter
+from penstock.membership.lease import lease_clocks
 from penstock.membership.member import MemberState
 from penstock.membership.process import Process
 from penstock.membership.serving import Domain, decode_serves
@@ -62,5 +63,5 @@ def touch_readers(tx: Transaction, topic_id: int) -> list[int]:
 
 
 def _members(tx: Transaction, clock: Clock) -> list[Row]:
-    rows = tx.rows("membership", "member_serving", now_ms=own_ms(clock))
+    rows = tx.rows("membership", "member_serving", **lease_clocks(clock))
     return [row for row in rows if not Process(*row[1:4]).is_surely_dead()]

@@ -72,7 +72,7 @@ class DeliveryLoop:
 
         `store` names it in the series. `is_told`: whether a bell rings for what comes into the log.
         """
-        self._trials = trials or Trials(clock)
+        self._trials, self._threads = trials or Trials(clock), threads
         self._clock = clock
         self._wake, self._stopping = Event(), Event()
         self._backoff = Backoff("delivery", polling, is_told)
@@ -244,6 +244,7 @@ class DeliveryLoop:
             if task.handler is not handler or group is None:  # most often they are all of one
                 handler, group = task.handler, self._groups.of(task)
             group.in_flight -= 1
+            group.ended += 1
             pressing |= group.delivery.finish(task, verdict)
         self._unsettled.add(len(results), self._clock.monotonic(), pressing=pressing)
         trouble: Exception | None = None
@@ -283,6 +284,7 @@ class DeliveryLoop:
         self._unsettled.clear(self._clock.monotonic())  # first: results that come while it waits count anew
         try:
             for group in self._groups:
+                group.settled()
                 group.delivery.settle(aside)
                 self._groups.tell_share(group)
         except BaseException:
@@ -364,9 +366,10 @@ class DeliveryLoop:
         for group in self._groups:
             if group.units is not None or self._is_given_up(group):
                 continue
-            room = share - group.in_flight
+            room = min(share, group.may_queue(self._threads)) - group.in_flight
             try:
-                tasks = group.delivery.start(room, bounds.RUN) if room > 0 else []
+                writes = not self._is_settling
+                tasks = group.delivery.start(room, bounds.RUN, writes=writes) if room > 0 else []
             except Damaged as exc:
                 damage.append(exc)
                 continue

@@ -61,6 +61,7 @@ class MembershipLoop:
         status: Callable[[], MemberStatus] = MemberStatus,
         joined: Callable[[int], object] = lambda members: None,
         schedules: tuple[tuple[str, str], ...] = (),
+        announce: Callable[[Sequence[str]], object] = lambda groups: None,
     ) -> None:
         """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
 
@@ -69,13 +70,15 @@ class MembershipLoop:
         `gained` is called when there are more slots to sequence than before. `given_up` names the groups that
         cannot be served now: others get their partitions. `status` says what this process does now. `joined`
         is called once, with the number of members there are then. `schedules` are those that the program
-        declares, each with the fingerprint of its definition.
+        declares, each with the fingerprint of its definition. `announce` is called with groups that wait for
+        their topics, before there is anything to deliver.
         """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
         self._filters, self._measure, self._gained, self._given_up = filters, measure, gained, given_up
         self._schema, self._refused, self._status = schema, refused, status
-        self._tell_joined, self._schedules = joined, schedules
+        self._tell_joined, self._schedules, self._announce = joined, schedules, announce
+        self._announced: set[str] = set()
         self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._warned: set[str] = set()  # groups that another program seems to serve, too
@@ -199,6 +202,7 @@ class MembershipLoop:
     def _discover(self) -> bool:
         """Make the deliveries of groups whose topics exist by now; return whether there are any."""
         found = [(each, topic) for each in self._waiting if (topic := topic_of(self._log, each)) is not None]
+        self._announce_waiting({each.group for each in self._waiting} - {each.group for each, _ in found})
         for subscription, topic in found:
             group_id, delivery = self._new_delivery(subscription, topic)
             self._groups.setdefault(subscription.group, (group_id, []))[1].append(topic.id)
@@ -209,6 +213,13 @@ class MembershipLoop:
             self._member.serve(self._serves())
             self._warn_of_strangers()
         return bool(found)
+
+    def _announce_waiting(self, groups: set[str]) -> None:
+        """Make groups known whose topic is not there yet, so that a person can pause them."""
+        new = groups - self._announced
+        if new:
+            self._announce(sorted(new))
+            self._announced |= new
 
     def _warn_of_strangers(self) -> None:
         """Say when another program serves a group of ours, as it seems: it shares no handler with us."""

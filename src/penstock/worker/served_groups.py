@@ -8,6 +8,7 @@ from penstock.log.contract import Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
 
+from .calling.limiters import ASYNC_CALLS
 from .calling.runner import Runner
 from .group.delivery import GroupDelivery
 from .group.read_cache import ReadCache
@@ -18,17 +19,40 @@ from .task import HandlerTask
 
 AnyDelivery = GroupDelivery | TransactionalDelivery
 
+_IN_FLIGHT = 4000  # records of a group handed to handlers and not finished
+_LEAST_QUEUED = 16  # of these, records that wait for a handler, however few end
+
 
 @dataclass(slots=True, eq=False)
 class RunningGroup:
     """One group on one topic: its delivery, and how many of its records are handed on and have not ended.
 
-    `units`: what hands it out if its handlers commit with their cursors.
+    `units`: what hands it out if its handlers commit with their cursors. `ended` counts those that have ended
+    since the last settling, `pace` is how many lately ended from one to the next.
     """
 
     delivery: GroupDelivery
     units: TransactionalDelivery | None
     in_flight: int = 0
+    ended: int = 0
+    pace: int = 0
+
+    def may_queue(self, threads: int) -> int:
+        """Return how many of its records may be in flight: with handlers, and as many as these end soon.
+
+        What waits for a handler is marked, like what is with one, if this process dies. Of several handlers
+        one may have to wait for its rate, and must not keep the others back.
+        """
+        handlers = self.delivery.subscription.handlers
+        if len(handlers) > 1 and not all(handler.is_plain for handler in handlers):
+            return _IN_FLIGHT
+        usual = ASYNC_CALLS if handlers[0].binding.is_async else threads
+        at_once = (handlers[0].concurrency or usual) * (handlers[0].batch or 1)
+        return min(at_once + max(_LEAST_QUEUED, 2 * self.pace), _IN_FLIGHT)
+
+    def settled(self) -> None:
+        """Take note that what has ended is settled."""
+        self.pace, self.ended = max(self.ended, self.pace // 2), 0
 
 
 class ServedGroups:

@@ -126,7 +126,7 @@ class Ticker:
                 schedule,
                 own,
                 replaced=row is not None and name in self._declared,
-                declared_by=lambda tx, name: declared(tx, name, own),
+                declared_by=lambda tx, name: declared(tx, name, self._clock),
             )
         )
         if stands is None:

@@ -13,6 +13,7 @@ from threading import Event, Lock
 
 from penstock.backoff import PollingSettings
 from penstock.clock import Clock, steady
+from penstock.delivery.group_kind import make_groups
 from penstock.delivery.store import GroupStore
 from penstock.errors import Error, GroupsGivenUp, SchemaError
 from penstock.log.contract import Topic
@@ -145,6 +146,7 @@ class Worker:
             refused=self._end_refused,
             joined=lambda members: tell_start(database.where, subscriptions, self._member.id, members),
             schedules=() if periodic is None else periodic.schedules.fingerprints(),
+            announce=lambda groups: make_groups(database, groups, clock),
         )
         self._ticking: TickingService | None = None
         if periodic is not None:

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.delivery import machine
+from penstock.delivery.going_out import GoingOut
 from penstock.delivery.lane_names import alone_name
 from penstock.delivery.machine import (
     LANE_AHEAD,
@@ -509,7 +510,7 @@ def test_a_settlement_holds_only_what_changed_since_the_last(partition: Partitio
     partition.finish(2, PASSED)
     second = settled(partition)
 
-    assert second == Settlement(3, b"", None, [], [], [], [], [])
+    assert second == Settlement(3, b"", None, [], [], [], [], [], going_out=GoingOut(3))
     assert partition.settlement() is None
 
 
@@ -520,7 +521,7 @@ def test_an_entry_settled_before_it_was_written_is_never_written(partition: Part
 
     assert work(partition) == [0, 1]
 
-    assert settled(partition) == Settlement(2, b"", None, [], ["a"], [], [], [])
+    assert settled(partition) == Settlement(2, b"", None, [], ["a"], [], [], [], going_out=GoingOut(2))
 
 
 def test_a_lane_that_recovered_is_written_without_its_failure(partition: Partition) -> None:
@@ -545,7 +546,7 @@ def test_a_slow_lane_that_only_goes_on_is_not_written_each_time(partition: Parti
 
     partition.finish(0, PASSED)
 
-    assert settled(partition) == Settlement(3, b"", None, [], [], [], [0], [])
+    assert settled(partition) == Settlement(3, b"", None, [], [], [], [0], [], going_out=GoingOut(3))
 
 
 def test_a_lane_that_ends_and_begins_again_before_a_settlement_is_gone(partition: Partition) -> None:

@@ -42,7 +42,12 @@ def epochs(database: Database) -> set[tuple[str | None, int]]:
 
 def members(database: Database) -> list[str]:
     """Return the ids in the members' table."""
-    return [row[0] for row in database.look(lambda tx: tx.rows("membership", "member_list", now_ms=0))]
+    return [
+        row[0]
+        for row in database.look(
+            lambda tx: tx.rows("membership", "member_list", now_ms=0, host="", host_ms=0)
+        )
+    ]
 
 
 def dead_process() -> Process:
@@ -278,3 +283,21 @@ def test_a_heartbeat_too_slow_for_the_lease_is_refused() -> None:
         SettingOutOfRange, match=r"heartbeat_interval=3\.0 .* at most half of cluster.lease_ttl"
     ):
         ClusterSettings(heartbeat_interval=timedelta(seconds=3), lease_ttl=timedelta(seconds=5))
+
+
+def test_nothing_is_taken_from_a_living_member_because_a_clock_was_set(
+    a_member: Joining, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members of one host have a clock in common that nobody sets; by that a silent one is still replaced."""
+    living = a_member()
+    assert living.take() == 256
+    late = clock.now_ms() + 7_200_000
+    with monkeypatch.context() as patch:
+        patch.setattr(clock, "now_ms", lambda: late)
+        other = a_member()
+        assert other.take() == 0
+        living.heartbeat()
+        assert len(living.fence.epochs) == 256
+    clock.advance(LEASE + timedelta(seconds=1))
+    other.heartbeat()
+    assert other.take() == 256

@@ -75,7 +75,7 @@ def test_a_process_that_is_hidden_from_us_is_not_judged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, child: "subprocess.Popen[bytes]"
 ) -> None:
     hidden, me = seen(child.pid), this_process()
-    monkeypatch.setattr(process, "_host", lambda: me.host)
+    monkeypatch.setattr(process, "this_host", lambda: me.host)
     monkeypatch.setattr(process, "_PROC", tmp_path)
     assert not hidden.is_surely_dead()
     child.kill()

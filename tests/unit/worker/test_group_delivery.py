@@ -739,7 +739,7 @@ def test_what_was_taken_before_the_database_went_away_is_handed_out_later(
     mine.take(lambda tx: [])
     fill(mine, engine)
     with monkeypatch.context() as patch:
-        patch.setattr(store, "suspect", lambda *_: (_ for _ in ()).throw(StoreUnreachable("db", "away")))
+        patch.setattr(store, "hand_out", lambda *_: (_ for _ in ()).throw(StoreUnreachable("db", "away")))
         with pytest.raises(StoreUnreachable):
             mine.start(1000)
     assert sorted(task.place.partition for task in mine.start(1000)) == [0, 1]

@@ -3,13 +3,6 @@
 
 -- == Cursors: where a group is in each partition, and who owns it
 
--- name: cursor_suspect
--- Write down which suspects of a partition are about to begin, before they do. Only as the owner in this epoch and version.
--- Walks the primary key, locks that row.
-UPDATE penstock_cursor SET trial = :trial
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
-  AND owner = :owner AND epoch = :epoch AND version = :version;
-
 -- name: cursor_judge
 -- Write down what the death of an owner says of the records it had begun; walks the primary key, the row is locked already.
 UPDATE penstock_cursor SET trial = :trial
@@ -43,6 +36,18 @@ WHERE g.kind = 'handler'
   AND NOT EXISTS (
     SELECT 1 FROM penstock_cursor k
     WHERE k.group_id = g.id AND k.topic_id = :topic_id AND k.partition = n.partition);
+
+-- name: cursors_hand_out
+-- Write down how far records of some partitions are handed out, and which suspects are about to begin, before they do. Each
+-- only as its owner in this epoch and version. Every engine that can do it in one statement has its own, which walks the
+-- primary key and locks in order.
+-- without returning, update_from: for_each(handed, cursors_hand_out_one)
+
+-- name: cursors_hand_out_one
+-- The second form of cursors_hand_out, for one of them; walks the primary key, locks that row.
+UPDATE penstock_cursor SET trial = :trial, handed_to = :handed_to, kept_back = :kept_back
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
+  AND owner = :owner AND epoch = :epoch AND version = :version;
 
 -- name: cursors_hold
 -- Hold cursors, so that nobody settles or takes them meanwhile; walks the primary key, locks the rows in order, waiting for
@@ -83,11 +88,13 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
 -- name: cursors_reset
 -- Set cursors, in a new epoch and version, so that nothing their owner still settles is written. One that lives has not
 -- crashed, so it is no longer the owner, but what it has in hand may come again, marked as after a crash; one that does not
--- stays, and is counted by whoever takes over. Nothing is suspected any more. Walks the primary key; the rows are locked already.
+-- stays, and is counted by whoever takes over. Nothing is suspected any more; of what was handed out only so much is marked as
+-- an owner has in hand. Walks the primary key; the rows are locked already.
 -- without update_from: for_each(targets, cursors_reset_one)
 WITH w AS MATERIALIZED (SELECT t.partition, t.place FROM rows(:targets, partition integer, place bigint) AS t)
 UPDATE penstock_cursor AS c
 SET "offset" = w.place, passed = '', epoch = c.epoch + 1, version = c.version + 1, trying = NULL,
+    handed_to = least(c.handed_to, w.place + :in_hand::bigint), kept_back = '',
     trial = '', crashes = CASE WHEN c.owner = ANY(:living::text[]) THEN 1 ELSE least(c.crashes, 1) END,
     owner = CASE WHEN c.owner = ANY(:living::text[]) THEN NULL ELSE c.owner END
 FROM w
@@ -97,6 +104,7 @@ WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.part
 -- The second form of cursors_reset, for one of them; walks the primary key; the row is locked already.
 UPDATE penstock_cursor
 SET "offset" = :place, passed = '', epoch = epoch + 1, version = version + 1, trying = NULL,
+    handed_to = least(handed_to, :place::bigint + :in_hand::bigint), kept_back = '',
     trial = '', crashes = CASE WHEN owner = ANY(:living::text[]) THEN 1 ELSE least(crashes, 1) END,
     owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
@@ -133,7 +141,8 @@ ORDER BY partition FOR UPDATE;
 -- name: cursors_settle_one
 -- The second form of cursors_settle, for one of them; walks the primary key, locks that row.
 UPDATE penstock_cursor
-SET "offset" = :base, passed = :passed, version = version + 1, crashes = :crashes, trying = NULL, trial = :trial
+SET "offset" = :base, passed = :passed, version = version + 1, crashes = :crashes, trying = NULL, trial = :trial,
+    handed_to = :handed_to, kept_back = :kept_back
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND owner = :owner AND epoch = :epoch AND version = :version AND lanes_version = :lanes_version;
 
@@ -160,13 +169,13 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
             WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
               AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
     ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED))
-RETURNING partition, "offset", epoch, version, passed, crashes, trial, lanes_version;
+RETURNING partition, "offset", epoch, version, passed, crashes, trial, lanes_version, handed_to, kept_back;
 
 -- name: cursors_take_find
 -- The second form of cursors_take, first step: what it would take, as it will be then; walks the primary keys, locks in
 -- order, passing by what is locked.
 SELECT c.partition, c."offset", c.epoch + 1, c.version, c.passed,
-       c.crashes + CASE WHEN c.owner IS NULL THEN 0 ELSE 1 END, c.trial, c.lanes_version
+       c.crashes + CASE WHEN c.owner IS NULL THEN 0 ELSE 1 END, c.trial, c.lanes_version, c.handed_to, c.kept_back
 FROM rows(:ends, partition integer, place bigint) AS h
 CROSS JOIN penstock_cursor c ON c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = h.partition
 WHERE (c.owner IS NULL OR c.owner <> ALL(:living::text[]))
@@ -197,13 +206,13 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     WHERE group_id = :group_id AND topic_id = :topic_id AND owner_wanted = :owner
       AND (owner IS NULL OR owner <> ALL(:living::text[]))
     ORDER BY partition FOR UPDATE SKIP LOCKED))
-RETURNING partition, "offset", epoch, version, passed, crashes, trial, lanes_version;
+RETURNING partition, "offset", epoch, version, passed, crashes, trial, lanes_version, handed_to, kept_back;
 
 -- name: cursors_take_wanted_find
 -- The second form of cursors_take_wanted, first step: what it would take, as it will be then; walks the primary key,
 -- locks in order, passing by what is locked.
 SELECT partition, "offset", epoch + 1, version, passed, crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, trial,
-       lanes_version
+       lanes_version, handed_to, kept_back
 FROM penstock_cursor
 WHERE group_id = :group_id AND topic_id = :topic_id AND owner_wanted = :owner
   AND (owner IS NULL OR owner <> ALL(:living::text[]))

@@ -7,6 +7,20 @@
 -- settling walks all of them for each. Locks the table against other ANALYZE and VACUUM only.
 ANALYZE penstock_cursor;
 
+-- name: cursors_hand_out
+-- Write down how far records of some partitions are handed out, and which suspects are about to begin, before they do. Each
+-- only as its owner in this epoch and version. Walks the primary key; locks those rows in order, once (MATERIALIZED).
+WITH locked AS MATERIALIZED (
+    SELECT partition FROM penstock_cursor
+    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:handed.partition::integer[])
+    ORDER BY partition FOR UPDATE)
+UPDATE penstock_cursor c SET trial = h.trial, handed_to = h.handed_to, kept_back = h.kept_back
+FROM rows(:handed, partition integer, trial text, handed_to bigint, epoch bigint, version bigint, kept_back text) AS h
+JOIN locked l ON l.partition = h.partition
+WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = h.partition
+  AND c.owner = :owner AND c.epoch = h.epoch AND c.version = h.version
+RETURNING c.partition;
+
 -- name: cursors_settle
 -- Move cursors, each only as its owner in this epoch, only from the version it was left in, and only knowing its lanes: a
 -- late, stale or repeated settling finds nothing. Walks the primary key; locks those rows in order,
@@ -16,9 +30,10 @@ WITH locked AS MATERIALIZED (
     WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:settled.partition::integer[])
     ORDER BY partition FOR UPDATE)
 UPDATE penstock_cursor c
-SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trying = NULL, trial = s.trial
+SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trying = NULL, trial = s.trial,
+    handed_to = s.handed_to, kept_back = s.kept_back
 FROM rows(:settled, partition integer, base bigint, passed text, crashes integer, trial text, epoch bigint,
-          version bigint, lanes_version bigint) AS s
+          version bigint, lanes_version bigint, handed_to bigint, kept_back text) AS s
 JOIN locked l ON l.partition = s.partition
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = s.partition
   AND c.owner = :owner AND c.epoch = s.epoch AND c.version = s.version AND c.lanes_version = s.lanes_version

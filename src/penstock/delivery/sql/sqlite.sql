@@ -2,6 +2,20 @@
 
 -- == Cursors: where a group is in each partition, and who owns it
 
+-- name: cursors_hand_out
+-- Write down how far records of some partitions are handed out, and which suspects are about to begin, before they do. Each
+-- only as its owner in this epoch and version. Walks the primary key; the JSON is read once (MATERIALIZED).
+WITH h AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS number, json_extract(value, '$[1]') AS trial,
+           json_extract(value, '$[2]') AS handed_to, json_extract(value, '$[3]') AS epoch,
+           json_extract(value, '$[4]') AS version, json_extract(value, '$[5]') AS kept_back
+    FROM json_each(:handed))
+UPDATE penstock_cursor AS c SET trial = h.trial, handed_to = h.handed_to, kept_back = h.kept_back
+FROM h
+WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = h.number
+  AND c.owner = :owner AND c.epoch = h.epoch AND c.version = h.version
+RETURNING partition;
+
 -- name: cursors_settle
 -- Move cursors, each only as its owner in this epoch, only from the version it was left in, and only knowing its lanes: a
 -- late, stale or repeated settling finds nothing. Walks the primary key; what is settled is read from
@@ -10,10 +24,12 @@ WITH s AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS number, json_extract(value, '$[1]') AS base,
            json_extract(value, '$[2]') AS passed, json_extract(value, '$[3]') AS crashes,
            json_extract(value, '$[4]') AS trial, json_extract(value, '$[5]') AS epoch,
-           json_extract(value, '$[6]') AS version, json_extract(value, '$[7]') AS lanes_version
+           json_extract(value, '$[6]') AS version, json_extract(value, '$[7]') AS lanes_version,
+           json_extract(value, '$[8]') AS handed_to, json_extract(value, '$[9]') AS kept_back
     FROM json_each(:settled))
 UPDATE penstock_cursor AS c
-SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trying = NULL, trial = s.trial
+SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trying = NULL, trial = s.trial,
+    handed_to = s.handed_to, kept_back = s.kept_back
 FROM s
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = s.number
   AND c.owner = :owner AND c.epoch = s.epoch AND c.version = s.version AND c.lanes_version = s.lanes_version

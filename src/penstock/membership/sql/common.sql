@@ -2,29 +2,41 @@
 -- engines with many writers: in SQLite a transaction that writes is the only one.
 
 -- == Members
+-- Whether a lease runs is known by the database's clock; among members of one host by the clock of that host, which nobody
+-- sets, so that no member of it loses anything because the time of day was changed.
 
 -- name: member_beat
--- Renew a lease, by the database's clock, and say what the member does now; locks the member's own row only.
-UPDATE penstock_member SET lease_until_ms = now_ms(:now_ms) + :lease_ms, status = :status WHERE id = :id;
+-- Renew a lease and say what the member does now; locks the member's own row only.
+UPDATE penstock_member
+SET lease_until_ms = now_ms(:now_ms) + :lease_ms, host_lease_until_ms = :host_ms::bigint + :lease_ms::bigint, status = :status
+WHERE id = :id;
 
 -- name: member_leases
--- The members whose lease runs, by the database's clock, each with the end of its lease and how long that is from now; reads
--- the table, which is small, locks nothing.
-SELECT id, host, pid, started, lease_until_ms, lease_until_ms - now_ms(:now_ms) FROM penstock_member
-WHERE lease_until_ms > now_ms(:now_ms) ORDER BY id;
+-- The members whose lease runs, each with the end of its lease and how long that is from now; reads the table, which is
+-- small, locks nothing.
+SELECT id, host, pid, started, lease_until_ms,
+       CASE WHEN host <> '' AND host = :host::text AND host_lease_until_ms IS NOT NULL
+            THEN host_lease_until_ms - :host_ms::bigint ELSE lease_until_ms - now_ms(:now_ms) END FROM penstock_member
+WHERE CASE WHEN host <> '' AND host = :host::text AND host_lease_until_ms IS NOT NULL
+            THEN host_lease_until_ms - :host_ms::bigint ELSE lease_until_ms - now_ms(:now_ms) END > 0 ORDER BY id;
 
 -- name: member_join
--- Add this process with a fresh lease, by the database's clock; locks nothing but its own row. A second try,
+-- Add this process with a fresh lease; locks nothing but its own row. A second try,
 -- after a commit in doubt, renews it.
 -- without on_conflict: update_or_insert(member_join_update, member_join_insert)
-INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves, dedicated, state)
-VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves, :dedicated, :state)
-ON CONFLICT (id) DO UPDATE SET lease_until_ms = excluded.lease_until_ms, serves = excluded.serves;
+INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves, dedicated, state, host_lease_until_ms)
+VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves, :dedicated, :state,
+        :host_ms::bigint + :lease_ms::bigint)
+ON CONFLICT (id) DO UPDATE SET lease_until_ms = excluded.lease_until_ms, serves = excluded.serves,
+    host_lease_until_ms = excluded.host_lease_until_ms;
 
 -- name: member_died
 -- Take note that a member's process has ended for certain: its lease ends, and its row stays for those who take over. Locks
 -- its row.
-UPDATE penstock_member SET died_ms = now_ms(:now_ms), lease_until_ms = least(lease_until_ms, now_ms(:now_ms)) WHERE id = :id;
+UPDATE penstock_member
+SET died_ms = now_ms(:now_ms), lease_until_ms = least(lease_until_ms, now_ms(:now_ms)),
+    host_lease_until_ms = least(host_lease_until_ms, :host_ms::bigint)
+WHERE id = :id;
 
 -- name: members_dedicated
 -- The members whose processes do nothing else, and whether they are known to have ended; reads the table, which is small,
@@ -33,25 +45,35 @@ SELECT id, host, pid, started, died_ms IS NOT NULL FROM penstock_member WHERE de
 
 -- name: member_join_update
 -- The second form of member_join, for one that is there already; locks its row.
-UPDATE penstock_member SET lease_until_ms = now_ms(:now_ms) + :lease_ms, serves = :serves WHERE id = :id;
+UPDATE penstock_member
+SET lease_until_ms = now_ms(:now_ms) + :lease_ms, host_lease_until_ms = :host_ms::bigint + :lease_ms::bigint, serves = :serves
+WHERE id = :id;
 
 -- name: member_join_insert
 -- The second form of member_join, for one that is new; locks nothing but its own row.
-INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves, dedicated, state)
-VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves, :dedicated, :state);
+INSERT INTO penstock_member (id, host, pid, started, joined_ms, lease_until_ms, serves, dedicated, state, host_lease_until_ms)
+VALUES (:id, :host, :pid, :started, now_ms(:now_ms), now_ms(:now_ms) + :lease_ms, :serves, :dedicated, :state,
+        :host_ms::bigint + :lease_ms::bigint);
 
 -- name: member_leave
 -- Remove a member; locks its row.
 DELETE FROM penstock_member WHERE id = :id;
 
 -- name: member_list
--- All members and whether their lease runs, by the database's clock; reads the table, which is small, locks nothing.
-SELECT id, host, pid, started, lease_until_ms > now_ms(:now_ms) FROM penstock_member ORDER BY id;
+-- All members and whether their lease runs; reads the table, which is small, locks nothing.
+SELECT id, host, pid, started,
+       CASE WHEN host <> '' AND host = :host::text AND host_lease_until_ms IS NOT NULL
+            THEN host_lease_until_ms - :host_ms::bigint ELSE lease_until_ms - now_ms(:now_ms) END > 0
+FROM penstock_member ORDER BY id;
 
 -- name: member_statuses
 -- All members, for how long their lease still runs, since when they are known to have ended, and what they say of themselves;
 -- reads the table, which is small, locks nothing.
-SELECT id, host, pid, started, lease_until_ms - now_ms(:now_ms), died_ms, state, status FROM penstock_member ORDER BY id;
+SELECT id, host, pid, started,
+       CASE WHEN host <> '' AND host = :host::text AND host_lease_until_ms IS NOT NULL
+            THEN host_lease_until_ms - :host_ms::bigint ELSE lease_until_ms - now_ms(:now_ms) END,
+       died_ms, state, status
+FROM penstock_member ORDER BY id;
 
 -- name: member_neighbours
 -- All members, and beside each what the tables say of their version, so that a heartbeat needs no statement for it; reads
@@ -63,17 +85,20 @@ FROM penstock_member ORDER BY id;
 
 -- name: member_prune
 -- Remove members whose lease ended long ago; reads the table, which is small.
-DELETE FROM penstock_member WHERE lease_until_ms < now_ms(:now_ms) - :removal_ms;
+DELETE FROM penstock_member
+WHERE CASE WHEN host <> '' AND host = :host::text AND host_lease_until_ms IS NOT NULL
+            THEN host_lease_until_ms - :host_ms::bigint ELSE lease_until_ms - now_ms(:now_ms) END < - :removal_ms::bigint;
 
 -- name: member_serve
 -- Say what a member takes part in; locks its own row only.
 UPDATE penstock_member SET serves = :serves WHERE id = :id;
 
 -- name: member_serving
--- The members whose lease runs, for how long they have been there, what they serve, and whether they are stopping, by the
--- database's clock; reads the table, which is small, locks nothing.
+-- The members whose lease runs, for how long they have been there, what they serve, and whether they are stopping; reads the
+-- table, which is small, locks nothing.
 SELECT id, host, pid, started, now_ms(:now_ms) - joined_ms, serves, state FROM penstock_member
-WHERE lease_until_ms > now_ms(:now_ms) ORDER BY id;
+WHERE CASE WHEN host <> '' AND host = :host::text AND host_lease_until_ms IS NOT NULL
+            THEN host_lease_until_ms - :host_ms::bigint ELSE lease_until_ms - now_ms(:now_ms) END > 0 ORDER BY id;
 
 -- name: member_state
 -- Say that a member is running or stopping; locks its own row only.

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.clock import Clock, own_ms
+from penstock.clock import Clock
 from penstock.log.sql.database import Transaction
 from penstock.membership.assignment import may_hold
 from penstock.membership.filters import Filter, wanted
+from penstock.membership.lease import lease_clocks
 from penstock.membership.member import MemberState
 from penstock.membership.process import Process
 from penstock.membership.serving import Domain, Present, decode_serves
@@ -66,13 +67,13 @@ class Members:
     """The members that may be at work, and those that were not long ago."""
 
     def __init__(self, tx: Transaction, clock: Clock) -> None:
-        now_ms = own_ms(clock)
-        rows = tx.rows("membership", "member_serving", now_ms=now_ms)
+        clocks = lease_clocks(clock)
+        rows = tx.rows("membership", "member_serving", **clocks)
         alive = [row for row in rows if not Process(*row[1:4]).is_surely_dead()]
         self._present = {row[0]: Present(row[0], row[4], decode_serves(row[5])) for row in alive}
         self._seen = {
             row[0]: SeenMember(row[0], Process(*row[1:4]), row[4], row[6], decode_status(row[7]))
-            for row in tx.rows("membership", "member_statuses", now_ms=now_ms)
+            for row in tx.rows("membership", "member_statuses", **clocks)
         }
 
     def living(self) -> Iterator[SeenMember]:

@@ -9,7 +9,7 @@ from .limiter import Limiter
 from .state import RunnerState
 from .sync_calls import SyncCalls
 
-_ASYNC_CALLS = 64  # of one handler at once, unless it says another number
+ASYNC_CALLS = 64  # of one handler at once, unless it says another number
 
 
 class Limiters:
@@ -92,7 +92,7 @@ class Limiters:
     def _limiter(self, handler: Handler) -> Limiter:
         known = self._limiters.get(handler.id)
         if known is None:
-            usual = _ASYNC_CALLS if handler.binding.is_async else self._state.queue.threads
+            usual = ASYNC_CALLS if handler.binding.is_async else self._state.queue.threads
             share = self.share(handler.group, handler.topic)
             known = self._limiters[handler.id] = Limiter(
                 handler,

@@ -2,6 +2,7 @@
 
 RUN = 100  # records of one key that a handler gets one after the other, without a word in between
 AHEAD = 100  # records of a partition fed beyond the last that is settled: what may be handed out at most
+LEAST_AGAIN = 4  # records of a partition that may be handed out beyond, without being written down first
 READ_RECORDS = 5000  # in one look at the log, over all partitions
 READ_BYTES = 16_000_000  # of values, keys and headers in one look
 HELD_BYTES = 64_000_000  # of values and headers in memory; above it nothing more is read
@@ -10,3 +11,11 @@ ENTRIES_BOUND = 100_000  # records in them
 LATE_RECORDS = 200  # of a partition that wait to be delivered late, at once
 LATE_OFFSETS = 1000  # of a partition that are looked through for such records at once,
 LATE_PARTITIONS = 4  # and in how many partitions
+
+
+def as_much_again(count: int) -> int:
+    """Return how many records of a partition may follow so many, before it is written down anew.
+
+    After a loss those are marked, too, though they may not have been handed out.
+    """
+    return min(max(count, LEAST_AGAIN), AHEAD)

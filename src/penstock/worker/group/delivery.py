@@ -12,6 +12,7 @@ worker).
 | `LateRecords`     | what was passed over: that it is said, and delivered late     |
 | `Suspects`        | the records that may have killed a process                    |
 | `Settling`        | what is still to be written                                   |
+| `HandOut`         | that it is written how far records go out, before they do     |
 | `Barriers`        | which partitions and keys wait since the topic has grown      |
 """
 
@@ -28,6 +29,7 @@ from ..subscription import Subscription
 from ..task import HandlerTask
 from .barriers import LOOK_SECONDS, Barriers
 from .group_reader import GroupReader
+from .hand_out import HandOut
 from .held_records import HeldRecords
 from .late_records import LateRecords
 from .owned_partitions import OwnedPartitions
@@ -73,6 +75,7 @@ class GroupDelivery:
         self.barriers = Barriers(store, self.partitions, clock, barrier_seconds)
         self._is_awaited = settled is not None
         self.settling = Settling(subscription.group, store, self.partitions, self.suspects, settled)
+        self.hand_out = HandOut(store, self.partitions, self.suspects, self.settling)
 
     @property
     def topic(self) -> str:
@@ -119,7 +122,7 @@ class GroupDelivery:
             owned, end = work.owned, self.reader.end(work)
             if end is None or work.machine.position < end:
                 return False
-            if work.leaving or owned.crashes or work.doubtful or work.machine.stored_count:
+            if work.leaving or work.is_unsure or work.doubtful or work.machine.stored_count:
                 return False
             if not owned.trial.is_empty:
                 return False
@@ -207,8 +210,11 @@ class GroupDelivery:
             filled |= fed
         return filled
 
-    def start(self, limit: int, run: int = 1) -> list[HandlerTask]:
-        """Hand out up to that many records: of each lane its oldest, and of a run up to that many."""
+    def start(self, limit: int, run: int = 1, *, writes: bool = True) -> list[HandlerTask]:
+        """Hand out up to that many records: of each lane its oldest, and of a run up to that many.
+
+        `writes`: it may write down first how far it hands out; else it keeps to what is written.
+        """
         if self.reader.stopped is not None:
             return []
         now_ms, taken, turn = self._clock.now_ms(), list[Taken](), self.suspects.trials.turn()
@@ -229,11 +235,11 @@ class GroupDelivery:
             if cut:
                 put_back([each for each in taken if (each[0].number, each[1].offset) in cut])
                 taken = [each for each in taken if (each[0].number, each[1].offset) not in cut]
-            self.suspects.write_down(taken)
+            taken = self.hand_out.write_down(taken, writes=writes)
         except BaseException:  # nothing stays out that nobody was told of
             self.put_back(taken)
             raise
-        return tasks_of([each for each in taken if not each[0].lost])
+        return tasks_of(taken)
 
     def put_back(self, taken: list[Taken]) -> None:
         """Take back records that were handed out and that nobody was told of."""

@@ -7,7 +7,6 @@ from penstock.delivery.former import OPEN
 from penstock.delivery.store import GroupStore, Living, Owned
 
 from ..task import HandlerTask
-from . import bounds
 from .held_records import HeldRecords
 from .partition_work import PartitionWork
 
@@ -115,12 +114,12 @@ class OwnedPartitions:
                 number,
                 owned,
                 machine,
-                doubtful_to=reach + bounds.AHEAD if crashed else 0,
                 doubtful=self._lost_out.pop(number, set())
                 | (machine.perhaps_out(self._clock.now_ms()) if crashed else set()),
                 take=self.takes,
                 topic_id=self._store.topic.id,
                 settled_to=reach,
+                is_unsure=crashed,
             )
             if owned.barrier != OPEN or machine.has_moved:
                 self.grown[number] = self._works[number]

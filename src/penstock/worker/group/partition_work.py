@@ -22,8 +22,7 @@ class PartitionWork:
     number: int
     owned: Owned
     machine: Partition
-    doubtful_to: int  # records below may have been handed out before
-    doubtful: set[int]  # and these: they waited in lanes, or were out when we lost the partition
+    doubtful: set[int]  # may have been handed out before: they waited in lanes, or were out when we lost it
     take: int = 0  # the number of the take that it came with
     topic_id: int = 0
     records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
@@ -35,6 +34,7 @@ class PartitionWork:
     leaving: bool = False
     borrowed: bool = False
     lost: bool = False
+    is_unsure: bool = False  # not all is settled that a lost owner may have handed out
     lanes_changed: bool = False  # a person has decided on its dead letters; the next settling tells what
 
     def is_at_rest(self, end: int) -> bool:
@@ -48,16 +48,20 @@ class PartitionWork:
             or self.leaving
             or self.lanes_changed
             or self.finished
-            or owned.crashes
+            or self.is_unsure
             or owned.late
             or not owned.trial.is_empty
             or not owned.barrier.is_open
         )
 
+    def is_doubtful(self, offset: int) -> bool:
+        """Return whether a record may have been handed out before."""
+        return offset in self.doubtful or self.owned.doubtful.has(offset)
+
     @property
     def is_pressing(self) -> bool:
         """Whether it must be known who was handed what: an owner was lost, or it is to be let go."""
-        return self.leaving or self.owned.crashes > 0 or bool(self.doubtful) or self.has_suspects
+        return self.leaving or self.is_unsure or bool(self.doubtful) or self.has_suspects
 
     @property
     def has_suspects(self) -> bool:
@@ -80,8 +84,7 @@ def pass_unhandled(work: PartitionWork, delivery: Delivery) -> None:
     if type is None:
         machine.finish(offset, Passed())
     else:
-        again = delivery.again or offset < work.doubtful_to or offset in work.doubtful
-        machine.pass_over(offset, type, again=again)
+        machine.pass_over(offset, type, again=delivery.again or work.is_doubtful(offset))
 
 
 def put_back(taken: list[Taken]) -> None:

@@ -32,7 +32,7 @@ def task_of(
 ) -> HandlerTask:
     """Return a record that was handed out as its handler is given it."""
     record, handler = work.records[delivery.offset]
-    if delivery.again or delivery.offset < work.doubtful_to or delivery.offset in work.doubtful:
+    if delivery.again or work.is_doubtful(delivery.offset):
         record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
     if delivery.lane[:1] == "#" and is_late(delivery.lane):
         record = structs.replace(record, late=True)

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import Aside, GroupStore, Owned
 
+from . import bounds
 from .owned_partitions import OwnedPartitions
 from .suspects import Suspects
 
@@ -56,8 +57,12 @@ class Settling:
                 work.machine.touch()
             if work.owned.crashes or work.owned.trial.deaths:
                 self._suspects.end_if_settled(work)
-            settlement = work.machine.settlement()
+                if work.leaving:  # whoever is next marks what is in doubt, and not what might have followed
+                    work.machine.touch()
+            more = 0 if work.leaving else bounds.as_much_again(len(work.finished))
+            settlement = work.machine.settlement(more)
             if settlement is not None:
+                work.owned.plan(settlement)
                 self._unwritten[work.number] = (work.owned, settlement)
                 work.writing = len(work.finished)
         self._write(aside)

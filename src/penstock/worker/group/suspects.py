@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Sequence
 
+from penstock.delivery.going_out import GoingOut
 from penstock.delivery.machine import Delivery
 from penstock.delivery.store import GroupStore
 from penstock.delivery.trial import wait_ms
@@ -81,11 +82,11 @@ class Suspects:
             each.offset in trial.alone or each.offset in owned.killers for _, each in taken
         )
 
-    def write_down(self, taken: Iterable[Taken]) -> None:
-        """Write down which suspects are about to begin. A partition that is not ours any more is lost."""
+    def begin(self, taken: Iterable[Taken]) -> set[PartitionWork]:
+        """Take note of the suspects that are about to begin; return whose trials are to be written first."""
+        begun = set[PartitionWork]()
         if not self.trials.dedicated:
-            return
-        begun = dict[int, PartitionWork]()
+            return begun
         for work, each in taken:
             trial = work.owned.trial
             if each.offset not in work.records:  # it is not called: its handler is gone, or itself
@@ -95,11 +96,8 @@ class Suspects:
             elif trial.goes_by_few or each.offset in trial.alone:
                 alone = self.trials.begin(work, each.offset)
                 trial.begin(work.owned.epoch, each.offset, alone=alone)
-                begun[work.number] = work
-        if begun:
-            for number in self._store.suspect({number: work.owned for number, work in begun.items()}):
-                self._partitions.lose(number)
-                self._partitions.needs_check = True
+                begun.add(work)
+        return begun
 
     def end(self, work: PartitionWork, offset: int, *, survived: bool) -> None:
         """Take note that a record is no longer at work; one that its process has survived is no suspect."""
@@ -115,7 +113,8 @@ class Suspects:
         alone = self.trials.alone
         if alone is not None and self._partitions.get(alone.work.number) is alone.work:
             alone.work.owned.trial.is_alone = False
-            if self._store.suspect({alone.work.number: alone.work.owned}):
+            owned = alone.work.owned
+            if self._store.hand_out({alone.work.number: (owned, owned.going_out)}):
                 self._partitions.lose(alone.work.number)
                 self._partitions.needs_check = True
             self.trials.open()
@@ -123,17 +122,22 @@ class Suspects:
     def end_if_settled(self, work: PartitionWork) -> None:
         """Treat a partition as any other again, once all its lost owners may have handed out is settled.
 
-        What waits in a lane until its head is tried again keeps its mark, and holds up nothing else.
+        What waits in a lane until its head is tried again keeps its mark, and holds up nothing else. So does
+        what is yet to come, if a lost owner may live: it may hand that out before it learns of its loss.
         """
-        machine, trial = work.machine, work.owned.trial
+        machine, owned, trial = work.machine, work.owned, work.owned.trial
         end = self._reader.end(work)
-        if end is None or machine.base < min(work.doubtful_to, end):
+        if end is None or machine.base < min(owned.doubtful.to, end):
             return
-        if work.doubtful_to:  # the cursor has passed it, but it is not settled
-            work.doubtful |= machine.waiting_below(work.doubtful_to)
-            work.doubtful_to = 0
+        if owned.doubtful.to:  # the cursor has passed it, but it is not settled
+            work.doubtful |= set(filter(owned.doubtful.has, machine.waiting_below(owned.doubtful.to)))
+            if owned.is_certain or machine.base >= owned.doubtful.to:
+                owned.doubtful = GoingOut()
+            elif not work.is_unsure and not trial.deaths:
+                return  # as it was: only what is yet to come is in doubt
         if not work.doubtful:
-            work.owned.crashes = 0
+            work.is_unsure = False
+            owned.crashes = min(owned.crashes, owned.doubtful.to)
         elif not trial.deaths or not work.doubtful <= machine.resting():
             return
         trial.calm()

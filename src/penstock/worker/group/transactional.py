@@ -1,6 +1,7 @@
 """Delivery to a group whose handlers commit with their cursors: its records go out in units of work."""
 
 from penstock.clock import Clock
+from penstock.delivery.machine import Delivery
 from penstock.delivery.store import GroupStore
 from penstock.log.sql.database import Database
 
@@ -12,6 +13,7 @@ from .partition_work import PartitionWork, Taken, pass_unhandled, put_back
 from .runs import task_of
 
 _PartitionRun = list[Taken]  # of one partition, the oldest first
+_FIRST_RECORDS = 16  # of a unit, as long as nobody knows how many it has time for
 
 
 class TransactionalDelivery:
@@ -32,6 +34,7 @@ class TransactionalDelivery:
         self._most = min(limits, default=None)  # units at once
         self.out = 0  # units that have not ended
         self._alone: dict[int, int] = {}  # the record of a partition that undid a unit
+        self._size = _FIRST_RECORDS  # of a unit: about twice as many as the last one had time for
 
     def start_units(self, limit: int) -> list[Unit]:
         """Hand out up to that many units: what may run now, spread over them."""
@@ -44,7 +47,7 @@ class TransactionalDelivery:
             self._choose(limit, single, shared)
             taken = [each for some in single + shared for each in some]
             cut = self.group.reader.fetch(taken)
-            self.group.suspects.write_down(
+            self.group.hand_out.write_down(
                 [each for each in taken if (each[0].number, each[1].offset) not in cut]
             )
         except BaseException:  # nothing stays out that nobody was told of
@@ -72,6 +75,7 @@ class TransactionalDelivery:
                 self.group.suspects.end(work, task.place.offset, survived=True)
         match unit.outcome:
             case Committed(done):
+                self._size = min(max(2 * done, _FIRST_RECORDS), UNIT_RECORDS)
                 self._commit(unit, works, done)
             case Undone(failed, None, called):
                 _undo(unit, works, called)
@@ -99,7 +103,7 @@ class TransactionalDelivery:
 
     def _choose(self, limit: int, single: list[_PartitionRun], shared: list[_PartitionRun]) -> None:
         """Take what may run now: what must go alone, and what can go together, for that many units."""
-        group, now_ms, room = self.group, self._clock.now_ms(), limit * UNIT_RECORDS
+        group, now_ms, room = self.group, self._clock.now_ms(), limit * self._size
         turn = group.suspects.trials.turn()
         for work in group.partitions.in_turn():
             if len(single) + bool(shared) >= limit and (not shared or room <= 0):
@@ -113,13 +117,13 @@ class TransactionalDelivery:
                 if turn.work is work:
                     single += [[each] for each in group.suspects.take(work, now_ms, 1)]
                 continue
-            mine = self._take(work, now_ms, min(room, UNIT_RECORDS))
+            mine = self._take(work, now_ms, min(room, self._size))
             if not mine:
                 continue
             if group.suspects.are_among(mine):
                 put_back(mine)
-                free = limit - len(single) - bool(shared)
-                single += [[each] for each in group.suspects.take(work, now_ms, min(free, 1))]
+                if len(single) + bool(shared) < limit and (some := self._suspected(work, now_ms)):
+                    single.append(some)
                 continue
             first = mine[0][1]
             if not first.failures and first.offset != self._alone.get(work.number):
@@ -133,6 +137,16 @@ class TransactionalDelivery:
     def _take(self, work: PartitionWork, now_ms: int, most: int) -> _PartitionRun:
         """Take what may run now, oldest first; one that failed, or undid a unit, by itself."""
         taken = sorted(work.machine.take(now_ms, 2 * UNIT_RECORDS, UNIT_RECORDS))
+        return self._together(work, taken, most)
+
+    def _suspected(self, work: PartitionWork, now_ms: int) -> _PartitionRun:
+        """Take suspects that may begin now, as many as go together; one that goes alone by itself."""
+        suspects = self.group.suspects
+        taken = sorted(each for _, each in suspects.take(work, now_ms, self._size))
+        return self._together(work, taken, 1 if work.owned.trial.alone else len(taken))
+
+    def _together(self, work: PartitionWork, taken: list[Delivery], most: int) -> _PartitionRun:
+        """Return what goes into one unit: one that failed, or undid a unit, by itself; take the rest back."""
         apart = self._alone.get(work.number)
         kept = 0
         for each in taken[:most]:

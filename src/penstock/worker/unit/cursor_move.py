@@ -8,6 +8,7 @@ from penstock.delivery.verdict import Verdict
 from penstock.log.sql.database import Transaction
 
 from ..calling.attempt import PASSED
+from ..group.bounds import as_much_again
 from .unit_end import Part
 
 
@@ -45,8 +46,9 @@ class CursorMove:
             for task in done:
                 machine.finish(task.place.offset, verdict)
             left -= len(done)
-            settlement = machine.settlement() if done else None
+            settlement = machine.settlement(as_much_again(len(done))) if done else None
             if settlement is not None:
+                part.owned.plan(settlement)
                 written[part.number] = (part.owned, settlement)
         lost, self._skips = self._store.settle_in(tx, written)
         if lost:
@@ -55,6 +57,5 @@ class CursorMove:
 
     def confirm(self) -> None:
         """Take note that the transaction has committed."""
-        for number, (owned, _) in self._written.items():
-            owned.version += 1
-            owned.machine.confirm(skips=number in self._skips)
+        for number, (owned, settlement) in self._written.items():
+            owned.settled(settlement, skips=number in self._skips)

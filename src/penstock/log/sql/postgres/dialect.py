@@ -8,7 +8,7 @@ an owner that is paused inside one cannot keep its successor waiting: the server
 import select
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 from penstock.errors import (
     Error,
@@ -24,6 +24,7 @@ from penstock.errors import (
 
 from ..address import without_password
 from ..contract import Params, Result, Row, Rows, TransactionState
+from ..ending import refuse_end
 from .prepared import PreparedStatements
 from .time_limits import read_limits, why_ended
 
@@ -32,7 +33,7 @@ try:
     from psycopg import errors as pg
     from psycopg.conninfo import conninfo_to_dict
     from psycopg.rows import tuple_row
-    from psycopg.sql import SQL, Identifier, Literal
+    from psycopg.sql import SQL, Composable, Identifier, Literal
 except ImportError as exc:
     raise MissingExtra("a postgresql:// store", "postgres") from exc
 
@@ -58,6 +59,8 @@ _STATES = {
     _STATUS.INERROR: TransactionState.FAILED,
     _STATUS.IDLE: TransactionState.ENDED,
 }
+# What a pooler says, by the code of a broken protocol, while the server behind it is away.
+_POOLER_AWAY = ("server login has been failing", "cannot connect to server", "query_wait_timeout")
 _AWAY = (
     pg.AdminShutdown,
     pg.CrashShutdown,
@@ -70,6 +73,16 @@ _AWAY = (
 _WRITABLE = "connect to the primary, and see that default_transaction_read_only is off"
 
 
+class GuardedCursor(psycopg.Cursor[Any]):
+    """A cursor that a handler may have: it does not end the transaction of `record.tx`."""
+
+    def execute(self, query: Any, *args: Any, **options: Any) -> Self:
+        """Execute a statement, unless it is a handler's and would end the transaction."""
+        if getattr(self.connection, "guarded", False):
+            refuse_end(query.as_string(self.connection) if isinstance(query, Composable) else query)
+        return super().execute(query, *args, **options)
+
+
 class PostgresConnection(psycopg.Connection[Any]):
     """A connection of ours; while a handler has it as `record.tx`, it cannot end the transaction."""
 
@@ -78,6 +91,10 @@ class PostgresConnection(psycopg.Connection[Any]):
     server_started: Any = None  # when the server of a guarded transaction was started
     stood: tuple[str, ...] = ("", "")  # the role and the search path in which a guarded transaction began
     statements: PreparedStatements | None = None  # once it is known whether it may have some
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.cursor_factory = GuardedCursor
 
     def commit(self) -> None:
         """Commit, unless a handler asks for it."""
@@ -335,6 +352,8 @@ class PostgresDialect:
     def is_away(self, error: Exception) -> bool:
         """The server is gone, going, or has ended our session."""
         lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+        if isinstance(error, pg.ProtocolViolation):
+            return any(each in str(error) for each in _POOLER_AWAY)
         return lost or isinstance(error, _AWAY)
 
     def translate(self, error: Exception) -> Error | None:

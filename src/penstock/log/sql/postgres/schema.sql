@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '15'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '17'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
 -- out numbers in another order than they were asked for.
@@ -131,6 +131,7 @@ CREATE TABLE penstock_producer (
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but
 -- this, so a death may be a record's doing. died_ms: since when it is known that it has ended. state: running, or stopping:
 -- it finishes what it has and takes nothing new. status: what it does now, as JSON; NULL: nothing to say.
+-- host_lease_until_ms: until when the lease runs by the clock of its own host, since that was started.
 CREATE TABLE penstock_member (
     id             text COLLATE "C" NOT NULL PRIMARY KEY,
     host           text NOT NULL,
@@ -142,7 +143,8 @@ CREATE TABLE penstock_member (
     dedicated      boolean NOT NULL DEFAULT false,
     died_ms        bigint,
     state          text NOT NULL DEFAULT 'running',
-    status         text
+    status         text,
+    host_lease_until_ms bigint
 ) WITH (fillfactor = 50);
 
 -- The 256 units of sequencing. Every change of owner, release included, raises the epoch.
@@ -174,7 +176,8 @@ CREATE TABLE penstock_group (
 -- that they may have handed out was settled. trying: for workers of the version before. metadata, leader_epoch: what a
 -- client said with its last commit. trial: what is known of records that may have killed their process, as JSON.
 -- lanes_version: how often others than the owner have changed its lanes; lanes_epoch: the epoch of an owner that looks for
--- that, which those of the version before do not.
+-- that, which those of the version before do not. handed_to: records below may have been handed out by the owner or by owners
+-- before it, those at or above have not; kept_back: nor have these below it, a bitmap, in hex, from the last of them down.
 CREATE TABLE penstock_cursor (
     group_id     integer NOT NULL,
     topic_id     integer NOT NULL,
@@ -192,6 +195,8 @@ CREATE TABLE penstock_cursor (
     lanes_version bigint NOT NULL DEFAULT 0,
     lanes_epoch  bigint NOT NULL DEFAULT -1,
     leader_epoch integer NOT NULL DEFAULT -1,
+    handed_to    bigint NOT NULL DEFAULT 0,
+    kept_back    text NOT NULL DEFAULT '',
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
 

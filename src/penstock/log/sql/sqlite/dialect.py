@@ -26,6 +26,7 @@ from penstock.errors import (
 )
 
 from ..contract import Params, Result, Row, Rows, TransactionState
+from ..ending import refuse_end
 from .shared_file import FileConnection, shared_file
 from .write_watch import Sign, WriteWatch
 
@@ -42,10 +43,34 @@ _encode = msgspec.json.encode
 OLDEST = (3, 35, 0)  # RETURNING
 
 
+class GuardedCursor(sqlite3.Cursor):
+    """A cursor of a handler: it does not end the transaction."""
+
+    def execute(self, sql: str, *parameters: Any) -> Self:
+        """Execute a statement, unless it would end the transaction."""
+        refuse_end(sql)
+        return super().execute(sql, *parameters)
+
+
 class SqliteConnection(FileConnection):
     """A connection of ours; while a handler has it as `record.tx`, it cannot end the transaction."""
 
     guarded = False
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        """Execute a statement, unless it is a handler's and would end the transaction."""
+        if self.guarded:
+            refuse_end(sql)
+        return super().execute(sql, *parameters)
+
+    def executescript(self, script: str) -> sqlite3.Cursor:
+        """Execute statements, unless a handler asks for it: the driver commits first."""
+        self._check("executescript(), which commits first,")
+        return super().executescript(script)
+
+    def cursor(self, factory: Any = None) -> Any:
+        """Return a cursor; that of a handler does not end the transaction."""
+        return super().cursor(factory or (GuardedCursor if self.guarded else sqlite3.Cursor))
 
     def commit(self) -> None:
         """Commit, unless a handler asks for it."""

@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '15'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '17'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
 -- time, so it is also the order of commits.
@@ -128,6 +128,7 @@ CREATE TABLE penstock_producer (
 -- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but
 -- this, so a death may be a record's doing. died_ms: since when it is known that it has ended. state: running, or stopping:
 -- it finishes what it has and takes nothing new. status: what it does now, as JSON; NULL: nothing to say.
+-- host_lease_until_ms: until when the lease runs by the clock of its own host, since that was started.
 CREATE TABLE penstock_member (
     id             TEXT NOT NULL PRIMARY KEY,
     host           TEXT NOT NULL,
@@ -139,7 +140,8 @@ CREATE TABLE penstock_member (
     dedicated      INTEGER NOT NULL DEFAULT 0,
     died_ms        INTEGER,
     state          TEXT NOT NULL DEFAULT 'running',
-    status         TEXT
+    status         TEXT,
+    host_lease_until_ms INTEGER
 ) WITHOUT ROWID;
 
 -- The 256 units of sequencing. Every change of owner, release included, raises the epoch.
@@ -172,7 +174,8 @@ CREATE TABLE penstock_group (
 -- that they may have handed out was settled. trying: for workers of the version before. metadata, leader_epoch: what a
 -- client said with its last commit. trial: what is known of records that may have killed their process, as JSON.
 -- lanes_version: how often others than the owner have changed its lanes; lanes_epoch: the epoch of an owner that looks for
--- that, which those of the version before do not.
+-- that, which those of the version before do not. handed_to: records below may have been handed out by the owner or by owners
+-- before it, those at or above have not; kept_back: nor have these below it, a bitmap, in hex, from the last of them down.
 CREATE TABLE penstock_cursor (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -190,6 +193,8 @@ CREATE TABLE penstock_cursor (
     lanes_version INTEGER NOT NULL DEFAULT 0,
     lanes_epoch  INTEGER NOT NULL DEFAULT -1,
     leader_epoch INTEGER NOT NULL DEFAULT -1,
+    handed_to    INTEGER NOT NULL DEFAULT 0,
+    kept_back    TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITHOUT ROWID;
 

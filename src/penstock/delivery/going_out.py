@@ -1,0 +1,53 @@
+"""How far the records of a partition go out. No I/O."""
+
+from typing import NamedTuple
+
+_SET = ord("1")
+
+
+class GoingOut(NamedTuple):
+    """Which records may have been handed out: those below `to`, but for those kept back.
+
+    | stored      | meaning                                                           |
+    |-------------|-------------------------------------------------------------------|
+    | `handed_to` | `to`                                                              |
+    | `kept_back` | in hex: bit n, the lowest first, is set if `to` - 1 - n is kept back |
+    """
+
+    to: int = 0
+    kept_back: frozenset[int] = frozenset()
+
+    @classmethod
+    def stored(cls, to: int, bitmap: str) -> "GoingOut":
+        """Return what a row says."""
+        flags = f"{int(bitmap or '0', 16):b}"
+        first = to - len(flags)
+        return cls(to, frozenset(first + n for n, flag in enumerate(flags) if flag == "1"))
+
+    def bitmap(self) -> str:
+        """Return what is kept back, as a row holds it."""
+        if not self.kept_back:
+            return ""
+        first = min(self.kept_back)
+        flags = bytearray(b"0" * (self.to - first))
+        for offset in self.kept_back:
+            flags[offset - first] = _SET
+        return f"{int(flags, 2):x}"
+
+    def has(self, offset: int) -> bool:
+        """Return whether a record may have been handed out."""
+        return offset < self.to and offset not in self.kept_back
+
+    def __or__(self, other: "GoingOut") -> "GoingOut":  # type: ignore[override]
+        """Return what either of them may have handed out."""
+        if not other.to or not self.to:
+            return self if not other.to else other
+        kept = {each for each in self.kept_back if not other.has(each)}
+        kept |= {each for each in other.kept_back if not self.has(each)}
+        return GoingOut(max(self.to, other.to), frozenset(kept))
+
+    def __and__(self, other: "GoingOut") -> "GoingOut":
+        """Return what both of them may hand out."""
+        to = min(self.to, other.to)
+        kept = self.kept_back | other.kept_back
+        return GoingOut(to, frozenset(each for each in kept if each < to) if kept else kept)

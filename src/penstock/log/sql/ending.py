@@ -1,0 +1,21 @@
+"""Statements that end a transaction, and the refusal of them where a transaction is shared."""
+
+import re
+
+from penstock.errors import TransactionEnded
+
+_ENDS = re.compile(
+    r"(?:\s|;|--[^\n]*(?:\n|$)|/\*.*?\*/)*(commit|end|abort|rollback(?!\s+(?:(?:work|transaction)\s+)?to\b)|"
+    r"prepare\s+transaction)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def refuse_end(statement: object) -> None:
+    """Raise TransactionEnded for a statement that would end the transaction of `record.tx`.
+
+    By its first word: what a procedure does, or a second statement in the same text, is found out later.
+    """
+    text = statement.decode("latin-1") if isinstance(statement, bytes) else statement
+    if isinstance(text, str) and (found := _ENDS.match(text)):
+        raise TransactionEnded(f"{found[1].upper()} was executed on record.tx")

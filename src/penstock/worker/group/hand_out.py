@@ -1,0 +1,58 @@
+"""Writing down what goes out, before it does: how far, and which suspects."""
+
+from penstock.delivery.going_out import GoingOut
+from penstock.delivery.store import GroupStore, Owned
+
+from . import bounds
+from .owned_partitions import OwnedPartitions
+from .partition_work import PartitionWork, Taken, put_back
+from .settling import Settling
+from .suspects import Suspects
+
+
+class HandOut:
+    """Sees to it that nothing begins which a successor would not mark, if this owner is lost.
+
+    The row of a partition says which records may have been handed out. Each settlement moves that on, so it
+    is written here only when more goes out at once than has gone out lately. One thread, the
+    delivery loop's.
+    """
+
+    def __init__(
+        self, store: GroupStore, partitions: OwnedPartitions, suspects: Suspects, settling: Settling
+    ) -> None:
+        self._store, self._partitions = store, partitions
+        self._suspects, self._settling = suspects, settling
+
+    def write_down(self, taken: list[Taken], *, writes: bool = True) -> list[Taken]:
+        """Return those that may begin; the rest is removed and taken back, or its partition is lost.
+
+        `writes`: else no record goes out beyond what the rows allow already. Nor does one of a partition
+        whose settlement is not written yet: that comes first.
+        """
+        counts: dict[PartitionWork, int] = {}
+        beyond = set[PartitionWork]()
+        for work, each in taken:
+            counts[work] = counts.get(work, 0) + 1
+            going_out = work.owned.going_out
+            if each.offset >= going_out.to or each.offset in going_out.kept_back:
+                beyond.add(work)
+        waiting = {work for work in beyond if not writes or self._settling.is_unwritten(work.number)}
+        if waiting:
+            kept, back = list[Taken](), list[Taken]()
+            for work, each in taken:
+                goes = work not in waiting or work.owned.going_out.has(each.offset)
+                (kept if goes else back).append((work, each))
+            put_back(back)
+            taken[:] = kept
+        going = {work: work.owned.going_out for work in self._suspects.begin(taken)}
+        for work in beyond - waiting:
+            more = bounds.as_much_again(counts[work] // 4)
+            going[work] = work.machine.going_out(more) | work.owned.doubtful
+        self._write({work.number: (work.owned, each) for work, each in going.items()})
+        return [each for each in taken if not each[0].lost]
+
+    def _write(self, cursors: dict[int, tuple[Owned, GoingOut]]) -> None:
+        for number in self._store.hand_out(cursors) if cursors else ():
+            self._partitions.lose(number)
+            self._partitions.needs_check = True
