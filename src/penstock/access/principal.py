@@ -8,7 +8,8 @@ from typing import NamedTuple
 from penstock.errors import Unauthenticated
 
 ANONYMOUS = "anonymous"
-_NAME = re.compile(r"[A-Za-z0-9._@:/=+,-]{1,200}")
+LONGEST_NAME = 200
+_NAME = re.compile(rf"[A-Za-z0-9._@:/=+,-]{{1,{LONGEST_NAME}}}")
 
 
 class Peer(NamedTuple):

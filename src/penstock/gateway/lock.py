@@ -102,6 +102,7 @@ async def authenticated(
             return access.authenticate_bearer(rest, peer)
         if scheme.lower() == "basic":
             name, password = _basic(rest, access, peer)
+            await asyncio.sleep(access.wait_for_basic(name, password, peer))
             work = asyncio.get_running_loop().run_in_executor
             return await work(None, access.authenticate_basic, name, password, peer)
         raise access.refuse(peer.door, peer, "only Bearer and Basic are taken")

@@ -83,6 +83,7 @@ class TinyqDoor:
             raise access.refuse("password", peer, "that is TinyQ's built-in password")
         if not self._password or access.is_bearer(shown):
             return await self.in_thread(lambda: access.authenticate_bearer(shown, peer))
+        await asyncio.sleep(access.wait_for_turn("password", peer, SHARED))
         return access.authenticate_shared(SHARED, shown, self._fits, peer)
 
     def _fits(self, shown: str) -> bool:
