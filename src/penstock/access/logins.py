@@ -18,12 +18,11 @@ from .failures import Failures
 from .password import hash_password, token_digest
 from .policy import AccessPolicy, User, token_credential
 from .policy_in_force import PolicyInForce
-from .principal import ANONYMOUS, LONGEST_NAME, Peer, Principal, anonymous
+from .principal import ANONYMOUS, LONGEST_NAME, SHARED, Peer, Principal, anonymous
 from .scram import MECHANISMS, ScramExchange, ScramSecret, scram_secret
 from .token_bucket import TokenBuckets
 
 _WRONG = "name or password is wrong"
-_SHARED = "shared:"  # the credential of a door's own secret
 _MOST_KEPT = 10_000
 CODE = Peer()
 
@@ -82,7 +81,7 @@ class Logins:
         def find(_: object) -> Principal:
             if not fits(secret):
                 raise Unauthenticated("the password is wrong")
-            return Principal(name, peer.address, "password", _SHARED + name, None, peer.door)
+            return Principal(name, peer.address, "password", SHARED + name, None, peer.door)
 
         return self._authenticated("password", peer, name, f"shared\0{name}\0{secret}", find)
 
@@ -129,7 +128,7 @@ class Logins:
             return False
         if principal.is_anonymous:
             return self._force.policy.admits_anonymous
-        if principal.method == "certificate" or principal.credential.startswith(_SHARED):
+        if principal.method == "certificate" or principal.is_shared:
             return True  # neither is of the access file
         return principal.credential in self._force.credentials
 

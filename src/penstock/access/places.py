@@ -1,8 +1,8 @@
-"""Places at a door (connections, streams, groups, bytes in hand) and who holds them: nobody may hold them all.
+"""Places at a door: connections, streams, groups, bytes in hand. Nobody may hold them all.
 
 | holder                                                    | may hold at most        | alone       |
 |-----------------------------------------------------------|-------------------------|-------------|
-| a principal; who shows nothing, by address                | 3 times what is free    | 3/4 of all  |
+| a principal; who shows nothing, or what all show, by address | 3 times what is free    | 3/4 of all  |
 | an address, whoever asks from there; of IPv6 a /64        | 15 times what is free   | 15/16       |
 
 What is free shrinks as others take more: two greedy principals get three sevenths each, and somebody who
@@ -42,7 +42,7 @@ def network_of(address: str) -> str:
 
 
 class Holder(NamedTuple):
-    """Somebody who holds places: a name, or an address for who shows nothing; and the address it asks from."""
+    """Somebody who holds places: by name, or by address where nothing is shown; and where it asks from."""
 
     name: str
     address: str
@@ -51,7 +51,8 @@ class Holder(NamedTuple):
 def holder_of(principal: Principal) -> Holder:
     """Return as whom somebody holds places."""
     network = network_of(principal.address)
-    name = f"anonymous {network}" if principal.is_anonymous else f"principal {principal.name}"
+    is_everybody = principal.is_anonymous or principal.is_shared
+    name = f"anybody {network}" if is_everybody else f"principal {principal.name}"
     return Holder(name, f"address {network}")
 
 
@@ -110,7 +111,8 @@ class ConnectionPlaces(Generic[C]):
         if self._known.used >= self._known.most:
             return False
         if len(self._unknown) >= self.most_unknown:
-            oldest = next(iter(max(self._by_address.values(), key=len)))
+            crowd: dict[C, None] = max(self._by_address.values(), key=len)
+            oldest = next(iter(crowd))
             self.leave(oldest)
             self._end(oldest)
         network = network_of(address)

@@ -111,7 +111,9 @@ class Authenticating:
         lifetime = 0
         if principal is not None:
             session.login = None
-            session.admit(principal)
+            if not session.admit(principal):  # no answer: to clients a failed login is final, this is not
+                session.close()
+                return
             lifetime = self._lifetime_ms(principal)
         self._answer(slot, {"auth_bytes": said, "session_lifetime_ms": lifetime})
 
