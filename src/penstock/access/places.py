@@ -1,12 +1,13 @@
 """Places at a door: connections, streams, groups, bytes in hand. Nobody may hold them all.
 
-| holder                                                    | may hold at most        | alone       |
-|-----------------------------------------------------------|-------------------------|-------------|
-| a principal; who shows nothing, or what all show, by address | 3 times what is free    | 3/4 of all  |
-| an address, whoever asks from there; of IPv6 a /64        | 15 times what is free   | 15/16       |
+| holder                                                       | may hold at most      | alone      |
+|--------------------------------------------------------------|-----------------------|------------|
+| a principal; who shows nothing, or what all show, by address | 3 times what is free  | 3/4 of all |
+| an address, whoever asks from there; of IPv6 a /64           | 15 times what is free | 15/16      |
 
 What is free shrinks as others take more: two greedy principals get three sevenths each, and somebody who
-holds little finds room. Behind a NAT an address is many people, so it has more than each of them.
+holds little finds room: the last place goes to a principal that has none. Behind a NAT an address is many
+people, so it has more than each of them.
 
 Connections whose client is not known yet have places of their own, a quarter as many again. When those are
 taken, the oldest of the address that has most of them is closed: a client that shows who it is within
@@ -66,10 +67,11 @@ class Places:
 
     def has(self, holder: Holder, size: int = 1) -> bool:
         """Return whether there is room for so many more of a holder."""
-        free = self.most - self.used
-        shares = zip(holder, (_TIMES_FREE_OF_NAME, _TIMES_FREE_OF_ADDRESS), strict=True)
-        return size <= free and all(
-            self._held[each] + size <= max(self._least, times * free) for each, times in shares
+        free, of_name, of_address = self.most - self.used, self._held[holder.name], self._held[holder.address]
+        return (
+            size <= free
+            and (not of_name or of_name + size <= max(self._least, _TIMES_FREE_OF_NAME * (free - size)))
+            and of_address + size <= max(self._least, _TIMES_FREE_OF_ADDRESS * free)
         )
 
     def take(self, holder: Holder, size: int = 1) -> bool:

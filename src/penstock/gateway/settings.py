@@ -50,7 +50,7 @@ class GatewaySettings(Settings, room="gateway"):
     )
     groups: int = setting(
         10,
-        "Most groups that one gateway serves at a time, each on a topic, and eight of ten for one principal; "
+        "Most groups that one gateway serves at a time, each on a topic, and seven of ten for one principal; "
         "each takes up to four database connections.",
         at_least=1,
     )
