@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from penstock.clock import SYSTEM
 from tests.access.doors import DOORS, FORBIDDEN, IN, INVALID, LARGE, ONCE, OUT
+from tests.access.hogs import SERVED
 from tests.access.house import OTHER_RSA, PASSWORD, TOKEN, House, public_pem, token
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "attacks.md"
@@ -239,6 +240,12 @@ ATTACKS = [
     Attack("a TLS handshake that never ends", ENDED, "half_open"),
     Attack("a connection that says nothing", ENDED, "silent"),
     Attack("a request a byte at a time", ENDED, "trickling"),
+    Attack("silent connections, more than are admitted", SERVED, "crowd"),
+    Attack("all connections, or calls, of one principal", SERVED, "hog_connections"),
+    Attack("all groups of one principal", SERVED, "hog_groups"),
+    Attack("all streams of one principal", SERVED, "hog_streams"),
+    Attack("a wrong password again and again, then another's right one", SERVED, "retried"),
+    Attack("passwords sprayed over many names, then a right one", SERVED, "sprayed"),
 ]
 
 
@@ -268,6 +275,7 @@ def page() -> str:
         "| too large | refused at a bound, before it is all in memory |",
         "| once | the second is answered as the first, and adds nothing |",
         "| ended in time | the connection ends, and others are served meanwhile |",
+        "| others are served | another principal at the same address gets in, and what it asks for |",
         "",
     ]
     return "\n".join(lines)

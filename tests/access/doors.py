@@ -15,6 +15,7 @@ import ssl
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import quote
 
@@ -31,6 +32,7 @@ from penstock.wire.kafka.record_batch import Compression
 from penstock.wire.kafka.records import NewRecord, encode_records
 from penstock.wire.tinyq.codes import TinyqCommand as C
 from penstock.wire.tinyq.messages import REQUESTS, ZSTD, encode
+from tests.access.hogs import GrpcHogs, HttpHogs, KafkaHogs, TinyqHogs
 from tests.access.house import PASSWORD, House, token
 from tests.gateway.grpc_client import GrpcClient, event
 from tests.gateway.tinyq_client import NewClient
@@ -58,6 +60,7 @@ class Door:
     | replayed                          | to send what was heard on another connection                     |
     | twice                             | to send a request with a token again                             |
     | half_open, silent, trickling      | to hold a connection: returned, for others to see when it ends   |
+    | those of `hogs.py`                | to take all places, so that others get none                      |
     """
 
     name: str
@@ -103,7 +106,7 @@ class TlsClient(RawClient):
         return E(self.ask(SASL_AUTHENTICATE, {"auth_bytes": data}, 2)["error_code"])
 
 
-class KafkaDoor(Door):
+class KafkaDoor(KafkaHogs, Door):
     """The Kafka port."""
 
     name = "kafka"
@@ -254,7 +257,7 @@ def _outcome(number: int) -> Outcome:
     return INVALID if E(number) is E.INVALID_TOPIC_EXCEPTION else IN
 
 
-class HttpDoor(Door):
+class HttpDoor(HttpHogs, Door):
     """HTTP: metrics, and REST beside them."""
 
     name = "http"
@@ -390,7 +393,7 @@ class TinyqClient(NewClient):
         super().__init__(0, connected=house.context().wrap_socket(plain, server_hostname="localhost"))
 
 
-class TinyqDoor(Door):
+class TinyqDoor(TinyqHogs, Door):
     """The TinyQ port, by negotiated frames: the old ones have no room for a token."""
 
     name = "tinyq"
@@ -451,6 +454,12 @@ class TinyqDoor(Door):
         client.socket.sendall(struct.pack(">BI", C.AUTHENTICATE, 1000))
         return client.socket
 
+    def begun(self, house: House, stack: ExitStack, who: str) -> "TinyqClient":
+        """Open a connection of somebody's, which lasts as long as the stack."""
+        client = stack.enter_context(TinyqClient(house))
+        assert client.call(C.AUTHENTICATE, secret=token(sub=who).encode())["code"] == 0
+        return client
+
     def known(self, house: House) -> "TinyqClient":
         """Open a connection of ana's."""
         client = TinyqClient(house)
@@ -481,7 +490,7 @@ class TinyqDoor(Door):
                 return OUT
 
 
-class GrpcDoor(Door):
+class GrpcDoor(GrpcHogs, Door):
     """The gRPC port. It does not ask for a certificate where that is optional, as here: see test_grpc.py."""
 
     name = "grpc"

@@ -25,7 +25,7 @@ from penstock.gateway.grpc.listener import GrpcListener
 from penstock.gateway.listener import HttpListener
 from penstock.gateway.lock import Locked
 from penstock.gateway.rest.api import RestApi
-from penstock.gateway.settings import TinyqSettings
+from penstock.gateway.settings import GatewaySettings, TinyqSettings
 from penstock.gateway.tinyq.door import TinyqDoor
 from penstock.gateway.tinyq.listener import TinyqListener
 from penstock.log.open_batches import open_batches
@@ -79,7 +79,10 @@ def user(name: str) -> str:
 class House:
     """All doors, between `with` and its end."""
 
-    def __init__(self, folder: Path, rules: str = RULES, more: str = "", **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, rules: str = RULES, more: str = "", places: int = 200, **settings: Any
+    ) -> None:
+        """`places`: connections of each door; there are half as many streams, and groups up to ten."""
         self.folder, self.certificates = folder, folder / "tls"
         DevCertificates(self.certificates).make(["ana", "stranger"])
         self.access_file, self.audit_file = folder / "access.toml", folder / "audit.jsonl"
@@ -101,7 +104,7 @@ class House:
         }
         self.settings = AccessSettings.load(**{**given, **settings})
         self.lock = Lock(self.settings, self.store.database)
-        broker_settings = BrokerSettings.load(threads=4)
+        broker_settings = BrokerSettings.load(threads=4, connections=places)
         self.batches = open_batches(self.store, batch_bytes=broker_settings.batch_bytes)
         self.broker = Broker(
             self.store,
@@ -112,18 +115,20 @@ class House:
             access_settings=self.settings,
             tls=self.lock.tls,
         )
-        self.api = RestApi(self.store, access=self.lock.access)
+        doors = GatewaySettings.load(connections=places, streams=places // 2, groups=min(10, places // 2))
+        self.api = RestApi(self.store, access=self.lock.access, settings=doors)
         app = Locked(application([Outbox(self.store)], worker=False, api=self.api), self.lock.access)
-        self.http = HttpListener(app, "127.0.0.1", 0, connections=200, tls=self.lock.tls)
+        self.http = HttpListener(app, "127.0.0.1", 0, connections=places, tls=self.lock.tls)
         door = TinyqDoor(
             self.store,
             access=self.lock.access,
             settings=TinyqSettings.load(
-                auth_timeout=self.settings.login_wait.total_seconds(), max_connections=200
+                auth_timeout=self.settings.login_wait.total_seconds(), max_connections=places
             ),
+            gateway=doors,
         )
         self.tinyq = TinyqListener(door, "127.0.0.1", 0, tls=self.lock.tls)
-        grpc_door = GrpcDoor(self.store, access=self.lock.access)
+        grpc_door = GrpcDoor(self.store, access=self.lock.access, settings=doors)
         self.grpc = GrpcListener(grpc_door, "127.0.0.1", 0, tls=self.lock.server_tls)
         for name in ("orders", "orders-secret", "payroll"):
             self.store.log.create_topic(name, partitions=1, partitioner=KAFKA)

@@ -61,13 +61,13 @@ def test_a_message_that_never_comes_is_given_up(served: ServedGrpc) -> None:
 
 
 def test_more_calls_than_are_admitted_are_refused_and_those_that_run_go_on(served: ServedGrpc) -> None:
-    subscribers = [served.client.subscribe("orders", "mailer") for _ in range(20)]
+    subscribers = [served.client.subscribe("orders", "mailer") for _ in range(15)]  # of 20, for one address
     for each in subscribers:
         each.say(ack={"id": 1, "ranges": [{"partition": 0}]})
         assert next(each.answers).settled.code == "invalid_input"  # it runs
     with pytest.raises(grpc.RpcError) as caught:
         served.client("Topics.Get", name="orders")
-    assert caught.value.code() is C.RESOURCE_EXHAUSTED
+    assert caught.value.code() is C.UNAVAILABLE
     for each in subscribers:
         each.answers.cancel()
 
@@ -124,7 +124,7 @@ def test_messages_of_all_calls_have_a_bound(sqlite_store: str) -> None:
     with ServedGrpc(sqlite_store, body_bytes=100_000, bodies_bytes=100_000) as served:
         served.store.log.create_topic("orders", partitions=1)
         room = served.door.bodies
-        room.used = 99_000  # others have them in hand
+        room.take(99_000)  # others have them in hand
         with pytest.raises(grpc.RpcError) as caught:
             served.client.publish("orders", event("e", value=bytes(2_000)))
         assert (caught.value.code(), reason(caught.value)) == (C.UNAVAILABLE, "gateway_busy")

@@ -10,6 +10,7 @@ from threading import Event
 
 import pytest
 
+from penstock.access.principal import Peer, anonymous
 from penstock.clock import SYSTEM
 from penstock.errors import GatewayBusy
 from penstock.gateway.leased_groups import LeasedGroups
@@ -39,7 +40,7 @@ def test_a_group_that_starts_while_its_door_is_closed_is_given_back(
         groups = LeasedGroups(store, SYSTEM, GatewaySettings(), threads)
 
         async def ask_and_close() -> None:
-            asking = asyncio.create_task(groups.get("mailer", "orders"))
+            asking = asyncio.create_task(groups.get("mailer", "orders", principal=anonymous(Peer())))
             await asyncio.to_thread(starting.wait, 30)
             await asyncio.to_thread(groups.close)
             go.set()

@@ -264,10 +264,14 @@ def test_a_frame_that_never_ends_is_closed(light: ServedTinyq) -> None:
         assert client.code() == -1
 
 
-def test_one_too_many_is_told_51_at_once(light: ServedTinyq) -> None:
-    held = [OldClient(light.port) for _ in range(4)]
+def test_one_too_many_of_an_address_is_told_51_and_silent_ones_take_no_place(light: ServedTinyq) -> None:
+    """Of four places an address gets three; and there are eight for those who have yet to say a password."""
+    held = [OldClient(light.port) for _ in range(3)]
+    held += [OldClient(light.port, None) for _ in range(40)]
     try:
         with OldClient(light.port, None) as late:
+            assert late.code() == 100
+            late.socket.sendall(PASSWORD.encode())
             assert late.ends_with(51)
     finally:
         for each in held:

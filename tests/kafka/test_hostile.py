@@ -32,7 +32,7 @@ def small(sqlite_store: str) -> Iterator[Served]:
         frame_bytes=2 * MB,
         connection_bytes=MB,
         total_bytes=4 * MB,
-        connections_per_address=50,
+        connections=66,  # 50 of them for one address
         batch_bytes=MB,
     ) as served:
         served.topic("t", 2)

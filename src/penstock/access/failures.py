@@ -1,26 +1,37 @@
-"""Who has failed to show who they are, and for how long they are not listened to.
+"""Names and addresses that failed to show who they are, and how slowly they are listened to.
 
-Counted for an address and name together, so that nobody is locked out by what others try elsewhere, and for
-an address alone at a higher bound, for those who try one password with many names. Tokens are not counted:
-nobody guesses one.
+| failed too often  | is slowed                                                                           |
+|-------------------|-------------------------------------------------------------------------------------|
+| name and address  | it is refused for a time that doubles with each failure, up to a minute             |
+| address           | its attempts wait for their turn, four a second; names that got in from there do not |
+
+An address is everybody behind a NAT: so it is never refused as a whole, unless more wait than get their turn
+in five seconds. IPv6 counts by /64. An attempt that is refused for the time alone is no further failure: a
+right password gets in once the time is over. Names are kept as digests. Tokens are not counted: nobody
+guesses one.
 """
 
+import hashlib
+import os
 from threading import Lock
 from typing import NamedTuple
 
 from penstock.clock import Clock
 from penstock.errors import Unauthenticated
 
+from .places import network_of
+
 _FREE, _FREE_OF_ADDRESS = 5, 50  # failures that cost nothing
 _LONGEST_SECONDS = 60.0
 _DOUBLINGS = 6  # of a second, after which it is the longest
 _FORGOTTEN_SECONDS = 300.0
+_TURN_SECONDS, _LONGEST_TURN = 0.25, 5.0
 _MOST = 10_000
 
 
 class _Count(NamedTuple):
     failures: int
-    until: float  # before which nothing is looked at
+    until: float  # of a name: before which nothing is looked at; of an address: when its next turn is
     last: float
 
 
@@ -28,37 +39,78 @@ class Failures:
     """Counts of failures, bounded. Safe from any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock, self._lock = clock, Lock()
-        self._counts: dict[tuple[str, str], _Count] = {}
+        self._clock, self._lock, self._key = clock, Lock(), os.urandom(16)
+        self._names: dict[bytes, _Count] = {}  # by a digest of name and address
+        self._addresses: dict[bytes, _Count] = {}
+        self._good: dict[bytes, None] = {}  # names that got in from an address, the latest last
 
     def check(self, address: str, name: str) -> None:
-        """Refuse who has failed too often, before anything costly is done. Raises Unauthenticated."""
-        now = self._clock.monotonic()
-        for key in ((address, name), (address, "")):
-            found = self._counts.get(key)
-            if found is not None and now < found.until:
-                raise Unauthenticated("too many failures; wait a minute")
+        """Refuse a name that fails too often from an address. Raises Unauthenticated."""
+        found, now = self._names.get(self._digest(address, name)), self._clock.monotonic()
+        if found is not None and now < found.until:
+            left = int(found.until - now) + 1
+            raise Unauthenticated(f"too many failures of this name; try again in {left} seconds")
+
+    def turn(self, address: str, name: str) -> float:
+        """Return the seconds that an attempt waits before its secret is looked at; usually 0.
+
+        Raises Unauthenticated when too many wait.
+        """
+        now, network = self._clock.monotonic(), self._digest(address, "")
+        with self._lock:
+            found = self._addresses.get(network)
+            if (
+                found is None
+                or found.failures < _FREE_OF_ADDRESS
+                or self._digest(address, name) in self._good
+            ):
+                return 0.0
+            if now - found.last > _FORGOTTEN_SECONDS:
+                return 0.0
+            wait = max(0.0, found.until - now)
+            if wait > _LONGEST_TURN:
+                raise Unauthenticated("too many failures from this address; try again in a few seconds")
+            self._addresses[network] = found._replace(until=now + wait + _TURN_SECONDS)
+            return wait
 
     def failed(self, address: str, name: str) -> None:
         """Count a failure."""
-        for key, free in (((address, name), _FREE), ((address, ""), _FREE_OF_ADDRESS)):
-            self._count(key, free)
-
-    def succeeded(self, address: str, name: str) -> None:
-        """Forget the failures of a name at an address."""
-        with self._lock:
-            self._counts.pop((address, name), None)
-
-    def _count(self, key: tuple[str, str], free: int) -> None:
         now = self._clock.monotonic()
         with self._lock:
-            found = self._counts.pop(key, None)
-            if found is None or now - found.last > _FORGOTTEN_SECONDS:
-                found = _Count(0, 0, now)
-            count = found.failures + 1
-            self._counts[key] = _Count(count, now + _pause(count - free), now)
-            if len(self._counts) > _MOST:
-                self._counts.pop(next(iter(self._counts)))
+            count = _more(self._names, self._digest(address, name), now)
+            pause = _pause(count.failures - _FREE)
+            _put(self._names, self._digest(address, name), count._replace(until=now + pause))
+            network = self._digest(address, "")
+            _put(self._addresses, network, _more(self._addresses, network, now))
+
+    def succeeded(self, address: str, name: str) -> None:
+        """Forget the failures of a name at an address; from now on it does not wait for a turn there."""
+        digest = self._digest(address, name)
+        with self._lock:
+            self._names.pop(digest, None)
+            self._good.pop(digest, None)
+            self._good[digest] = None
+            if len(self._good) > _MOST:
+                self._good.pop(next(iter(self._good)))
+
+    def _digest(self, address: str, name: str) -> bytes:
+        text = f"{network_of(address)}\0{name}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, key=self._key, digest_size=16).digest()
+
+
+def _more(counts: dict[bytes, _Count], key: bytes, now: float) -> _Count:
+    """Return a count with one failure more; what is long ago is forgotten."""
+    found = counts.get(key)
+    if found is None or now - found.last > _FORGOTTEN_SECONDS:
+        return _Count(1, 0.0, now)
+    return found._replace(failures=found.failures + 1, last=now)
+
+
+def _put(counts: dict[bytes, _Count], key: bytes, count: _Count) -> None:
+    counts.pop(key, None)
+    counts[key] = count
+    if len(counts) > _MOST:
+        counts.pop(next(iter(counts)))
 
 
 def _pause(beyond: int) -> float:

@@ -18,12 +18,11 @@ from .failures import Failures
 from .password import hash_password, token_digest
 from .policy import AccessPolicy, User, token_credential
 from .policy_in_force import PolicyInForce
-from .principal import ANONYMOUS, Peer, Principal, anonymous
+from .principal import ANONYMOUS, LONGEST_NAME, SHARED, Peer, Principal, anonymous
 from .scram import MECHANISMS, ScramExchange, ScramSecret, scram_secret
 from .token_bucket import TokenBuckets
 
 _WRONG = "name or password is wrong"
-_SHARED = "shared:"  # the credential of a door's own secret
 _MOST_KEPT = 10_000
 CODE = Peer()
 
@@ -44,12 +43,27 @@ class Logins:
 
     def authenticate_basic(self, name: str, password: str, peer: Peer = CODE) -> Principal:
         """Return who a name and password belong to; slow the first time. Raises Unauthenticated."""
-        if not name:  # nobody has it, and failures are counted by name: it must not cost a hash
+        if not 0 < len(name) <= LONGEST_NAME:  # nobody has it: it must not cost a hash
             raise self.refuse("password", peer, _WRONG)
         shown = f"{name}\0{password}"
         return self._authenticated(
             "password", peer, name, shown, lambda force: self._basic(force, name, password, peer)
         )
+
+    def wait_for_basic(self, name: str, password: str, peer: Peer) -> float:
+        """Return the seconds to wait before `authenticate_basic`: an address that fails often takes turns.
+
+        Raises Unauthenticated when too many wait already.
+        """
+        shown = self._force.shown.get(self._digest("password", peer, name, f"{name}\0{password}"))
+        return 0.0 if shown is not None else self.wait_for_turn("password", peer, name)
+
+    def wait_for_turn(self, method: str, peer: Peer, name: str) -> float:
+        """The same for a secret that is not kept once it was right."""
+        try:
+            return self._failures.turn(peer.address, name)
+        except Unauthenticated as exc:
+            raise self._failed(method, peer, name, exc, counts=False) from None
 
     def is_bearer(self, secret: str) -> bool:
         """Return whether a secret is a token: one of the file, or of the form of a JWT where those hold."""
@@ -67,7 +81,7 @@ class Logins:
         def find(_: object) -> Principal:
             if not fits(secret):
                 raise Unauthenticated("the password is wrong")
-            return Principal(name, peer.address, "password", _SHARED + name, None, peer.door)
+            return Principal(name, peer.address, "password", SHARED + name, None, peer.door)
 
         return self._authenticated("password", peer, name, f"shared\0{name}\0{secret}", find)
 
@@ -114,7 +128,7 @@ class Logins:
             return False
         if principal.is_anonymous:
             return self._force.policy.admits_anonymous
-        if principal.method == "certificate" or principal.credential.startswith(_SHARED):
+        if principal.method == "certificate" or principal.is_shared:
             return True  # neither is of the access file
         return principal.credential in self._force.credentials
 
@@ -154,19 +168,14 @@ class Logins:
         return Principal(name, peer.address, "password", user.credential, None, peer.door)
 
     def _authenticated(self, method: str, peer: Peer, name: str, shown: str, find: Any) -> Principal:
-        force = self._force
-        if name:  # what one address may go on with must not help another to guess it
-            shown = f"{peer.address}\0{shown}"
-        whole = f"{method}\0{peer.door}\0{shown}".encode("utf-8", "surrogatepass")
-        digest = hmac.digest(self._key, whole, "sha256")
+        force, digest = self._force, self._digest(method, peer, name, shown)
         known = force.shown.get(digest)
         if known is not None and (known.expires is None or self._now() < known.expires):
             if not peer.is_private:
                 raise self._failed(method, peer, name, _unsafe())
             return known._replace(address=peer.address, door=peer.door)
+        self._check_failures(method, peer, name)
         try:
-            if name:
-                self._failures.check(peer.address, name)
             if not peer.is_private:
                 raise _unsafe()
             found: Principal = find(force)
@@ -175,8 +184,23 @@ class Logins:
         if len(force.shown) >= _MOST_KEPT:
             force.shown.clear()
         force.shown[digest] = found
-        self._failures.succeeded(peer.address, name)
+        if name:
+            self._failures.succeeded(peer.address, name)
         return self._known(found)
+
+    def _digest(self, method: str, peer: Peer, name: str, shown: str) -> bytes:
+        if name:  # what one address may go on with must not help another to guess it
+            shown = f"{peer.address}\0{shown}"
+        whole = f"{method}\0{peer.door}\0{shown}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._key, whole, "sha256")
+
+    def _check_failures(self, method: str, peer: Peer, name: str) -> None:
+        """Refuse a name that has to wait; that is no further failure. Raises Unauthenticated."""
+        try:
+            if name:
+                self._failures.check(peer.address, name)
+        except Unauthenticated as exc:
+            raise self._failed(method, peer, name, exc, counts=False) from None
 
     def _nobody(self) -> User:
         """Return somebody whose password nobody knows."""
@@ -190,9 +214,11 @@ class Logins:
         self.audit(principal, "authentication", "", "ok")
         return principal
 
-    def _failed(self, method: str, peer: Peer, name: str, error: Unauthenticated) -> Unauthenticated:
+    def _failed(
+        self, method: str, peer: Peer, name: str, error: Unauthenticated, *, counts: bool = True
+    ) -> Unauthenticated:
         """Count and tell a failure. What was said to be a name may be a secret in the wrong place."""
-        if name:
+        if name and counts:
             self._failures.failed(peer.address, name)
         metrics.AUTHENTICATIONS.add(door=peer.door, method=method, outcome="failed")
         if self.trail is not None:
@@ -226,11 +252,12 @@ class ScramLogin:
     def step(self, message: bytes) -> bytes:
         """Return the answer to a message of the client. Raises Unauthenticated."""
         access, exchange = self._access, self._exchange
+        if self._has_begun:
+            access._check_failures(self._mechanism.lower(), self._peer, exchange.name)
         try:
             if not self._has_begun:
                 self._has_begun = True
                 return exchange.first(message)
-            access._failures.check(self._peer.address, exchange.name)
             answer = exchange.final(message)
         except Unauthenticated as exc:
             raise access._failed(self._mechanism.lower(), self._peer, exchange.name, exc) from None
@@ -240,6 +267,12 @@ class ScramLogin:
         found = Principal(user.name, peer.address, self._mechanism.lower(), user.credential, None, peer.door)
         self.principal = access._known(found)
         return answer
+
+    def wait_for_turn(self) -> float:
+        """Return the seconds to wait before the next step. Raises Unauthenticated when too many wait."""
+        if not self._has_begun:
+            return 0.0
+        return self._access.wait_for_turn(self._mechanism.lower(), self._peer, self._exchange.name)
 
     def _find(self, name: str) -> ScramSecret | None:
         self._user = self._access._force.policy.users.get(name)

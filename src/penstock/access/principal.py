@@ -8,7 +8,9 @@ from typing import NamedTuple
 from penstock.errors import Unauthenticated
 
 ANONYMOUS = "anonymous"
-_NAME = re.compile(r"[A-Za-z0-9._@:/=+,-]{1,200}")
+LONGEST_NAME = 200
+SHARED = "shared:"  # how the credential of a door's own secret begins
+_NAME = re.compile(rf"[A-Za-z0-9._@:/=+,-]{{1,{LONGEST_NAME}}}")
 
 
 class Peer(NamedTuple):
@@ -33,6 +35,11 @@ class Principal(NamedTuple):
     def is_anonymous(self) -> bool:
         """Whether nothing was shown."""
         return self.method == ANONYMOUS
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the one secret of a door was shown, which everybody there has."""
+        return self.credential.startswith(SHARED)
 
 
 @lru_cache(1024)

@@ -11,6 +11,7 @@ else ends it. What fails is answered with one sentence, the same for an unknown 
 the connection ends.
 """
 
+import asyncio
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -96,6 +97,7 @@ class Authenticating:
             session.close()
             return
         try:
+            await asyncio.sleep(self._wait(session, login, data))
             step = partial(self._step, session, login, data)
             principal, said = await self._broker.loop.run_in_executor(self._threads, step)
             if principal is not None and not session.is_same(principal):
@@ -109,9 +111,19 @@ class Authenticating:
         lifetime = 0
         if principal is not None:
             session.login = None
-            session.admit(principal)
+            if not session.admit(principal):  # no answer: to clients a failed login is final, this is not
+                session.close()
+                return
             lifetime = self._lifetime_ms(principal)
         self._answer(slot, {"auth_bytes": said, "session_lifetime_ms": lifetime})
+
+    def _wait(self, session: Session, login: Login, data: bytes) -> float:
+        """Return the seconds until it is the turn of a password: an address that fails often has to wait."""
+        if login.scram is not None:
+            return login.scram.wait_for_turn()
+        if login.mechanism != "PLAIN":
+            return 0.0
+        return self._broker.access.wait_for_basic(*self._name_and_password(session, data), session.peer)
 
     def _step(self, session: Session, login: Login, data: bytes) -> tuple[Principal | None, bytes]:
         if login.scram is not None:
@@ -123,10 +135,14 @@ class Authenticating:
         return step(session, data), b""
 
     def _plain(self, session: Session, data: bytes) -> Principal:
+        name, password = self._name_and_password(session, data)
+        return self._broker.access.authenticate_basic(name, password, session.peer)
+
+    def _name_and_password(self, session: Session, data: bytes) -> tuple[str, str]:
         parts = _text(data).split("\0")
         if len(parts) != 3 or parts[0] not in ("", parts[1]):
             raise self._broker.access.refuse("password", session.peer, _FORM)
-        return self._broker.access.authenticate_basic(parts[1], parts[2], session.peer)
+        return parts[1], parts[2]
 
     def _bearer(self, session: Session, data: bytes) -> Principal:
         found = _BEARER.fullmatch(_text(data))

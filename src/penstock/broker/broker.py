@@ -15,6 +15,7 @@ from threading import Event, Thread, get_ident
 from typing import Any, TypeVar
 
 from penstock.access.access import Access
+from penstock.access.places import ConnectionPlaces
 from penstock.access.principal import Principal, is_loopback
 from penstock.access.settings import AccessSettings
 from penstock.clock import SYSTEM, Clock
@@ -100,7 +101,7 @@ class Broker:
         self._ready, self._failure = Event(), list[BaseException]()
         self.sessions: set[Session] = set()
         self.room = Room(self.settings.total_bytes, lambda work: self.loop.call_soon(work))
-        self._addresses: Counter[str] = Counter()
+        self._places = ConnectionPlaces[Session](self.settings.connections, Session.abort)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pool = ThreadPoolExecutor(self.settings.threads, "penstock-broker")
         self.lock_waits = LockWaits(store.database, self._pool)
@@ -232,29 +233,32 @@ class Broker:
 
     def admit(self, session: Session) -> bool:
         """Count a connection, if there is room for one more."""
-        address = session.peer.address
-        settings = self.settings
-        full = (
-            len(self.sessions) >= settings.connections
-            or self._addresses[address] >= settings.connections_per_address
-        )
-        if full or self.is_stopping:
-            self.measures.refused()
-            if not self.is_stopping:
-                logger.warning("a connection of %s is refused: there are as many as may be", address)
+        if self.is_stopping or not self._places.enter(session, session.peer.address):
+            self._refuse(session)
             return False
         self.sessions.add(session)
-        self._addresses[address] += 1
         return True
+
+    def know(self, session: Session, principal: Principal) -> bool:
+        """Say whose a connection is; return False if they hold as many as they may, and it has to end."""
+        if self._places.know(session, principal):
+            return True
+        self._refuse(session)
+        return False
+
+    def _refuse(self, session: Session) -> None:
+        self.measures.refused()
+        if not self.is_stopping:
+            logger.warning(
+                "a connection of %s is refused: it holds its share of broker.connections",
+                session.peer.address,
+            )
 
     def dismiss(self, session: Session) -> None:
         """Forget a connection."""
         self.room.leave(session)
-        if session in self.sessions:
-            self.sessions.remove(session)
-            self._addresses[session.peer.address] -= 1
-            if not self._addresses[session.peer.address]:
-                del self._addresses[session.peer.address]
+        self.sessions.discard(session)
+        self._places.leave(session)
 
     def trusts(self, address: str) -> bool:
         """Return whether a secret may come from an address over a connection that is not encrypted."""

@@ -96,6 +96,7 @@ class Session(asyncio.BufferedProtocol):
         self.principal = anonymous(self.peer)
         self.began = self.last_active = self._broker.clock.monotonic()
         if not (self._broker.admit(self) and self._identify()):
+            self._broker.dismiss(self)
             self.is_closed = True
             transport.abort()
             return
@@ -107,21 +108,22 @@ class Session(asyncio.BufferedProtocol):
         access, certificate = self._broker.access, self._transport.get_extra_info("peercert")
         try:
             if certificate:
-                self.admit(access.of_certificate(certificate, self.peer))
-            elif access.admits_anonymous:
-                self.admit(self.principal)
-            else:
-                self._connection.max_bytes = UNKNOWN_BYTES
+                return self.admit(access.of_certificate(certificate, self.peer))
+            if access.admits_anonymous:
+                return self.admit(self.principal)
+            self._connection.max_bytes = UNKNOWN_BYTES
         except Unauthenticated as exc:
             logger.info("connection of %s ended: %s", self.peer.address, words(exc))
-            self._broker.dismiss(self)
             return False
         return True
 
-    def admit(self, principal: Principal) -> None:
-        """Go on as somebody who is known now."""
+    def admit(self, principal: Principal) -> bool:
+        """Go on as somebody who is known now; return False if they hold as many connections as they may."""
+        if not self._broker.know(self, principal):
+            return False
         self.principal, self.is_admitted = principal, True
         self._connection.max_bytes = self._broker.settings.frame_bytes
+        return True
 
     def is_same(self, principal: Principal) -> bool:
         """Return whether a connection may go on as somebody: it stays with who it belongs to."""

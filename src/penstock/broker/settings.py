@@ -23,8 +23,12 @@ class BrokerSettings(Settings, room="broker"):
         "The same of all connections: above it nothing is read but what is under way.",
         at_least=1024,
     )
-    connections: int = setting(10_000, "Most connections at a time.", at_least=1)
-    connections_per_address: int = setting(10_000, "Most connections at a time of one address.", at_least=1)
+    connections: int = setting(
+        10_000,
+        "Most connections at a time whose client is known; one principal gets three quarters of them. "
+        "Connections whose client is not known yet have a quarter as many of their own.",
+        at_least=1,
+    )
     idle: timedelta = setting(
         timedelta(minutes=10), "A connection that is silent for this long is closed.", at_least=1
     )

@@ -2,52 +2,61 @@
 
 So many connections with so large a body each would be more than any machine has. Bytes are counted as they
 come, never as they are announced, and until the request is answered. A request that finds no room is refused
-with 503; a stream is read on when there is room again.
+with 503; a stream is read on when there is room again. One principal or address gets a part of the room
+(`access/places.py`), but always that of one request.
 """
 
 import asyncio
 from types import TracebackType
 
+from penstock.access.places import Holder, Places
 from penstock.errors import GatewayBusy
+
+UNKNOWN = Holder("unknown", "unknown")
 
 
 class BodyRoom:
     """Counts the bytes of all requests of one door. In its event loop."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes, self.used = most_bytes, 0
+    def __init__(self, most_bytes: int, request_bytes: int = 0) -> None:
+        """`request_bytes`: the largest request."""
+        self._places = Places(max(most_bytes, request_bytes), least=request_bytes)
         self._freed = asyncio.Event()
 
-    def take(self, size: int) -> None:
-        """Count bytes that came. Raises GatewayBusy if there is no room for them."""
-        if self.used + size > self._most_bytes:
-            raise GatewayBusy(f"it has {self.used} bytes of requests in hand, of {self._most_bytes}")
-        self.used += size
+    @property
+    def used(self) -> int:
+        """The bytes in hand."""
+        return self._places.used
 
-    async def wait(self, size: int) -> None:
+    def take(self, size: int, holder: Holder = UNKNOWN) -> None:
+        """Count bytes that came. Raises GatewayBusy if there is no room for them."""
+        if not self._places.take(holder, size):
+            raise GatewayBusy(f"it has {self.used} bytes of requests in hand, of {self._places.most}")
+
+    async def wait(self, size: int, holder: Holder = UNKNOWN) -> None:
         """Count bytes that came, once there is room; one request is taken however large it is."""
-        while self.used and self.used + size > self._most_bytes:
+        while self.used and not self._places.has(holder, size):
             self._freed.clear()
             await self._freed.wait()
-        self.used += size
+        self._places.count(holder, size)
 
-    def give_back(self, size: int) -> None:
+    def give_back(self, size: int, holder: Holder = UNKNOWN) -> None:
         """Say that bytes are not in hand any more."""
-        self.used -= size
+        self._places.give_back(holder, size)
         self._freed.set()
 
 
 class BodyShare:
-    """What one request has taken of the room; given back when a `with` block ends."""
+    """What one request has taken of the room; given back when a `with` block ends. `holder`: whose it is."""
 
-    __slots__ = ("_room", "_size")
+    __slots__ = ("_room", "_size", "holder")
 
-    def __init__(self, room: BodyRoom) -> None:
-        self._room, self._size = room, 0
+    def __init__(self, room: BodyRoom, holder: Holder = UNKNOWN) -> None:
+        self._room, self._size, self.holder = room, 0, holder
 
     def take(self, size: int) -> None:
         """Count bytes that came. Raises GatewayBusy."""
-        self._room.take(size)
+        self._room.take(size, self.holder)
         self._size += size
 
     def __enter__(self) -> "BodyShare":
@@ -57,4 +66,4 @@ class BodyShare:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._size:
-            self._room.give_back(self._size)
+            self._room.give_back(self._size, self.holder)

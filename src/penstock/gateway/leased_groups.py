@@ -5,6 +5,8 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
+from penstock.access.places import Holder, Places, holder_of
+from penstock.access.principal import Principal
 from penstock.clock import Clock
 from penstock.errors import GatewayBusy, UnknownLease
 from penstock.log.store import Store
@@ -28,19 +30,24 @@ class LeasedGroups:
     ) -> None:
         self._store, self._clock, self._settings, self._threads = store, clock, settings, threads
         self._groups: dict[tuple[str, str], asyncio.Task[LeasedGroup]] = {}
+        self._places = Places(settings.groups)
+        self._holders: dict[tuple[str, str], Holder] = {}  # who asked for a group first
         self._looking: asyncio.Task[None] | None = None
         self._lock = Lock()
         self._started: set[LeasedGroup] = set()  # under the lock, as is:
         self._is_closing = False
 
-    async def get(self, group: str, topic: str, start: Start = "earliest") -> LeasedGroup:
+    async def get(
+        self, group: str, topic: str, start: Start = "earliest", *, principal: Principal
+    ) -> LeasedGroup:
         """Return a group, which is served from now on. Raises UnknownTopic, GroupKindDiffers, GatewayBusy."""
         task = self._groups.get((group, topic))
         if task is None:
-            if self._is_closing or len(self._groups) >= self._settings.groups:
+            holder = holder_of(principal)
+            if self._is_closing or not self._places.take(holder):
                 raise GatewayBusy("it is about to end" if self._is_closing else "it serves too many groups")
             task = asyncio.create_task(self._begin(group, topic, start))
-            self._groups[group, topic] = task
+            self._groups[group, topic], self._holders[group, topic] = task, holder
             task.add_done_callback(lambda done: self._forget_failed(group, topic, done))
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._look())
@@ -57,7 +64,7 @@ class LeasedGroups:
 
     async def drop(self, group: str, topic: str) -> None:
         """Serve a group no longer on a topic, because that is to be deleted."""
-        task = self._groups.pop((group, topic), None)
+        task = self._forget((group, topic))
         if task is not None:
             found = await asyncio.shield(task)
             await asyncio.get_running_loop().run_in_executor(None, self._stop, found)
@@ -72,7 +79,7 @@ class LeasedGroups:
             started = list(self._started)
         for each in started:
             self._stop(each)
-        self._groups.clear()
+        self._groups.clear()  # nobody asks any more
 
     async def _begin(self, group: str, topic: str, start: Start) -> LeasedGroup:
         loop = asyncio.get_running_loop()
@@ -97,7 +104,13 @@ class LeasedGroups:
 
     def _forget_failed(self, group: str, topic: str, task: "asyncio.Task[LeasedGroup]") -> None:
         if task.cancelled() or task.exception() is not None:
-            self._groups.pop((group, topic), None)
+            self._forget((group, topic))
+
+    def _forget(self, place: tuple[str, str]) -> "asyncio.Task[LeasedGroup] | None":
+        holder = self._holders.pop(place, None)
+        if holder is not None:
+            self._places.give_back(holder)
+        return self._groups.pop(place, None)
 
     async def _look(self) -> None:
         """Give back what nobody has asked for in a while."""
@@ -106,7 +119,7 @@ class LeasedGroups:
             await asyncio.sleep(min(_LOOK_SECONDS, self._settings.group_idle.total_seconds()))
             for place, task in list(self._groups.items()):
                 if task.done() and task.result().is_idle:
-                    del self._groups[place]  # who asks meanwhile begins anew: two members share
+                    self._forget(place)  # who asks meanwhile begins anew: two members share
                     try:
                         await loop.run_in_executor(None, self._stop, task.result())
                     except Exception as exc:

@@ -8,25 +8,29 @@ refused before anything runs.
 import asyncio
 import logging
 import socket
+from functools import partial
 from ssl import SSLContext
 from threading import Thread
 from typing import Any
 
+from penstock.access.places import ConnectionPlaces
+from penstock.access.principal import Principal
 from penstock.errors import AddressRefused, MissingExtra
 from penstock.redaction import traced
 
 from .event_loop import new_loop
-from .lock import CERTIFICATE
+from .lock import CERTIFICATE, PLACE
 
 try:
     from uvicorn import Config, Server
+    from uvicorn.protocols.http.flow_control import service_unavailable
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as exc:
     raise MissingExtra("serving HTTP", "http") from exc
 
 logger = logging.getLogger("penstock.gateway")
 
-_CONNECTIONS = 100  # more at a time are answered 503
+_CONNECTIONS = 100  # of clients that are known; more at a time are answered 503
 _GRACE_SECONDS = 1  # for answers that are under way when it stops
 _JOIN_SECONDS = 5.0
 REQUEST_SECONDS = 5.0  # within which a new connection has to ask something
@@ -76,16 +80,36 @@ class GatheringTransport:
 class ImpatientProtocol(H11Protocol):
     """Closes a connection that asks nothing, at first or after an answer, though it may send a byte at times.
 
-    Enough of them would else take all places, and probes fail.
+    Enough of them would else take all places, and probes fail. One whose requests show nobody gives way to
+    others once there are many (`access/places.py`).
     """
+
+    def __init__(self, *args: Any, places: "ConnectionPlaces[ImpatientProtocol]", **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._places = places
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the head of a request, so long."""
         super().connection_made(GatheringTransport(transport, self.loop))  # type: ignore[arg-type]
         certificate = transport.get_extra_info("peercert")
-        if certificate:  # TLS has verified it
-            self.app = _with_certificate(self.app, certificate)
+        self.app = _with(self.app, {PLACE: self, **({CERTIFICATE: certificate} if certificate else {})})
+        address = transport.get_extra_info("peername")
+        if not self._places.enter(self, str(address[0]) if address else "local"):
+            self.app = service_unavailable
         self.loop.call_later(REQUEST_SECONDS, self._close_if_silent)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give its place back."""
+        self._places.leave(self)
+        super().connection_lost(exc)
+
+    def know(self, principal: Principal) -> bool:
+        """Say who asks on it; return False if they hold as many connections as they may."""
+        return self._places.know(self, principal)
+
+    def abort(self) -> None:
+        """End it: others need its place."""
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take what came. The time to ask in goes on until the head of a request is whole."""
@@ -102,9 +126,9 @@ class ImpatientProtocol(H11Protocol):
             self.transport.close()
 
 
-def _with_certificate(app: Any, certificate: Any) -> Any:
+def _with(app: Any, more: dict[str, Any]) -> Any:
     async def call(scope: Any, receive: Any, send: Any) -> None:
-        await app(dict(scope, **{CERTIFICATE: certificate}), receive, send)
+        await app(dict(scope, **more), receive, send)
 
     return call
 
@@ -125,12 +149,12 @@ class HttpListener:
         self._host, self._port = host, port
         self._socket: socket.socket | None = None
         self._thread: Thread | None = None
+        places = ConnectionPlaces[ImpatientProtocol](connections, ImpatientProtocol.abort)
         config = Config(
             app,
             access_log=False,
-            http=ImpatientProtocol,
+            http=partial(ImpatientProtocol, places=places),  # type: ignore[arg-type]
             lifespan="off",
-            limit_concurrency=connections,
             log_config=None,
             loop="asyncio",
             proxy_headers=False,

@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.access.access import Access
+from penstock.access.places import ConnectionPlace
 from penstock.access.principal import Peer, Principal, anonymous, is_loopback
 from penstock.access.resource import CLUSTER, AccessRight
-from penstock.errors import ForeignPage, Unauthenticated
+from penstock.errors import ForeignPage, GatewayBusy, Unauthenticated
 
 from .problem import send_problem
 
 DOOR = "http"
+PLACE = "penstock.place"  # of the scope: the connection, which counts for who asks on it
 CERTIFICATE = "penstock.certificate"  # of the scope: what the client has shown, verified by TLS
 UNKNOWN = "unknown"  # the method of who asks an open path and shows nothing that holds
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
@@ -51,6 +53,11 @@ class Locked:
                 await send_problem(send, 401, exc, headers=_ASK)
                 return
             principal = anonymous(peer)._replace(method=UNKNOWN)
+        place: ConnectionPlace | None = scope.get(PLACE)
+        if place is not None and principal.method != UNKNOWN and not place.know(principal):
+            busy = GatewayBusy("your connections are as many as one may hold of gateway.connections")
+            await send_problem(send, 503, busy, headers=[(b"connection", b"close")])
+            return
         state = dict(scope.get("state") or {}, principal=principal, access=self._access)
         await self._app(dict(scope, state=state), receive, send)
 
@@ -102,6 +109,7 @@ async def authenticated(
             return access.authenticate_bearer(rest, peer)
         if scheme.lower() == "basic":
             name, password = _basic(rest, access, peer)
+            await asyncio.sleep(access.wait_for_basic(name, password, peer))
             work = asyncio.get_running_loop().run_in_executor
             return await work(None, access.authenticate_basic, name, password, peer)
         raise access.refuse(peer.door, peer, "only Bearer and Basic are taken")

@@ -9,7 +9,11 @@ class GatewaySettings(Settings, room="gateway"):
     """REST and gRPC: their bounds and times."""
 
     connections: int = setting(
-        1000, "Most HTTP connections, and gRPC calls, at a time; more are refused.", at_least=1
+        1000,
+        "Most HTTP connections, and gRPC calls, at a time, of clients that are known; more are refused. One "
+        "principal gets three quarters of them at most. Connections whose client is not known yet have a "
+        "quarter as many of their own.",
+        at_least=1,
     )
     body_bytes: int = setting(
         16 * 1024 * 1024, "Largest body of a request, in bytes, as it comes and unpacked.", at_least=1024
@@ -17,7 +21,7 @@ class GatewaySettings(Settings, room="gateway"):
     bodies_bytes: int = setting(
         256 * 1024 * 1024,
         "Most bytes of requests in hand, of all connections of a door; more are answered 503, a gRPC stream "
-        "waits. One request of body_bytes is always taken.",
+        "waits. One principal gets three quarters of them at most, and always one request of body_bytes.",
         at_least=1024,
     )
     body_time: timedelta = setting(
@@ -46,12 +50,15 @@ class GatewaySettings(Settings, room="gateway"):
     )
     groups: int = setting(
         10,
-        "Most groups that one gateway serves at a time, each on a topic; each takes up to four database "
-        "connections.",
+        "Most groups that one gateway serves at a time, each on a topic, and seven of ten for one principal; "
+        "each takes up to four database connections.",
         at_least=1,
     )
     streams: int = setting(
-        100, "Most streams of server-sent events at a time; more are answered 503.", at_least=1
+        100,
+        "Most streams of server-sent events at a time, three quarters of them for one principal; more are "
+        "answered 503.",
+        at_least=1,
     )
     settle_wait: timedelta = setting(
         timedelta(seconds=10), "How long an acknowledgement waits until it is written down.", at_least=0.1
@@ -76,5 +83,11 @@ class TinyqSettings(Settings, room="tinyq"):
         timedelta(seconds=60), "How long a request may take to come, once it has begun.", at_least=0.1
     )
     max_body_bytes: int = setting(10_240_000, "Largest body of a request, in bytes.", at_least=1024)
-    max_connections: int = setting(32, "Most connections at a time; more are answered 51 (busy).", at_least=1)
+    max_connections: int = setting(
+        32,
+        "Most connections at a time whose client has said its password; more are answered 51 (busy). One "
+        "address or principal gets three quarters of them at most, and those that have yet to say it have "
+        "eight, or a quarter, of their own.",
+        at_least=1,
+    )
     partitions: int = setting(1, "Partitions of a topic that is made through the TinyQ port.", at_least=1)

@@ -59,7 +59,9 @@ class GroupSubscription:
                 if room <= 0:
                     await self._wait()
                     continue
-                self._served = served = await self._groups.get(self.group, self.topic, self._start)
+                self._served = served = await self._groups.get(
+                    self.group, self.topic, self._start, principal=self._principal
+                )
                 await served.ready(_WAIT_SECONDS)
                 lease = served.take(room, max_bytes=_ALL_BYTES, seconds=self._seconds)
                 for held in lease.held.values():

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from penstock.access.access import Access
+from penstock.access.places import Places
 from penstock.clock import SYSTEM, Clock
 from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings
@@ -36,7 +37,9 @@ class GrpcDoor:
         self.settings = settings or GatewaySettings.load()
         self.secrets_in_plaintext = secrets_in_plaintext
         self.threads = ThreadPoolExecutor(self.settings.threads, "penstock-grpc")
-        self.bodies = BodyRoom(max(self.settings.bodies_bytes, self.settings.body_bytes))
+        self.bodies = BodyRoom(self.settings.bodies_bytes, self.settings.body_bytes)
+        self.calls = Places(self.settings.connections)
+        self.watches = Places(max(8, self.settings.connections // 4))  # of the health, by who shows nothing
         self.groups = LeasedGroups(store, clock, self.settings, self.threads)
         self.adding = Adding(store, clock, self.threads, LimitsSettings.load())
         self.conversion = Conversion(store, clock)

@@ -5,7 +5,14 @@ from typing import Any
 
 from grpc_health.v1 import health, health_pb2
 
+from penstock.access.places import Places, holder_of
+from penstock.access.principal import Peer, anonymous
+from penstock.errors import GatewayBusy
+
 from ..readiness import OutboxProbe
+from .lock import peer_of
+from .methods import refuse
+from .problems import problem_of
 
 _LOOK_SECONDS = 5.0  # between looks while somebody watches
 _STATUS = health_pb2.HealthCheckResponse
@@ -14,10 +21,10 @@ _STATUS = health_pb2.HealthCheckResponse
 class Health(health.aio.HealthServicer):  # type: ignore[misc]
     """Asks the store whenever it is asked; while somebody watches, every few seconds."""
 
-    def __init__(self, probe: OutboxProbe, services: tuple[str, ...]) -> None:
+    def __init__(self, probe: OutboxProbe, services: tuple[str, ...], places: Places) -> None:
         super().__init__()
         self._probe, self._services = probe, ("", *services)
-        self._watching = 0
+        self._watching, self._places = 0, places
         self._looking: asyncio.Task[None] | None = None
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802  # as the description has it
@@ -27,6 +34,11 @@ class Health(health.aio.HealthServicer):  # type: ignore[misc]
 
     async def Watch(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Answer now, and whenever the answer changes."""
+        address = peer_of(context.peer(), {}, secrets_in_plaintext=False).address
+        holder = holder_of(anonymous(Peer(address)))
+        if not self._places.take(holder):
+            await refuse(context, problem_of(GatewayBusy("it is watched by as many as may watch")))
+        context.add_done_callback(lambda _: self._places.give_back(holder))
         await self._look()
         self._watching += 1
         if self._looking is None or self._looking.done():

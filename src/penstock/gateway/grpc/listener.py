@@ -110,7 +110,7 @@ class GrpcListener:
         door, settings = self._door, self._door.settings
         server = grpc.aio.server(
             interceptors=[_ReflectionLock(door)],
-            maximum_concurrent_rpcs=settings.connections,
+            maximum_concurrent_rpcs=2 * settings.connections,  # with those that only try to get in
             options=[
                 ("grpc.max_receive_message_length", settings.body_bytes),
                 ("grpc.max_send_message_length", -1),
@@ -126,7 +126,7 @@ class GrpcListener:
             tuple(handlers_of(door, name, methods) for name, methods in METHODS.items())
         )
         names = tuple(f"{PACKAGE}.{each}" for each in SERVICES)
-        health = Health(OutboxProbe(Outbox(door.store), needs_worker=False), names)
+        health = Health(OutboxProbe(Outbox(door.store), needs_worker=False), names, door.watches)
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
         reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server, pool=POOL)
         return server

@@ -11,7 +11,8 @@ import grpc
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from penstock.errors import BodyLate, Error, InvalidInput
+from penstock.access.places import holder_of
+from penstock.errors import BodyLate, Error, GatewayBusy, InvalidInput
 
 from ..body_room import BodyShare
 from .call import GrpcCall
@@ -46,7 +47,7 @@ def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
         async def done() -> bytes:
             call = await _call(door, context)
             data = await _first(messages, door.settings.body_time.total_seconds())
-            with BodyShare(door.bodies) as share:
+            with BodyShare(door.bodies, holder_of(call.principal)) as share:
                 share.take(len(data))
                 said: bytes = (await work(call, _read(request, data))).SerializeToString()
                 return said
@@ -76,6 +77,10 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod) -> Any:
 
 async def _call(door: "GrpcDoor", context: Any) -> GrpcCall:
     principal = await principal_of(door.access, context, secrets_in_plaintext=door.secrets_in_plaintext)
+    held_by = holder_of(principal)
+    if not door.calls.take(held_by):
+        raise GatewayBusy("your calls are as many as one may hold of gateway.connections")
+    context.add_done_callback(lambda _: door.calls.give_back(held_by))
     return GrpcCall(door, principal, dict(context.invocation_metadata() or ()))
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from penstock.access.places import Holder, holder_of
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, InvalidInput
 from penstock.operate.producing import RecordWanted
@@ -34,7 +35,7 @@ async def publish(call: GrpcCall, request: Any) -> Any:
 
 async def publish_stream(call: GrpcCall, requests: AsyncIterator[Any], send: Send) -> None:
     """Add what requests hold, one after another; the first that is refused ends the stream."""
-    ahead = _Ahead(call.door.bodies)
+    ahead = _Ahead(call.door.bodies, holder_of(call.principal))
     reading = asyncio.create_task(ahead.fill(requests))
     try:
         while run := await ahead.next():
@@ -54,8 +55,8 @@ async def publish_stream(call: GrpcCall, requests: AsyncIterator[Any], send: Sen
 class _Ahead:
     """Requests that came and wait, within a bound of bytes; and within that of all requests of the door."""
 
-    def __init__(self, room: BodyRoom) -> None:
-        self._room, self._held = room, 0
+    def __init__(self, room: BodyRoom, holder: Holder) -> None:
+        self._room, self._holder, self._held = room, holder, 0
         self._waiting: deque[Any] = deque()
         self._bytes, self._is_over = 0, False
         self._changed = asyncio.Event()
@@ -65,7 +66,7 @@ class _Ahead:
         try:
             async for each in requests:
                 size = each.ByteSize()
-                await self._room.wait(size)
+                await self._room.wait(size, self._holder)
                 self._held += size
                 self._waiting.append(each)
                 self._bytes += size
@@ -99,11 +100,11 @@ class _Ahead:
         """Say that requests are not in hand any more."""
         size = sum(each.ByteSize() for each in run)
         self._held -= size
-        self._room.give_back(size)
+        self._room.give_back(size, self._holder)
 
     def give_back(self) -> None:
         """Say that nothing is in hand any more."""
-        self._room.give_back(self._held)
+        self._room.give_back(self._held, self._holder)
         self._held = 0
 
     async def _until(self, holds: Callable[[], bool]) -> None:

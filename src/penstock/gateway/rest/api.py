@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.access.access import Access
+from penstock.access.places import Places, holder_of
 from penstock.access.principal import Peer
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import Error
@@ -80,9 +81,9 @@ class RestApi:
         self.adding = Adding(store, clock, self.threads, LimitsSettings.load())
         self.conversion = Conversion(store, clock)
         self.tokens = TokenUpkeep(store, self.threads, clock)
-        self.bodies = BodyRoom(max(self.settings.bodies_bytes, self.settings.body_bytes))
+        self.bodies = BodyRoom(self.settings.bodies_bytes, self.settings.body_bytes)
         self.answers = AnswerRoom(max(self.settings.answers_bytes, self.settings.answer_bytes))
-        self.streams = 0  # of server-sent events that are open; changed in the event loop alone
+        self.streams = Places(self.settings.streams)  # of server-sent events; in the event loop alone
         self._description = encoded(described(OPERATIONS))
 
     def routes(self) -> list[Route]:
@@ -142,6 +143,7 @@ class RestApi:
         if principal is None:  # no lock stands before it
             address = request.client.host if request.client else ""
             principal = self.access.of_nobody(Peer(address, DOOR))
+        share.holder = holder_of(principal)
         body = await body_of(request, self.settings, share) if operation.takes else b""
         return RestCall(
             self, operation, principal, request.headers, parameters, body, request, answers=answers

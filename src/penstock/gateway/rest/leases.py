@@ -93,7 +93,7 @@ async def lease(call: RestCall) -> Leased:
     call.admit(of)
     wanted = call.json(LeaseWanted)
     convert_to = call.conversion  # refused before anything is leased
-    served = await call.api.groups.get(name, of)
+    served = await call.api.groups.get(name, of, principal=call.principal)
     seconds = _seconds(call, wanted.lease_seconds)
     call.room(wanted.max_bytes)  # refused before it waits
     await served.ready(wanted.wait_seconds)

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from starlette.responses import Response, StreamingResponse
 
+from penstock.access.places import holder_of
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, GatewayBusy, InvalidInput
 from penstock.model.record import Record
@@ -38,7 +39,7 @@ async def tail(call: RestCall) -> Response:
     name = call.of("topic", str)
     call.allow(AccessRight.READ, topic(name))
     call.admit(name)
-    if call.api.streams >= call.api.settings.streams:
+    if not call.api.streams.has(holder_of(call.principal)):
         raise GatewayBusy("it serves too many streams")
     opened = await _in_thread(call, lambda: _opened(call, name))
     headers = {"cache-control": "no-store", "x-content-type-options": "nosniff", "x-accel-buffering": "no"}
@@ -70,7 +71,7 @@ def places_of(text: str) -> dict[int, int]:
 async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncIterator[bytes]:
     only, quiet = call.get("partition", int), 0.0
     told = _of(opened, only)
-    call.api.streams += 1
+    call.api.streams.count(holder_of(call.principal), 1)
     try:
         yield _place(told)
         while True:
@@ -93,7 +94,7 @@ async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncIterator
     except Error as exc:
         yield _event("error", bytes(problem_of(exc).body))
     finally:
-        call.api.streams -= 1
+        call.api.streams.give_back(holder_of(call.principal))
 
 
 def _some(call: RestCall, name: str, records: Iterator[Record]) -> list[Record]:

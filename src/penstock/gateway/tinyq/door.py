@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from penstock.access.access import Access
+from penstock.access.places import ConnectionPlaces
 from penstock.access.principal import Peer, Principal
 from penstock.access.resource import AccessRight, group, topic
 from penstock.clock import SYSTEM, Clock
@@ -70,7 +71,7 @@ class TinyqDoor:
         self.adding = Adding(store, clock, self.threads, self.administration.limits)
         self.tokens = TokenUpkeep(store, self.threads, clock)
         self.groups = LeasedGroups(store, clock, self.gateway, self.threads)
-        self.connections = 0
+        self.places = ConnectionPlaces[asyncio.StreamWriter](self.settings.max_connections, _abort)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Ask the store, without holding up the others."""
@@ -83,6 +84,7 @@ class TinyqDoor:
             raise access.refuse("password", peer, "that is TinyQ's built-in password")
         if not self._password or access.is_bearer(shown):
             return await self.in_thread(lambda: access.authenticate_bearer(shown, peer))
+        await asyncio.sleep(access.wait_for_turn("password", peer, SHARED))
         return access.authenticate_shared(SHARED, shown, self._fits, peer)
 
     def _fits(self, shown: str) -> bool:
@@ -118,3 +120,7 @@ class TinyqDoor:
     def close(self) -> None:
         """End the threads."""
         self.threads.shutdown()
+
+
+def _abort(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()

@@ -109,7 +109,8 @@ class TinyqListener:
         task = asyncio.current_task()
         assert task is not None
         try:
-            if len(self._sessions) >= self._door.settings.max_connections:
+            address = str(writer.get_extra_info("peername", ("",))[0])
+            if not self._door.places.enter(writer, address):
                 writer.write(bytes([TinyqCode.BUSY]))
                 return
             self._sessions.add(task)
@@ -120,4 +121,5 @@ class TinyqListener:
             pass  # the port ends
         finally:
             self._sessions.discard(task)
+            self._door.places.leave(writer)
             writer.close()

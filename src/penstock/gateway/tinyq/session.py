@@ -82,7 +82,9 @@ class TinyqSession:
         await self._writer.drain()
 
     def admit(self, principal: Principal) -> None:
-        """Go on as somebody who is known now, with requests of any size."""
+        """Go on as somebody who is known now, with requests of any size. Raises TinyqRefusal: busy."""
+        if not self.door.places.know(self._writer, principal):
+            raise TinyqRefusal(TinyqCode.BUSY)
         self.principal, self._frames.max_body_bytes = principal, self.door.settings.max_body_bytes
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:

@@ -1,0 +1,198 @@
+"""Attacks on the places of a door: somebody takes all they can get, and then another asks.
+
+Each door has those that can be tried there, as methods for the attack table. The greedy one is `ops`, who may
+do everything; the other is `ana`. They return SERVED if ana is served meanwhile.
+"""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from threading import Thread
+from typing import Any
+
+import grpc
+
+from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from penstock.wire.tinyq.codes import TinyqCommand as C
+from tests.access.house import PASSWORD, House, token
+from tests.gateway.grpc_client import GrpcClient
+
+SERVED, SHUT_OUT = "others are served", "shut out"
+HOG_KINDS = ("crowd", "hog_connections", "hog_groups", "hog_streams", "retried", "sprayed")
+CROWD, RETRIES, SPRAYED = 30, 55, 6
+
+
+def served(is_served: bool) -> str:
+    return SERVED if is_served else SHUT_OUT
+
+
+class Hogs:
+    """What is the same at every door."""
+
+    def crowd(self, house: House) -> str:
+        """Open more connections than are admitted before they say who they are, and be silent."""
+        door: Any = self
+        with ExitStack() as stack:
+            for _ in range(CROWD):
+                with suppress(OSError):
+                    stack.enter_context(door.silent(house))
+            return served(all(door.bearer(house, token()) == "in" for _ in range(3)))
+
+
+class PasswordHogs(Hogs):
+    """What is the same at doors that take passwords."""
+
+    def retried(self, house: House) -> str:
+        """Show a wrong password again and again; then somebody else at the address shows the right one."""
+        door: Any = self
+        for _ in range(RETRIES):
+            assert door.basic(house, "ops", "wrong") == "unauthenticated"
+        return served(door.basic(house, "ben", PASSWORD) == "in")
+
+    def sprayed(self, house: House) -> str:
+        """Show wrong passwords of many names at a time; then somebody shows the right one."""
+        door: Any = self
+        for number in range(50):  # an address may fail so often before its attempts take turns
+            house.lock.access._failures.failed("127.0.0.1", f"earlier{number}")
+        threads = [Thread(target=door.basic, args=(house, f"n{number}", "x")) for number in range(SPRAYED)]
+        for each in threads:
+            each.start()
+        found = door.basic(house, "ben", PASSWORD)
+        for each in threads:
+            each.join()
+        return served(found == "in")
+
+
+class KafkaHogs(PasswordHogs):
+    """The Kafka port."""
+
+    def hog_connections(self, house: House) -> str:
+        """Hold connections of one principal until there are no more."""
+        door: Any = self
+        with ExitStack() as stack:
+            while True:
+                client = stack.enter_context(door.connect(house))
+                assert client.ask(SASL_HANDSHAKE, {"mechanism": "OAUTHBEARER"}, 1)["error_code"] == 0
+                body = {"auth_bytes": f"n,,\x01auth=Bearer {token(sub='ops')}\x01\x01".encode()}
+                try:
+                    assert client.ask(SASL_AUTHENTICATE, body, 2)["error_code"] == 0
+                except Exception:  # it has ended without an answer
+                    break
+            return served(door.bearer(house, token()) == "in")
+
+
+class HttpHogs(PasswordHogs):
+    """HTTP."""
+
+    def hog_connections(self, house: House) -> str:
+        """Hold connections of one principal that go on asking, until there are no more."""
+        door: Any = self
+        with ExitStack() as stack:
+            while self._begun(house, stack, "GET /v1/topics HTTP/1.1") == 200:
+                pass
+            return served(door.bearer(house, token()) == "in")
+
+    def hog_streams(self, house: House) -> str:
+        """Read server-sent events, as many streams as there are."""
+        with ExitStack() as stack:
+            while self._begun(house, stack, "GET /v1/topics/payroll/events HTTP/1.1") == 200:
+                pass
+            return served(self._begun(house, stack, "GET /v1/topics/orders/events HTTP/1.1", "ana") == 200)
+
+    def hog_groups(self, house: House) -> str:
+        """Lease records of as many groups as there are."""
+        door: Any = self
+
+        def lease(group: str, who: str) -> int:
+            path = f"/v1/groups/{group}/topics/orders/leases"
+            return int(door.ask(house, {"authorization": f"Bearer {token(sub=who)}"}, path=path, body={}))
+
+        for number in range(20):
+            if lease(f"hog-http-{number}", "ops") != 200:
+                break
+        return served(lease("orders-beside", "ana") == 200)
+
+    def _begun(self, house: House, stack: ExitStack, line: str, who: str = "ops") -> int:
+        connection = stack.enter_context(_connected(house.http.address, house))
+        connection.sendall(f"{line}\r\nHost: a\r\nAuthorization: Bearer {token(sub=who)}\r\n\r\n".encode())
+        return int(connection.recv(12)[9:12] or 0)
+
+
+class GrpcHogs(PasswordHogs):
+    """The gRPC port."""
+
+    def hog_connections(self, house: House) -> str:
+        """Hold calls of one principal until there are no more."""
+        door: Any = self
+        with self._client(house, "ops") as client:
+            held = []
+            while True:
+                one = client.subscribe("orders", "hog-grpc", credits=1)
+                one.say(ack={"id": 1, "ranges": [{"partition": 0}]})
+                held.append(one)
+                try:
+                    next(one.answers)
+                except grpc.RpcError:
+                    break
+            found = door.bearer(house, token())
+            for each in held:
+                each.answers.cancel()
+        return served(found == "in")
+
+    def hog_groups(self, house: House) -> str:
+        """Consume as many groups as there are."""
+        with self._client(house, "ops") as client, self._client(house, "ana") as other:
+            held = [client.subscribe("orders", f"hog-grpc-{number}") for number in range(5)]
+            for each in held:
+                with suppress(grpc.RpcError):
+                    each.records(1)
+            mine = other.subscribe("orders", "orders-beside-grpc")
+            try:
+                return served(bool(mine.records(1)))
+            except grpc.RpcError:
+                return SHUT_OUT
+            finally:
+                for each in (*held, mine):
+                    each.answers.cancel()
+
+    def _client(self, house: House, who: str) -> GrpcClient:
+        root = grpc.ssl_channel_credentials((house.certificates / "ca.pem").read_bytes())
+        address = house.grpc.address.replace("127.0.0.1", "localhost")
+        return GrpcClient(address, root, authorization=f"Bearer {token(sub=who)}")
+
+
+class TinyqHogs(Hogs):
+    """The TinyQ port."""
+
+    def hog_connections(self, house: House) -> str:
+        """Hold connections of one principal until there are no more."""
+        door: Any = self
+        with ExitStack() as stack:
+            with suppress(AssertionError, OSError):
+                while True:
+                    door.begun(house, stack, "ops")
+            return served(door.bearer(house, token()) == "in")
+
+    def hog_groups(self, house: House) -> str:
+        """Subscribe in as many groups as there are."""
+        door: Any = self
+        with ExitStack() as stack:
+            for number in range(5):
+                client = door.begun(house, stack, "ops")
+                client.call(C.SUBSCRIBE, topic="orders", group=f"hog-tinyq-{number}", credits=1, lease_ms=0)
+                with suppress(AssertionError, OSError):
+                    client.receive()
+            other = door.begun(house, stack, "ana")
+            other.call(C.SUBSCRIBE, topic="orders", group="orders-beside-tinyq", credits=1, lease_ms=0)
+            try:
+                return served(bool(other.receive()))
+            except (AssertionError, OSError):
+                return SHUT_OUT
+
+
+@contextmanager
+def _connected(address: str, house: House) -> Iterator[socket.socket]:
+    host, _, port = address.rpartition(":")
+    plain = socket.create_connection((host, int(port)), timeout=30)
+    with closing(house.context().wrap_socket(plain, server_hostname="localhost")) as connection:
+        yield connection

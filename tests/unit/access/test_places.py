@@ -1,0 +1,122 @@
+"""Places: nobody holds them all, whoever is not known yet gives way, and what is given back is free."""
+
+import random
+
+import pytest
+
+from penstock.access.places import ConnectionPlaces, Holder, Places, holder_of, network_of
+from penstock.access.principal import SHARED, Peer, Principal, anonymous
+
+
+def somebody(name: str, address: str = "10.0.0.1") -> Principal:
+    return Principal(name, address, "token", "token:x")
+
+
+def most_of(places: Places, holder: Holder) -> int:
+    count = 0
+    while places.take(holder):
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize(
+    ("whole", "alone"), [(1, 1), (2, 1), (4, 3), (10, 7), (32, 24), (100, 75), (1000, 750)]
+)
+def test_one_principal_gets_about_three_quarters(whole: int, alone: int) -> None:
+    assert most_of(Places(whole), holder_of(somebody("ana"))) == alone
+
+
+def test_a_greedy_principal_leaves_room_to_others_also_at_its_own_address() -> None:
+    places = Places(100)
+    assert most_of(places, holder_of(somebody("ana"))) == 75
+    assert most_of(places, holder_of(somebody("ben"))) == 18, "another name at the same address"
+    assert places.take(holder_of(somebody("bob", "10.0.0.2")))
+
+
+def test_many_names_of_one_address_leave_room_to_other_addresses() -> None:
+    places = Places(100)
+    held = sum(most_of(places, holder_of(somebody(f"n{number}"))) for number in range(50))
+    assert held == 94
+    assert places.take(holder_of(somebody("bob", "10.0.0.2")))
+
+
+def test_who_shows_nothing_or_what_everybody_shows_counts_by_address() -> None:
+    for shown in (anonymous(Peer("10.0.0.1")), Principal("tinyq", "10.0.0.1", "password", SHARED + "tinyq")):
+        places = Places(100)
+        assert most_of(places, holder_of(shown)) == 75
+        assert places.take(holder_of(shown._replace(address="10.0.0.2")))
+
+
+def test_bytes_of_one_request_are_always_taken_while_there_is_room() -> None:
+    places, ana = Places(100, least=100), holder_of(somebody("ana"))
+    assert all(places.take(ana, 10) for _ in range(10))
+    assert not places.take(ana, 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_given_back_is_free(seed: int) -> None:
+    drawn, places = random.Random(seed), Places(50)
+    held: list[tuple[Holder, int]] = []
+    for _ in range(500):
+        holder, size = holder_of(somebody(drawn.choice("abc"))), drawn.randint(1, 5)
+        if drawn.random() < 0.5 and places.take(holder, size):
+            held.append((holder, size))
+        elif held:
+            places.give_back(*held.pop(drawn.randrange(len(held))))
+        assert places.used == sum(size for _, size in held) <= 50
+    for each in held:
+        places.give_back(*each)
+    assert places.used == 0
+    assert not places._held
+
+
+def test_a_silent_connection_gives_way_to_a_new_one_and_a_known_one_never() -> None:
+    ended: list[str] = []
+    places = ConnectionPlaces[str](40, ended.append)
+    for number in range(5):
+        assert places.enter(f"known{number}", "10.0.0.1")
+        assert places.know(f"known{number}", somebody("ana"))
+    assert places.enter("slow but alone", "10.0.0.2")
+    for number in range(30):
+        assert places.enter(f"silent{number}", "10.0.0.3")
+    assert ended == [f"silent{number}" for number in range(21)], "the oldest of the address with most"
+    assert places.know("slow but alone", somebody("ben", "10.0.0.2"))
+    assert not places.know("silent0", somebody("ben")), "it has ended already"
+    assert len(places) == 5 + 1 + 9
+
+
+def test_all_known_places_taken_let_nobody_enter_until_one_leaves() -> None:
+    places = ConnectionPlaces[int](2, lambda _: None)
+    for number in range(2):
+        assert places.enter(number, "10.0.0.1")
+        assert places.know(number, somebody(f"n{number}"))
+    assert not places.enter(2, "10.0.0.2")
+    places.leave(0)
+    places.leave(0)
+    assert places.enter(2, "10.0.0.2")
+
+
+def test_a_connection_that_goes_on_as_somebody_else_counts_for_them() -> None:
+    places = ConnectionPlaces[int](5, lambda _: None)
+    for number in range(3):
+        places.enter(number, "10.0.0.1")
+        assert places.know(number, somebody("ana"))
+    places.enter(3, "10.0.0.1")
+    assert not places.know(3, somebody("ana"))
+    assert places.know(0, somebody("ben"))
+    places.enter(4, "10.0.0.1")
+    assert places.know(4, somebody("ana"))
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("local", "local"),
+    ],
+)
+def test_an_address_of_ipv6_is_its_network(address: str, network: str) -> None:
+    assert network_of(address) == network
