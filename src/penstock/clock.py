@@ -71,6 +71,11 @@ def own_ms(clock: Clock) -> int | None:
     return None if isinstance(clock, SystemClock) else clock.now_ms()
 
 
+def cpu_seconds() -> float:
+    """Return the seconds of CPU that the calling thread has used: what a busy machine does not blur."""
+    return time.thread_time()
+
+
 def to_ms(moment: datetime) -> int:
     """Return an aware datetime as milliseconds since 1970, rounded down; exact, no float between."""
     return (moment - _EPOCH) // _MILLISECOND

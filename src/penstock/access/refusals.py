@@ -25,7 +25,7 @@ class CountedRefusal(NamedTuple):
     right: AccessRight
     resource: str
     reason: str
-    count: int
+    times: int
 
 
 class _Refused:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from penstock.errors import InvalidRule
 
-from .resource import AccessRight, Resource, ResourceKind
+from .resource import AccessRight, ResourceKind
 
 ANY = "*"
 _RIGHTS = {each.value: each for each in AccessRight}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.access.resource import CLUSTER, AccessRight, Resource, group, topic
+from penstock.access.resource import CLUSTER, AccessRight, group, topic
 from penstock.access.rule import matches, parse_rule
 from penstock.access.rule_set import RuleSet
 from penstock.errors import InvalidRule
