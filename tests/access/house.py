@@ -159,6 +159,8 @@ jwks = "jwks.json"
 
     def audit(self) -> list[dict[str, Any]]:
         """Return the audit lines."""
+        assert self.lock.access.trail is not None
+        self.lock.access.trail.flush()
         if not self.audit_file.exists():
             return []
         return [json.loads(line) for line in self.audit_file.read_text().splitlines()]

@@ -224,6 +224,7 @@ def test_a_probe_without_a_secret_is_told_yes_or_no(own: House) -> None:
 def test_the_audit_goes_on_in_a_new_file_when_the_old_one_is_moved_away(own: House) -> None:
     with connected(own):
         pass
+    assert own.audit()  # what was told before is written
     os.replace(own.audit_file, own.folder / "audit.1")
     with connected(own, "ops") as client:
         assert end_of(client) is E.NONE

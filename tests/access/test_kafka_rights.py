@@ -17,6 +17,7 @@ from penstock.access.token_bucket import RateLimit
 from penstock.broker.authorizing import Authorizing
 from penstock.broker.broker import Broker
 from penstock.broker.call import ClientCall
+from penstock.broker.slices import Slices
 from penstock.errors import InvalidRule, Unauthenticated
 from penstock.testing.clock import FakeClock
 from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_DELETE
@@ -89,7 +90,7 @@ def test_the_last_rule_is_not_removed_by_a_client() -> None:
     """Without any rule everybody may do everything."""
     access = Access()
     access.install(stored=[parse_rule("allow ops alter cluster", "database")])
-    call = ClientCall(Principal("ops"), "", 0, {}, access)
+    call = ClientCall(Principal("ops"), "", 0, {}, access, Slices())
     with pytest.raises(InvalidRule, match="everybody"):
         Authorizing(cast(Any, SimpleNamespace(access=access)))._check_door(call, ())
 

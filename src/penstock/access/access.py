@@ -44,7 +44,7 @@ class Access(Logins):
             return True
         metrics.ACCESS_REFUSED.add(door=principal.door, action=right)
         if self.trail is not None:
-            self.trail.asked(principal, right, resource, "refused", reason=verdict.why)
+            self.trail.refused(principal, right, resource, verdict.why)
         return False
 
     def check(self, principal: Principal, right: AccessRight, resource: Resource) -> None:

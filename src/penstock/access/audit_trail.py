@@ -9,17 +9,19 @@
 | `action`, `resource` | what was asked, and of what                                               |
 | `outcome`   | `allowed`, `refused`, `ok`, `failed`                                               |
 | `reason`    | why not: the rule, or what did not hold                                            |
-| `count`     | how often since the line before; reads and writes are told once a minute           |
+| `count`     | how often since the line before; reads, writes and refusals are told once a minute |
 
-Never a payload, a key or a secret: no caller hands one in. Each line is one write to a file that is opened
-for appending, so processes may share it. A file that was moved away is made again with the next line.
+Never a payload, a key or a secret: no caller hands one in. Who asks never waits for the disk: a thread writes
+the lines that have gathered, at the latest after `_GATHER_SECONDS`, in one write to a file that is opened for
+appending, so processes may share it. Lines that find the buffer full are lost and counted. A file that was
+moved away is made again with the next lines. A kill loses the lines that were not written yet.
 """
 
 import logging
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import Any
 
 import msgspec
@@ -28,6 +30,7 @@ from penstock import metrics
 from penstock.clock import SYSTEM, Clock
 
 from .principal import Principal
+from .refusals import REST, RefusalCounts
 from .resource import AccessRight, Resource
 
 logger = logging.getLogger("penstock.access")
@@ -35,6 +38,9 @@ logger = logging.getLogger("penstock.access")
 _EVERY_SECONDS = 60.0
 _MOST_USES = 10_000
 _LONGEST = 300  # characters of a name
+_BUFFER_BYTES = 4 * 1024 * 1024  # of lines that are not written yet
+_GATHER_SECONDS = 0.05
+_JOIN_SECONDS = 5.0
 _OFTEN = (AccessRight.READ, AccessRight.WRITE)
 
 
@@ -43,30 +49,45 @@ class AuditTrail:
 
     def __init__(self, path: Path, clock: Clock = SYSTEM) -> None:
         self._path, self._clock, self._lock = path, clock, Lock()
+        self._writing = Lock()
         self._file: int | None = None
         self._inode: tuple[int, int] | None = None
         self._failed = False
-        self._uses: dict[tuple[str, AccessRight, Resource], tuple[float, int]] = {}  # last told, count since
+        self._lines: list[bytes] = []
+        self._bytes = 0  # of these lines
+        self._uses: dict[tuple[str, AccessRight, str], tuple[float, int]] = {}  # last told, count since
+        self._refusals = RefusalCounts(_EVERY_SECONDS)
+        self._due, self._ended = Event(), Event()
+        self._thread: Thread | None = None
 
     def open(self) -> None:
-        """Make sure that the file can be written. Raises OSError."""
-        with self._lock:
+        """Make sure that the file can be written, and begin to write. Raises OSError."""
+        with self._writing:
             self._reopened()
+        self._thread = Thread(target=self._run, name="penstock-audit", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
-        """Tell what was counted, and close."""
+        """Tell what was counted, write it, and close."""
+        self._ended.set()
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join(_JOIN_SECONDS)
+            self._thread = None
         for (name, right, resource), (_, count) in tuple(self._uses.items()):
             if count:
                 self.write(
                     event="access",
                     principal=name,
                     action=right,
-                    resource=str(resource),
+                    resource=resource,
                     outcome="allowed",
                     count=count,
                 )
         self._uses = {}
-        with self._lock:
+        self._tell_refusals(now=float("inf"))
+        self.flush()
+        with self._writing:
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
@@ -78,7 +99,7 @@ class AuditTrail:
         if right not in _OFTEN:
             self.asked(principal, right, resource, "allowed")
             return
-        key, now = (principal.name, right, resource), self._clock.monotonic()
+        key, now = (principal.name, right, str(resource)[:_LONGEST]), self._clock.monotonic()
         told, count = self._uses.get(key, (-_EVERY_SECONDS, 0))
         if now - told < _EVERY_SECONDS:
             self._uses[key] = told, count + 1
@@ -87,6 +108,12 @@ class AuditTrail:
             self._uses = {}
         self._uses[key] = now, 0
         self.asked(principal, right, resource, "allowed", count=count + 1)
+
+    def refused(self, principal: Principal, right: AccessRight, resource: Resource, reason: str) -> None:
+        """Note that somebody was refused: the first time as a line, then as a count once a minute."""
+        name, now = str(resource)[:_LONGEST], self._clock.monotonic()
+        if self._refusals.is_first(principal, right, resource.kind, name, reason, now):
+            self.asked(principal, right, resource, "refused", reason=reason)
 
     def asked(
         self, principal: Principal, right: AccessRight, resource: Resource, outcome: str, **more: Any
@@ -110,18 +137,60 @@ class AuditTrail:
         said = {key: value[:_LONGEST] if isinstance(value, str) else value for key, value in fields.items()}
         line = msgspec.json.encode({"time": now.isoformat(timespec="milliseconds"), **said}) + b"\n"
         with self._lock:
+            is_full = self._bytes + len(line) > _BUFFER_BYTES
+            if not is_full:
+                self._lines.append(line)
+                self._bytes += len(line)
+        if is_full:
+            self._lost(1, "more is told than the disk takes")
+        self._due.set()
+
+    def flush(self) -> None:
+        """Write the lines that have gathered."""
+        with self._writing:
+            with self._lock:
+                lines, self._lines, self._bytes = self._lines, [], 0
+            if not lines:
+                return
             try:
-                os.write(self._reopened(), line)
+                data = memoryview(b"".join(lines))
+                file = self._reopened()
+                while data:
+                    data = data[os.write(file, data) :]
                 self._failed = False
             except OSError as exc:
-                metrics.AUDIT_FAILURES.add()
-                if not self._failed:
-                    self._failed = True
-                    logger.error(
-                        "audit lines are lost: %s cannot be written: %s",
-                        self._path,
-                        exc.strerror or "it is closed",
-                    )
+                self._lost(len(lines), exc.strerror or "it is closed")
+
+    def _lost(self, count: int, why: str) -> None:
+        metrics.AUDIT_FAILURES.add(count)
+        if not self._failed:
+            self._failed = True
+            logger.error("audit lines are lost: %s cannot be written: %s", self._path, why)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._due.wait(_EVERY_SECONDS)
+            self._due.clear()
+            self._tell_refusals(self._clock.monotonic())
+            self.flush()
+            self._ended.wait(_GATHER_SECONDS)
+
+    def _tell_refusals(self, now: float) -> None:
+        """Tell how often the refusals of a minute ago were repeated."""
+        for principal, right, resource, reason, count in self._refusals.due(now):
+            said = {} if resource == REST else {"reason": reason}
+            self.write(
+                event="access",
+                door=principal.door,
+                principal=principal.name,
+                method=principal.method,
+                address=principal.address,
+                action=right,
+                resource=resource,
+                outcome="refused",
+                count=count,
+                **said,
+            )
 
     def _reopened(self) -> int:
         """Return the file, opened again where another, or none, has its name now."""

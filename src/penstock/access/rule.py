@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from penstock.errors import InvalidRule
 
-from .resource import AccessRight, Resource, ResourceKind
+from .resource import AccessRight, ResourceKind
 
 ANY = "*"
 _RIGHTS = {each.value: each for each in AccessRight}
@@ -34,13 +34,12 @@ class AccessRule(NamedTuple):
     name: str
     place: str = ""  # `access.toml:12`, `database`
 
-    def covers(self, principal: str, right: AccessRight, resource: Resource) -> bool:
-        """Return whether it says something about a request."""
+    def concerns(self, principal: str, right: AccessRight, kind: ResourceKind) -> bool:
+        """Return whether it says something about a request for something of a kind, whatever its name is."""
         return (
             (right in self.rights or (self.allows and right is AccessRight.DESCRIBE and self._describes))
-            and (self.kind is None or self.kind is resource.kind)
+            and (self.kind is None or self.kind is kind)
             and matches(self.principal, principal)
-            and matches(self.name, resource.name)
         )
 
     def parts(self) -> list["AccessRule"]:

@@ -1,6 +1,5 @@
 """Topics made, deleted, grown, set and trimmed by clients; each is visible before its answer goes out."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 _TOPIC, _BROKER = 2, 4  # kinds of things that have configs
 _OF_TOPIC, _DEFAULT = 1, 5  # where a config is from
 _SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3  # what an incremental change does
+_LONGEST_SAID = 1000  # characters of a message: it may quote a name
 _FIRST_WITH_IDS = 6  # of DeleteTopics
 TWICE: Message = {"error_code": int(E.INVALID_REQUEST), "error_message": "it is named twice"}
 ReadConfigs = Callable[[Message, Mapping[str, str | None]], dict[str, str | None]]
@@ -66,9 +66,12 @@ class Administering:
             INCREMENTAL_ALTER_CONFIGS.key: self.alter_some,
         }
 
-    async def _done(self, work: Callable[[], Any]) -> Message:
-        """Run a change; return what its answer says of errors."""
+    async def _done(
+        self, call: ClientCall, right: AccessRight, name: str, work: Callable[[], Any]
+    ) -> Message:
+        """Run a change of a topic, if it is allowed; return what its answer says of errors."""
         try:
+            call.check(right, resource.topic(name))  # before a thread is asked
             await self._broker.run(work)
         except (Error, Refused) as exc:
             return said(exc)
@@ -78,17 +81,19 @@ class Administering:
 
     async def create(self, call: ClientCall) -> Reply:
         """Make topics."""
-        asked, twice = once(call.body["topics"])
-        topics: list[Message] = [{"name": name, **TWICE} for name in twice]
-        for each in asked:
-            answer = await self._done(partial(self._create, call, each))
-            await self._broker.refresh_topics()
+        asked, twice = await once(call, call.body["topics"])
+        topics: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
+        async for each in call.each(asked):
+            answer = await self._done(
+                call, AccessRight.CREATE, each["name"], partial(self._create, call, each)
+            )
+            if not answer["error_code"]:
+                await self._broker.refresh_topics()
             topics.append({"name": each["name"], **answer, **self._created(call, each, answer)})
         return {"topics": topics}
 
     def _create(self, call: ClientCall, asked: Message) -> None:
         name = asked["name"]
-        call.check(AccessRight.CREATE, resource.topic(name))
         if asked["assignments"]:
             raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
         if asked["replication_factor"] not in (-1, 1):
@@ -141,11 +146,14 @@ class Administering:
     async def delete(self, call: ClientCall) -> Reply:
         """Delete topics."""
         known = self._broker.topics
-        asked = call.body["topics"] or [{"name": name, "topic_id": None} for name in call.body["topic_names"]]
+        asked = call.body["topics"] or [
+            {"name": name, "topic_id": None} async for name in call.each(call.body["topic_names"])
+        ]
         by_uuid = {known.uuid(each): each.name for each in known.by_id.values()}
-        named, twice = once([each for each in asked if each["name"] is not None])
-        responses: list[Message] = [{"name": name, **TWICE} for name in twice]
-        for each in [*named, *(each for each in asked if each["name"] is None)]:
+        nameless = [each async for each in call.each(asked) if each["name"] is None]
+        named, twice = await once(call, asked)
+        responses: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
+        async for each in call.each([*named, *nameless]):
             if call.version >= _FIRST_WITH_IDS and (each["name"] is None) != bool(each["topic_id"].int):
                 said_both = {"error_code": int(E.INVALID_REQUEST), "error_message": "either a name or an id"}
                 responses.append({"name": each["name"], "topic_id": each["topic_id"], **said_both})
@@ -158,27 +166,25 @@ class Administering:
                 )
                 continue
             uuid = {"topic_id": known.uuid(known.by_name[name])} if may_know and name in known.by_name else {}
-            answer = await self._done(partial(self._delete, call, name))
+            answer = await self._done(call, AccessRight.DELETE, name, partial(self._delete, name))
             responses.append({"name": name, **uuid, **answer})
         await self._broker.refresh_topics()
         return {"responses": responses}
 
-    def _delete(self, call: ClientCall, name: str) -> None:
-        call.check(AccessRight.DELETE, resource.topic(name))
+    def _delete(self, name: str) -> None:
         self._broker.administration.delete_topic(name)
 
     async def grow(self, call: ClientCall) -> Reply:
         """Give topics more partitions."""
-        asked, twice = once(call.body["topics"])
-        results: list[Message] = [{"name": name, **TWICE} for name in twice]
-        for each in asked:
-            answer = await self._done(partial(self._grow, call, each))
+        asked, twice = await once(call, call.body["topics"])
+        results: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
+        async for each in call.each(asked):
+            answer = await self._done(call, AccessRight.ALTER, each["name"], partial(self._grow, call, each))
             results.append({"name": each["name"], **answer})
         await self._broker.refresh_topics()
         return {"results": results}
 
     def _grow(self, call: ClientCall, asked: Message) -> None:
-        call.check(AccessRight.ALTER, resource.topic(asked["name"]))
         topic = self._broker.topics.get(asked["name"])
         if asked["assignments"]:
             raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
@@ -193,14 +199,13 @@ class Administering:
     async def trim(self, call: ClientCall) -> Reply:
         """Delete the oldest records."""
         topics = []
-        for each in call.body["topics"]:
+        async for each in call.each(call.body["topics"]):
             partitions = []
-            for one in each["partitions"]:
+            async for one in call.each(each["partitions"]):
                 number = one["partition_index"]
                 try:
-                    low = await self._broker.run(
-                        partial(self._trim, call, each["name"], number, one["offset"])
-                    )
+                    call.check(AccessRight.DELETE, resource.topic(each["name"]))
+                    low = await self._broker.run(partial(self._trim, each["name"], number, one["offset"]))
                     partitions.append({"partition_index": number, "low_watermark": low})
                 except (Error, Refused) as exc:
                     failed = {"low_watermark": -1, "error_code": int(said(exc)["error_code"])}
@@ -208,8 +213,7 @@ class Administering:
             topics.append({"name": each["name"], "partitions": partitions})
         return {"topics": topics}
 
-    def _trim(self, call: ClientCall, name: str, partition: int, offset: int) -> int:
-        call.check(AccessRight.DELETE, resource.topic(name))
+    def _trim(self, name: str, partition: int, offset: int) -> int:
         topic = self._broker.topics.get(name)
         start, end = self._broker.store.log.bounds(name, partition)
         before = end if offset == -1 else offset
@@ -224,25 +228,30 @@ class Administering:
     async def describe(self, call: ClientCall) -> Reply:
         """Return what topics and brokers are set to."""
         results = []
-        for each in call.body["resources"]:
+        async for each in call.each(call.body["resources"]):
             kind, name, keys = each["resource_type"], each["resource_name"], each["configuration_keys"]
             answer: Message = {"resource_type": kind, "resource_name": name, "error_message": None}
             try:
-                found = await self._broker.run(partial(self._described, call, kind, name))
-                configs = [_config(one, call) for one in found if keys is None or one.name in keys]
-                results.append(answer | {"configs": configs})
+                if kind == _TOPIC:
+                    call.check(AccessRight.DESCRIBE, resource.topic(name))
+                elif kind == _BROKER:
+                    call.check(AccessRight.DESCRIBE, CLUSTER)
+                found = await self._broker.run(partial(self._described, kind, name, keys))
+                results.append(answer | {"configs": [_config(one, call) for one in found]})
             except (Error, Refused) as exc:
                 results.append(answer | said(exc))
         return {"results": results}
 
-    def _described(self, call: ClientCall, kind: int, name: str) -> list[TopicConfig]:
+    def _described(self, kind: int, name: str, keys: list[str] | None) -> list[TopicConfig]:
+        wanted = None if keys is None else {key for key in keys if key}
+        return [each for each in self._configs(kind, name) if wanted is None or each.name in wanted]
+
+    def _configs(self, kind: int, name: str) -> list[TopicConfig]:
         if kind == _TOPIC:
-            call.check(AccessRight.DESCRIBE, resource.topic(name))
             check_topic(name)
             topic = self._broker.topics.get(name)
             return self._shown(topic, self._stored(topic))
         if kind == _BROKER:
-            call.check(AccessRight.DESCRIBE, CLUSTER)
             if name and name not in {str(node.id) for node in self._broker.cluster.nodes}:
                 raise Refused(E.INVALID_REQUEST, f"there is no broker {name!r}")
             settings = self._broker.settings
@@ -273,18 +282,23 @@ class Administering:
 
     async def _alter(self, call: ClientCall, read: ReadConfigs) -> Reply:
         responses = []
-        for each in call.body["resources"]:
-            answer = await self._done(partial(self._set, call, each, read))
+        async for each in call.each(call.body["resources"]):
+            answer = await self._set_checked(call, each, read)
             kind = {"resource_type": each["resource_type"], "resource_name": each["resource_name"]}
             responses.append(kind | answer)
         await self._broker.refresh_topics()
         return {"responses": responses}
 
+    async def _set_checked(self, call: ClientCall, asked: Message, read: ReadConfigs) -> Message:
+        if asked["resource_type"] != _TOPIC:
+            return said(
+                Refused(E.INVALID_REQUEST, "only topics are set here; brokers have settings of their own")
+            )
+        work = partial(self._set, call, asked, read)
+        return await self._done(call, AccessRight.ALTER, asked["resource_name"], work)
+
     def _set(self, call: ClientCall, asked: Message, read: ReadConfigs) -> None:
         name = asked["resource_name"]
-        if asked["resource_type"] != _TOPIC:
-            raise Refused(E.INVALID_REQUEST, "only topics are set here; brokers have settings of their own")
-        call.check(AccessRight.ALTER, resource.topic(name))
         topic = self._broker.topics.get(name)
         stored = self._stored(topic)
         given = read(asked, {each.name: each.value for each in self._shown(topic, stored)})
@@ -340,11 +354,17 @@ def _changed(current: str, change: Message) -> str:
     return ",".join(each for each in current.split(",") if each not in said)
 
 
-def once(asked: list[Message]) -> tuple[list[Message], list[str]]:
+async def once(call: ClientCall, asked: list[Message]) -> tuple[list[Message], list[str]]:
     """Return what is named once, and the names of what is named more often: nothing is done with that."""
-    counted = Counter(each["name"] for each in asked)
-    twice = [name for name, count in counted.items() if count > 1]
-    return [each for each in asked if counted[each["name"]] == 1], twice
+    first: dict[str, Message] = {}
+    twice: dict[str, None] = {}
+    async for each in call.each(asked):
+        name = each["name"]
+        if name in first:
+            twice[name] = None
+        elif name is not None:
+            first[name] = each
+    return [each async for each in call.each(first.values()) if each["name"] not in twice], list(twice)
 
 
 def said(error: Error | Refused) -> Message:
@@ -352,7 +372,7 @@ def said(error: Error | Refused) -> Message:
     number = error.number if isinstance(error, Refused) else number_of(error)
     if isinstance(error, NotAllowed):
         number = E.TOPIC_AUTHORIZATION_FAILED
-    return {"error_code": int(number), "error_message": str(error)}
+    return {"error_code": int(number), "error_message": str(error)[:_LONGEST_SAID]}
 
 
 def _config(config: TopicConfig, call: ClientCall | None = None) -> Message:

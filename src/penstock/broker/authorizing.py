@@ -40,12 +40,17 @@ class Authorizing:
             DELETE_ACLS.key: self.delete,
         }
 
-    def describe(self, call: ClientCall) -> Reply:
+    async def describe(self, call: ClientCall) -> Reply:
         """Return the rules that a filter means."""
         call.check(AccessRight.DESCRIBE, CLUSTER)
         wanted = filter_of(call.body)
-        acls = [acl_of(part) for rule in self._broker.access.rules for part in rule.parts()]
-        return {"resources": list(by_resource([each for each in acls if wanted.fits(each)]))}
+        acls = [
+            acl
+            async for rule in call.each(self._broker.access.rules)
+            for part in rule.parts()
+            if wanted.fits(acl := acl_of(part))
+        ]
+        return {"resources": list(by_resource(acls))}
 
     async def create(self, call: ClientCall) -> Reply:
         """Add rules to the database, those that can be: each is answered by itself."""
@@ -54,7 +59,7 @@ class Authorizing:
             return {"results": [_refused()] * len(asked)}
         results: list[Message] = []
         rules: list[AccessRule] = []
-        for each in asked:
+        async for each in call.each(asked):
             try:
                 rules.append(rule_of(each, PLACE))
                 results.append({})
@@ -71,11 +76,16 @@ class Authorizing:
 
     async def delete(self, call: ClientCall) -> Reply:
         """Remove the rules of the database that filters mean."""
-        filters = [filter_of(each) for each in call.body["filters"]]
+        asked = call.body["filters"]
         if not call.may(AccessRight.ALTER, CLUSTER):
-            return {"filter_results": [_refused()] * len(filters)}
+            return {"filter_results": [_refused()] * len(asked)}
+        filters = [filter_of(each) async for each in call.each(asked)]
         stored = self._broker.access.stored
-        found = [[each for each in stored if wanted.fits(acl_of(each))] for wanted in filters]
+        acls = [(each, acl_of(each)) async for each in call.each(stored)]
+        found = [
+            [each async for each, acl in call.each(acls) if wanted.fits(acl)]
+            async for wanted in call.each(filters)
+        ]
         going = {each for some in found for each in some}
         try:
             self._check_door(call, tuple(each for each in stored if each not in going))

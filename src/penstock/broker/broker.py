@@ -28,6 +28,8 @@ from penstock.wire.kafka.apis.cluster import API_VERSIONS
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.error_numbers import ErrorNumber
+from penstock.wire.kafka.layout import Message
+from penstock.wire.kafka.stepwise import decode_request, encode_answer
 
 from .administering import Administering
 from .administration import Administration
@@ -50,6 +52,7 @@ from .quota import Quota
 from .room import Room
 from .session import Session, Slot
 from .settings import BrokerSettings
+from .slices import Slices
 from .topics import Topics
 from .transacting import Transacting
 
@@ -62,6 +65,8 @@ logger = logging.getLogger("penstock.broker")
 T = TypeVar("T")
 
 _FOR_ALL = (API_VERSIONS.key, *SASL_KEYS)  # what may be asked by somebody who is not known yet
+_LONG_BYTES = 4096  # of a request: one that is longer may hold a long list
+_LONG_ANSWER = 256  # elements
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 1.0
 _STOP_SECONDS = 5.0
@@ -102,6 +107,7 @@ class Broker:
         self.sessions: set[Session] = set()
         self.room = Room(self.settings.total_bytes, lambda work: self.loop.call_soon(work))
         self._places = ConnectionPlaces[Session](self.settings.connections, Session.abort)
+        self.slices = Slices(clock)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pool = ThreadPoolExecutor(self.settings.threads, "penstock-broker")
         self.lock_waits = LockWaits(store.database, self._pool)
@@ -210,7 +216,9 @@ class Broker:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run something that asks the store in a thread of the pool."""
-        return await self.loop.run_in_executor(self._pool, work)
+        found = await self.loop.run_in_executor(self._pool, work)
+        self.slices.go_on()
+        return found
 
     def spawn(self, slot: Slot | None, work: Coroutine[Any, Any, None]) -> None:
         """Run something that answers later; what it raises ends the connection."""
@@ -282,6 +290,7 @@ class Broker:
         """Let a request be answered. Raises InvalidRequest."""
         request, session = slot.request, slot.session
         self.measures.asked(request.key)
+        self.slices.begin()
         if not session.is_admitted and request.key not in _FOR_ALL:
             session.refuse(self.access.refuse("nothing", session.peer, "nothing was shown before a request"))
         elif not request.is_served:
@@ -298,8 +307,23 @@ class Broker:
     def _call(self, slot: Slot) -> None:
         request, api = slot.request, slot.request.api
         assert api is not None
-        body = api.decode_request(request.data, request.version, request.at)
-        call = ClientCall(slot.session.principal, request.client_id, request.version, body, self.access)
+        if len(request.data) > _LONG_BYTES:
+            self.spawn(slot, self._call_in_slices(slot))
+            return
+        self._handle(slot, api.decode_request(request.data, request.version, request.at))
+
+    async def _call_in_slices(self, slot: Slot) -> None:
+        request, api = slot.request, slot.request.api
+        assert api is not None
+        self._handle(
+            slot, await self.slices.run(decode_request(api, request.data, request.version, request.at))
+        )
+
+    def _handle(self, slot: Slot, body: Message) -> None:
+        request = slot.request
+        call = ClientCall(
+            slot.session.principal, request.client_id, request.version, body, self.access, self.slices
+        )
         try:
             answer = self.handlers[request.key](call)
         except Error as exc:
@@ -313,8 +337,17 @@ class Broker:
     def _fill(self, slot: Slot, answer: Reply) -> None:
         api = slot.request.api
         assert api is not None
-        data = answer if isinstance(answer, bytes) else api.encode_answer(answer, slot.request.version)
-        slot.fill([data])
+        if isinstance(answer, bytes):
+            slot.fill([answer])
+        elif _is_long(answer):
+            self.spawn(slot, self._fill_in_slices(slot, answer))
+        else:
+            slot.fill([api.encode_answer(answer, slot.request.version)])
+
+    async def _fill_in_slices(self, slot: Slot, answer: Message) -> None:
+        api = slot.request.api
+        assert api is not None
+        slot.fill([await self.slices.run(encode_answer(api, answer, slot.request.version))])
 
     async def _finish(self, slot: Slot, answer: Awaitable[Reply]) -> None:
         try:
@@ -481,6 +514,17 @@ class Broker:
         assert self._socket is not None, "it is not open"
         host, port = self._socket.getsockname()[:2]
         return str(host), int(port)
+
+
+def _is_long(answer: Message) -> bool:
+    """Return whether an answer has many elements, in whichever of its lists."""
+    left, unseen = _LONG_ANSWER, [answer]
+    while unseen and left > 0:
+        for value in unseen.pop().values():
+            if isinstance(value, list | tuple):
+                left -= len(value)
+                unseen += [each for each in value[: max(left, 0)] if isinstance(each, dict)]
+    return left <= 0
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

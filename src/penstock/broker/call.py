@@ -1,13 +1,17 @@
 """One request as its handler gets it, and what handlers share."""
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import NamedTuple, TypeVar
 
 from penstock.access.access import Access
 from penstock.access.principal import Principal
 from penstock.access.resource import AccessRight, Resource, ResourceKind
 from penstock.errors import NotAllowed
 from penstock.wire.kafka.layout import Message
+
+from .slices import Slices
+
+T = TypeVar("T")
 
 
 class ClientCall(NamedTuple):
@@ -18,6 +22,7 @@ class ClientCall(NamedTuple):
     version: int
     body: Message
     access: Access
+    slices: Slices
 
     def may(self, action: AccessRight, resource: Resource) -> bool:
         """Return whether who asks may do something."""
@@ -35,6 +40,10 @@ class ClientCall(NamedTuple):
         """Raise NotAllowed unless who asks may do something."""
         if not self.may(action, resource):
             raise NotAllowed(self.principal.name, action, str(resource))
+
+    def each(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """Yield the elements of a list, however long it is, without holding the loop: see `Slices.each`."""
+        return self.slices.each(items)
 
 
 Reply = Message | bytes  # as fields, or encoded already

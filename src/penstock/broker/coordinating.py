@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.groups")
 
+_MOST_PROTOCOLS, _MOST_ASSIGNMENTS = (
+    100,
+    20_000,
+)  # more than any group has, and few enough to be worked at once
 _FIRST_WITH_PROMISED_IDS, _FIRST_WITH_SKIP, _FIRST_WITH_MANY_LEAVING = 4, 9, 3
 _FIRST_WITHOUT_PROTOCOL = 7  # whose refusals may leave it out
 _LONGEST_PROMISED = 1000  # member ids of a group that were given out and not used yet
@@ -145,6 +149,8 @@ class Coordinating:
         if not shortest.total_seconds() <= session <= longest.total_seconds():
             raise Refused(E.INVALID_SESSION_TIMEOUT)
         id, instance = body["member_id"], body["group_instance_id"]
+        if len(body["protocols"]) > _MOST_PROTOCOLS:
+            raise Refused(E.INCONSISTENT_GROUP_PROTOCOL)
         names = [each["name"] for each in body["protocols"]]
         has_protocol = bool(names and body["protocol_type"])
         # A group is made for its first member, and for nobody who is refused all the same: names are free.
@@ -315,6 +321,8 @@ class Coordinating:
             return _synced(group, member)
         if group.state is not GroupState.COMPLETING:
             raise Refused(E.REBALANCE_IN_PROGRESS)
+        if len(body["assignments"]) > _MOST_ASSIGNMENTS:
+            raise Refused(E.INVALID_REQUEST)
         self._weigh_in(group, sum(len(each["assignment"]) for each in body["assignments"]))
         _answer_sync(member, {"error_code": int(E.UNKNOWN_MEMBER_ID)})
         waiting: asyncio.Future[Message] = self._broker.loop.create_future()
@@ -370,18 +378,15 @@ class Coordinating:
         leaving = body["members"] if many else [{"member_id": body["member_id"], "group_instance_id": None}]
         try:
             held = await self.find_known(call, body["group_id"])
-            numbers = [self._leave(held, each["member_id"], each["group_instance_id"]) for each in leaving]
+            left = [
+                each | {"error_code": int(self._leave(held, each["member_id"], each["group_instance_id"]))}
+                async for each in call.each(leaving)
+            ]
         except Refused as exc:
             if exc.number is not E.UNKNOWN_MEMBER_ID:
                 return {"error_code": int(exc.number)}
-            numbers = [exc.number] * len(leaving)
-        if not many:
-            return {"error_code": int(numbers[0])}
-        return {
-            "members": [
-                each | {"error_code": int(number)} for each, number in zip(leaving, numbers, strict=True)
-            ]
-        }
+            left = [each | {"error_code": int(exc.number)} async for each in call.each(leaving)]
+        return {"members": left} if many else {"error_code": left[0]["error_code"]}
 
     def _leave(self, held: HeldGroup, id: str, instance: str | None) -> E:
         group = held.group

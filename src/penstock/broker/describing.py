@@ -20,6 +20,7 @@ from penstock.wire.kafka.layout import Message
 from .call import ClientCall, Reply, RequestHandler
 from .error_codes import number_of
 from .fetching import LEADER_EPOCH
+from .slices import parts_of
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -92,14 +93,15 @@ class Describing:
             "brokers": self._brokers("broker_id"),
         }
 
-    def find_coordinator(self, call: ClientCall) -> Reply:
+    async def find_coordinator(self, call: ClientCall) -> Reply:
         """Return who coordinates groups or transactional ids."""
         kind = call.body["key_type"]
         if call.version < 4:
             return self._coordinator(call, kind, call.body["key"])
         return {
             "coordinators": [
-                self._coordinator(call, kind, each) | {"key": each} for each in call.body["coordinator_keys"]
+                self._coordinator(call, kind, each) | {"key": each}
+                async for each in call.each(call.body["coordinator_keys"])
             ]
         }
 
@@ -132,43 +134,57 @@ class Describing:
         wanted = call.body["topics"]
         topics = self._broker.topics
         if wanted is None or (call.version == 0 and not wanted):
-            seen = [each for each in topics.by_name.values() if call.sees(resource.topic(each.name))]
-            found = [self._topic(call, each) for each in seen]
+            found = [
+                self._topic(call, each)
+                async for each in call.each(topics.by_name.values())
+                if call.sees(resource.topic(each.name))
+            ]
         else:
-            names = [each["name"] for each in wanted]
-            if any(name is not None and name not in topics.by_name for name in names):
-                await self._broker.refresh_topics()
-                await self._create_missing(call, names)
-            by_uuid = {topics.uuid(each): each for each in topics.by_id.values()} if None in names else {}
-            found = []
-            for each in {(each["name"], each["topic_id"]): each for each in wanted}.values():
-                name = each["name"]
-                topic = by_uuid.get(each["topic_id"]) if name is None else topics.by_name.get(name)
-                if name is None and topic is not None and not call.sees(resource.topic(topic.name)):
-                    topic = None  # an id must not tell a name
-                found.append(
-                    self._topic(call, topic)
-                    if topic is not None
-                    else self._unknown(call, name, each["topic_id"])
-                )
+            found = await self._named(call, wanted)
         answer = {
             "brokers": self._brokers("node_id"),
             "cluster_id": topics.cluster_id,
             "controller_id": self._broker.cluster.nodes[0].id,
-            "topics": [each for each in found if each is not None],
+            "topics": found,
         }
-        return METADATA.encode_answer(answer, call.version)
+        return answer
 
-    async def _create_missing(self, call: ClientCall, names: list[str | None]) -> None:
+    async def _named(self, call: ClientCall, wanted: list[Message]) -> list[Any]:
+        """Return the topics that are asked for by name or id, each once."""
+        topics = self._broker.topics
+        asked: dict[tuple[str | None, bytes], Message] = {}
+        missing: list[str] = []
+        has_ids = False
+        async for each in call.each(wanted):
+            name = each["name"]
+            asked[name, each["topic_id"].bytes] = each
+            has_ids = has_ids or name is None
+            if name is not None and name not in topics.by_name and call.sees(resource.topic(name)):
+                missing.append(name)
+        if missing:  # of those that who asks may know of: others cost no look at the store
+            await self._broker.refresh_topics()
+            await self._create_missing(call, missing)
+        by_uuid = {topics.uuid(each): each for each in topics.by_id.values()} if has_ids else {}
+        found = []
+        async for each in call.each(asked.values()):
+            name = each["name"]
+            topic = by_uuid.get(each["topic_id"]) if name is None else topics.by_name.get(name)
+            if name is None and topic is not None and not call.sees(resource.topic(topic.name)):
+                topic = None  # an id must not tell a name
+            found.append(
+                self._topic(call, topic) if topic is not None else self._unknown(call, name, each["topic_id"])
+            )
+        return found
+
+    async def _create_missing(self, call: ClientCall, names: list[str]) -> None:
         """Make topics that are asked for, where that is allowed by everybody concerned."""
         settings, topics = self._broker.settings, self._broker.topics
         if not settings.auto_create or not call.body["allow_auto_topic_creation"]:
             return
         missing = [
             name
-            for name in names
-            if name is not None
-            and name not in topics.by_name
+            async for name in call.each(names)
+            if name not in topics.by_name
             and call.may(AccessRight.CREATE, resource.topic(name))
             and _is_valid(name)
         ]
@@ -229,16 +245,22 @@ class Describing:
     async def list_offsets(self, call: ClientCall) -> Reply:
         """Return where partitions begin, end, or have the first record at or after a moment."""
         answers: list[Message] = []
-        for each in call.body["topics"]:
-            asked = each["partitions"]
-            found = await self._broker.run(partial(self._places, call, each["name"], asked))
+        async for each in call.each(call.body["topics"]):
+            found: list[Message] = []
+            async for some in call.each(parts_of(each["partitions"])):
+                found += await self._found_places(call, each["name"], some)
             answers.append({"name": each["name"], "partitions": found})
         return {"topics": answers}
+
+    async def _found_places(self, call: ClientCall, name: str, asked: list[Message]) -> list[Message]:
+        if not call.may(AccessRight.DESCRIBE, resource.topic(name)):  # before a thread is asked
+            number = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
+            return [{"partition_index": each["partition_index"], "error_code": number} for each in asked]
+        return await self._broker.run(partial(self._places, call, name, asked))
 
     def _places(self, call: ClientCall, name: str, asked: list[Message]) -> list[Message]:
         """Return the places of one topic that are asked for. In a thread of the pool."""
         try:
-            call.check(AccessRight.DESCRIBE, resource.topic(name))
             topic = self._broker.topics.get(name)
             bounds = self._broker.store.log.all_bounds(topic)
         except Error as exc:
@@ -303,14 +325,15 @@ class Describing:
     async def offset_for_leader_epoch(self, call: ClientCall) -> Reply:
         """Return where an epoch ends: there is one, which ends where the partition does."""
         answers: list[Message] = []
-        for each in call.body["topics"]:
+        async for each in call.each(call.body["topics"]):
             name = each["topic"]
-            bounds = await self._broker.run(partial(self._bounds, name))
+            may = call.may(AccessRight.DESCRIBE, resource.topic(name))
+            bounds = await self._broker.run(partial(self._bounds, name)) if may else {}
             partitions = []
-            for asked in each["partitions"]:
+            async for asked in call.each(each["partitions"]):
                 partition = asked["partition"]
                 answer: Message = {"partition": partition}
-                if not call.may(AccessRight.DESCRIBE, resource.topic(name)):
+                if not may:
                     answer["error_code"] = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
                 elif partition not in bounds:
                     answer["error_code"] = int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION)

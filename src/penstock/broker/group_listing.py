@@ -40,7 +40,7 @@ class GroupListing:
         """Return the groups that are coordinated here."""
         states = {each.lower() for each in call.body["states_filter"] or ()}
         found = []
-        for each in await self._broker.run(self._groups.store.listed):
+        async for each in call.each(await self._broker.run(self._groups.store.listed)):
             if not self._broker.cluster.is_mine(each.name):
                 continue
             if not call.sees(resource.group(each.name)):
@@ -55,7 +55,9 @@ class GroupListing:
 
     async def describe(self, call: ClientCall) -> Reply:
         """Return groups with their members."""
-        return {"groups": [await self._described(call, name) for name in call.body["groups"]]}
+        return {
+            "groups": [await self._described(call, name) async for name in call.each(call.body["groups"])]
+        }
 
     async def _described(self, call: ClientCall, name: str) -> Message:
         try:
@@ -79,7 +81,7 @@ class GroupListing:
     async def delete(self, call: ClientCall) -> Reply:
         """Delete groups that have no members."""
         results = []
-        for name in call.body["groups_names"]:
+        async for name in call.each(call.body["groups_names"]):
             try:
                 number = await self._delete(call, name)
             except Refused as exc:

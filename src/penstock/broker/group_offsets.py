@@ -45,7 +45,7 @@ class GroupOffsets:
     async def commit(self, call: ClientCall) -> Reply:
         """Store where a group is."""
         body = call.body
-        commits, numbers = self.sort_out(call)
+        commits, numbers = await self.sort_out(call)
         try:
             if commits and body["generation_id_or_member_epoch"] < 0:
                 held = await self._groups.find(call, body["group_id"])
@@ -55,17 +55,19 @@ class GroupOffsets:
             number = await self._store(held, commits) if commits else E.NONE
         except Refused as exc:
             number = exc.number
-        return {"topics": answered(body["topics"], numbers, number)}
+        return {"topics": await answered(call, numbers, number)}
 
-    def sort_out(self, call: ClientCall) -> tuple[dict[ClientPlace, ClientCommit], dict[tuple[str, int], E]]:
+    async def sort_out(
+        self, call: ClientCall
+    ) -> tuple[dict[ClientPlace, ClientCommit], dict[tuple[str, int], E]]:
         """Return what can be committed, and the numbers of what cannot."""
         commits: dict[ClientPlace, ClientCommit] = {}
         numbers: dict[tuple[str, int], E] = {}
-        for each in call.body["topics"]:
+        async for each in call.each(call.body["topics"]):
             name = each["name"]
             topic = self._broker.topics.by_name.get(name)
             may = call.may(AccessRight.READ, resource.topic(name))
-            for one in each["partitions"]:
+            async for one in call.each(each["partitions"]):
                 partition, metadata = one["partition_index"], _text(one["committed_metadata"])
                 if not may:
                     numbers[name, partition] = E.TOPIC_AUTHORIZATION_FAILED
@@ -109,7 +111,7 @@ class GroupOffsets:
         if call.version < _FIRST_WITH_GROUPS:
             return await self._fetch(call, body["group_id"], body["topics"], stable)
         groups = []
-        for each in body["groups"]:
+        async for each in call.each(body["groups"]):
             found = await self._fetch(call, each["group_id"], each["topics"], stable)
             groups.append({"group_id": each["group_id"], **found})
         return {"groups": groups}
@@ -127,12 +129,13 @@ class GroupOffsets:
         else:
             try:
                 known, open_places = await self._broker.run(partial(self._groups.store.committed, name))
-                return {"topics": self._places(call, wanted, known, open_places if stable else set())}
+                unstable = open_places if stable else set()
+                return {"topics": await self._places(call, wanted, known, unstable)}
             except Error as exc:
                 number = number_of(exc, OFFSET_FETCH.key)
-        return {"error_code": int(number), "topics": _all_failed(wanted, number)}
+        return {"error_code": int(number), "topics": await _all_failed(call, wanted, number)}
 
-    def _places(
+    async def _places(
         self,
         call: ClientCall,
         wanted: list[Message] | None,
@@ -142,19 +145,19 @@ class GroupOffsets:
         topics = self._broker.topics
         if wanted is None:
             by_topic: dict[str, list[int]] = {}
-            for topic_id, partition in sorted(known):
+            async for topic_id, partition in call.each(sorted(known)):
                 topic = topics.by_id.get(topic_id)
                 if topic is not None and call.sees(resource.topic(topic.name)):
                     by_topic.setdefault(topic.name, []).append(partition)
             wanted = [{"name": name, "partition_indexes": some} for name, some in by_topic.items()]
         found = []
-        for each in wanted:
+        async for each in call.each(wanted):
             name, topic = each["name"], topics.by_name.get(each["name"])
             if not call.may(AccessRight.DESCRIBE, resource.topic(name)):
-                found += _all_failed([each], E.TOPIC_AUTHORIZATION_FAILED)
+                found += await _all_failed(call, [each], E.TOPIC_AUTHORIZATION_FAILED)
                 continue
             partitions = []
-            for partition in each["partition_indexes"]:
+            async for partition in call.each(each["partition_indexes"]):
                 place = ClientPlace(-1 if topic is None else topic.id, partition)
                 commit = known.get(place)
                 answer: Message = {
@@ -186,7 +189,7 @@ class GroupOffsets:
             return {"error_code": int(exc.number)}
         is_used = held.group.state is not GroupState.EMPTY
         topics, places = [], []
-        for each in body["topics"]:
+        async for each in call.each(body["topics"]):
             topic = self._broker.topics.by_name.get(each["name"])
             number = E.GROUP_SUBSCRIBED_TO_TOPIC if is_used else E.NONE
             if not call.may(AccessRight.READ, resource.topic(each["name"])):
@@ -194,10 +197,13 @@ class GroupOffsets:
             elif topic is None:
                 number = E.UNKNOWN_TOPIC_OR_PARTITION
             elif not is_used:
-                places += [ClientPlace(topic.id, one["partition_index"]) for one in each["partitions"]]
+                places += [
+                    ClientPlace(topic.id, one["partition_index"])
+                    async for one in call.each(each["partitions"])
+                ]
             partitions = [
                 {"partition_index": one["partition_index"], "error_code": int(number)}
-                for one in each["partitions"]
+                async for one in call.each(each["partitions"])
             ]
             topics.append({"name": each["name"], "partitions": partitions})
         if not await self._broker.run(partial(self._groups.store.forget, held.hold, places)):
@@ -211,7 +217,7 @@ def _text(metadata: str | None) -> str | None:
     return None if metadata is None else metadata.removesuffix("\0")
 
 
-def answered(topics: list[Message], numbers: Mapping[tuple[str, int], E], rest: E) -> list[Message]:
+async def answered(call: ClientCall, numbers: Mapping[tuple[str, int], E], rest: E) -> list[Message]:
     """Return a number for every partition that a request names."""
     return [
         {
@@ -221,14 +227,14 @@ def answered(topics: list[Message], numbers: Mapping[tuple[str, int], E], rest: 
                     "partition_index": one["partition_index"],
                     "error_code": int(numbers.get((each["name"], one["partition_index"]), rest)),
                 }
-                for one in each["partitions"]
+                async for one in call.each(each["partitions"])
             ],
         }
-        for each in topics
+        async for each in call.each(call.body["topics"])
     ]
 
 
-def _all_failed(wanted: list[Message] | None, number: E) -> list[Message]:
+async def _all_failed(call: ClientCall, wanted: list[Message] | None, number: E) -> list[Message]:
     return [
         {
             "name": each["name"],
@@ -239,8 +245,8 @@ def _all_failed(wanted: list[Message] | None, number: E) -> list[Message]:
                     "metadata": "",
                     "error_code": int(number),
                 }
-                for partition in each["partition_indexes"]
+                async for partition in call.each(each["partition_indexes"])
             ],
         }
-        for each in wanted or ()
+        async for each in call.each(wanted or ())
     ]

@@ -97,19 +97,18 @@ class Transacting:
     async def add_partitions(self, call: ClientCall) -> Reply:
         """Let a transaction reach into partitions."""
         body = call.body
-        asked = [
-            (each["name"], number) for each in body["v3_and_below_topics"] for number in each["partitions"]
-        ]
         numbers: dict[tuple[str, int], E] = {}
         places = []
-        for name, partition in asked:
-            topic = self._broker.topics.by_name.get(name)
-            if not call.may(AccessRight.WRITE, resource.topic(name)):
-                numbers[name, partition] = E.TOPIC_AUTHORIZATION_FAILED
-            elif topic is None or not 0 <= partition < topic.partitions:
-                numbers[name, partition] = E.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                places.append(LogPlace(topic.id, partition))
+        async for each in call.each(body["v3_and_below_topics"]):
+            name, topic = each["name"], self._broker.topics.by_name.get(each["name"])
+            may = call.may(AccessRight.WRITE, resource.topic(name))
+            async for partition in call.each(each["partitions"]):
+                if not may:
+                    numbers[name, partition] = E.TOPIC_AUTHORIZATION_FAILED
+                elif topic is None or not 0 <= partition < topic.partitions:
+                    numbers[name, partition] = E.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    places.append(LogPlace(topic.id, partition))
         rest = E.OPERATION_NOT_ATTEMPTED if numbers else E.NONE
         try:
             name = body["v3_and_below_transactional_id"]
@@ -130,10 +129,10 @@ class Transacting:
                             "partition_index": number,
                             "partition_error_code": int(numbers.get((each["name"], number), rest)),
                         }
-                        for number in each["partitions"]
+                        async for number in call.each(each["partitions"])
                     ],
                 }
-                for each in body["v3_and_below_topics"]
+                async for each in call.each(body["v3_and_below_topics"])
             ]
         }
 
@@ -154,7 +153,7 @@ class Transacting:
     async def commit_offsets(self, call: ClientCall) -> Reply:
         """Hold back where a group will be once the transaction commits."""
         body = call.body
-        commits, numbers = self._offsets.sort_out(call)
+        commits, numbers = await self._offsets.sort_out(call)
         try:
             transaction = body["transactional_id"]
             if not call.may(AccessRight.WRITE, resource.transaction(transaction)):
@@ -187,7 +186,7 @@ class Transacting:
             number = exc.number
         except Error:
             number = E.COORDINATOR_NOT_AVAILABLE
-        return {"topics": answered(body["topics"], numbers, number)}
+        return {"topics": await answered(call, numbers, number)}
 
     async def _check_maker(
         self, call: ClientCall, group: str, transaction: str, producer: ProducerId
@@ -242,7 +241,7 @@ class Transacting:
         longer_ms = call.body["duration_filter"]
         known = set(KAFKA_NAMES.values())
         found = []
-        for each in await self._broker.run(self._store.listed):
+        async for each in call.each(await self._broker.run(self._store.listed)):
             name = KAFKA_NAMES[each.state]
             if (
                 self._broker.cluster.is_mine(each.transactional_id)
@@ -263,9 +262,10 @@ class Transacting:
     async def describe(self, call: ClientCall) -> Reply:
         """Return the producers that partitions know."""
         topics = []
-        for each in call.body["topics"]:
+        async for each in call.each(call.body["topics"]):
             partitions = [
-                await self._described(call, each["name"], number) for number in each["partition_indexes"]
+                await self._described(call, each["name"], number)
+                async for number in call.each(each["partition_indexes"])
             ]
             topics.append({"name": each["name"], "partitions": partitions})
         return {"topics": topics}

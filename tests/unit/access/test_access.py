@@ -212,29 +212,59 @@ def test_a_bucket_fills_again_and_is_each_ones_own() -> None:
     access.admit(ana, "orders", 1)
 
 
-def test_the_audit_tells_refusals_each_and_uses_once_a_minute(tmp_path: Path) -> None:
+def test_the_audit_tells_uses_and_the_same_refusals_once_a_minute(tmp_path: Path) -> None:
     clock, path = FakeClock(), tmp_path / "audit.jsonl"
-    access = Access(POLICY, trail=AuditTrail(path, clock), clock=clock)
+    trail = AuditTrail(path, clock)
+    access = Access(POLICY, trail=trail, clock=clock)
     ana = access.authenticate_basic("ana", PASSWORD)
     for _ in range(3):
         assert access.allowed(ana, AccessRight.WRITE, topic("orders"))
         assert not access.allowed(ana, AccessRight.READ, topic("pay\nroll"))
+    assert not access.allowed(ana, AccessRight.READ, topic("wages"))
     clock.advance(timedelta(seconds=61))
     assert access.allowed(ana, AccessRight.WRITE, topic("orders"))
+    trail.close()
     found = lines(path)
-    outcomes = [each["outcome"] for each in found]
-    assert outcomes.count("refused") == 3
+    refused = [(each["resource"], each.get("count")) for each in found if each["outcome"] == "refused"]
+    assert refused == [("topic pay\nroll", None), ("topic wages", None), ("topic pay\nroll", 2)]
     assert [each["count"] for each in found if each["outcome"] == "allowed"] == [1, 3]
     assert "canary" not in path.read_text()
     assert oct(path.stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_list_of_made_up_names_fills_no_audit_file_and_is_counted(tmp_path: Path) -> None:
+    clock, path = FakeClock(), tmp_path / "audit.jsonl"
+    trail = AuditTrail(path, clock)
+    access = Access(POLICY, trail=trail, clock=clock)
+    for number in range(20_000):
+        assert not access.allowed(Principal("ben"), AccessRight.READ, topic(f"{number}" + "x" * 500))
+    trail.close()
+    found = lines(path)
+    assert sum(each.get("count", 1) for each in found) == 20_000
+    assert (found[-1]["resource"], found[-1]["count"]) == ("others", 19_900)
+    assert path.stat().st_size < 100_000
+
+
+def test_who_asks_never_waits_for_the_audit_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trail = AuditTrail(tmp_path / "audit.jsonl")
+    monkeypatch.setattr("os.write", lambda *_: pytest.fail("it was written by who asks"))
+    monkeypatch.setattr("os.stat", lambda *_, **__: pytest.fail("it was looked at by who asks"))
+    for number in range(50_000):  # more than the buffer holds
+        trail.write(event="access", resource=f"{number}" + "x" * 200)
+    monkeypatch.undo()
+    trail.close()
+    written = (tmp_path / "audit.jsonl").stat().st_size
+    assert 3 << 20 < written <= 4 << 20, "the buffer has no bound, or none was written"
 
 
 def test_a_disk_that_fails_stops_nobody_and_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "gone"
-    access = Access(POLICY, trail=AuditTrail(folder / "audit.jsonl"))
+    trail = AuditTrail(folder / "audit.jsonl")
+    access = Access(POLICY, trail=trail)
     for _ in range(3):
         assert access.authenticate_bearer(TOKEN).name == "bot"
         assert not access.allowed(Principal("ben"), AccessRight.READ, topic("orders"))
+        trail.flush()
     assert sum("audit lines are lost" in each.message for each in caplog.records) == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.access.resource import CLUSTER, AccessRight, Resource, group, topic
+from penstock.access.resource import CLUSTER, AccessRight, group, topic
 from penstock.access.rule import matches, parse_rule
 from penstock.access.rule_set import RuleSet
 from penstock.errors import InvalidRule
@@ -98,11 +98,23 @@ def test_a_verdict_names_the_rule_and_its_line() -> None:
     assert "access.toml:1 allows it" in found.verdict("ben", READ, topic("secrets")).why
 
 
-def test_verdicts_are_kept_within_bounds() -> None:
+def test_verdicts_are_kept_within_bounds_of_bytes() -> None:
     found = rules("allow * read topic *")
     for number in range(25_000):
-        assert found.verdict("ana", READ, Resource(topic("").kind, str(number))).allowed
-    assert len(found._kept) <= 20_000
+        assert found.verdict("ana", READ, topic(f"{number:0>300}")).allowed
+    assert 0 < found._kept.bytes <= 8 * 1024 * 1024
+    kept = found._kept.bytes
+    assert found.verdict("ana", READ, topic("x" * 1_000_000)).allowed
+    assert found._kept.bytes == kept, "a name of any length is kept"
+
+
+def test_names_are_not_kept_for_who_has_no_rule_about_them() -> None:
+    found = rules("allow ana read topic *", "allow ben read topic pay*")
+    for number in range(100):
+        assert not found.verdict("ben", WRITE, topic(f"pay{number}")).allowed
+        assert not found.verdict("eve", READ, topic(f"pay{number}")).allowed
+    assert not found._kept.bytes
+    assert found.verdict("ben", READ, topic("payments")).allowed
 
 
 @pytest.mark.parametrize("word", ["a\0", "a\u200b", "\u202ea"])

@@ -11,7 +11,7 @@ from penstock.errors import InvalidRequest
 
 from .apis.records import FETCH, PRODUCE
 from .buffer import Buffer
-from .layout import FieldReader, put_varint
+from .layout import MOST_TEXT, FieldReader, put_varint
 
 _I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _PRODUCE_HEAD = struct.Struct(">hi")
@@ -125,6 +125,8 @@ class _Fields:
             if null and length == -1:
                 return None
             raise InvalidRequest(f"a name has a length of {length}")
+        if length > MOST_TEXT:
+            raise InvalidRequest(f"a name has {length} bytes, more than {MOST_TEXT}")
         try:
             return str(self.reader.take(length), "utf-8")
         except UnicodeDecodeError as exc:

@@ -31,6 +31,7 @@ from .buffer import Buffer
 Message = dict[str, Any]
 NO_UUID = UUID(int=0)
 _LAST_VERSION = 1 << 15
+MOST_TEXT = 0x7FFF  # bytes of a string, as Kafka has it in every version
 _MOST_ELEMENTS = 200_000  # of all arrays of a message: a small frame can promise very many
 
 
@@ -154,7 +155,7 @@ class Api(NamedTuple):
         (field,) = (each for each in self.answer if each.name == array)
         assert isinstance(field.kind, ArrayOf)
         out = bytearray()
-        _put_kind(field.kind.element, version, self.is_flexible(version))(out, message)
+        put_kind(field.kind.element, version, self.is_flexible(version))(out, message)
         return bytes(out)
 
 
@@ -243,7 +244,7 @@ def _putting(api: Api, is_request: bool, version: int) -> Put:
 
 
 def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> ReadField:
-    plain, tagged = _split(fields, version)
+    plain, tagged = split_fields(fields, version)
     steps = [(each.name, _reader(each, version, flexible)) for each in plain]
     tags = {each.tag: (each.name, _reader(each, version, flexible)) for each in tagged}
     absent = {each.name: each.default for each in fields if each not in plain}
@@ -268,24 +269,26 @@ def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Rea
     return read
 
 
-def _split(fields: tuple[Field, ...], version: int) -> tuple[list[Field], list[Field]]:
+def split_fields(fields: tuple[Field, ...], version: int) -> tuple[list[Field], list[Field]]:
+    """Return the fields of a version without a tag, and those with one."""
     there = [each for each in fields if each.is_in(version)]
     return [each for each in there if each.tag is None], [each for each in there if each.tag is not None]
 
 
 def _reader(field: Field, version: int, flexible: bool) -> ReadField:
     nullable = field.null_since is not None and version >= field.null_since
-    return _read_kind(field.kind, version, flexible, field.name, nullable)
+    return read_kind(field.kind, version, flexible, field.name, nullable)
 
 
-def _read_kind(kind: FieldKind, version: int, flexible: bool, name: str, nullable: bool) -> ReadField:
+def read_kind(kind: FieldKind, version: int, flexible: bool, name: str, nullable: bool) -> ReadField:
+    """Return how a value of a kind is read."""
     if isinstance(kind, Scalar):
         return _read_scalar(kind)
     if isinstance(kind, Uuid):
         return lambda reader: UUID(bytes=bytes(reader.take(16)))
     if isinstance(kind, StructOf):
         return _read_struct(kind.fields, version, flexible)
-    length = _read_length(kind, flexible)
+    length = read_length(kind, flexible)
     step = _read_some(kind, version, flexible, name)
 
     def read(reader: FieldReader) -> Any:
@@ -304,7 +307,8 @@ def _read_scalar(kind: Scalar) -> ReadField:
     return lambda reader: unpack(reader.take(size))[0]
 
 
-def _read_length(kind: Text | Octets | ArrayOf, flexible: bool) -> Callable[[FieldReader], int]:
+def read_length(kind: Text | Octets | ArrayOf, flexible: bool) -> Callable[[FieldReader], int]:
+    """Return how a length is read; -1 is null."""
     if flexible:
         return lambda reader: reader.varint() - 1
     fixed = _read_scalar(INT16 if isinstance(kind, Text) else INT32)
@@ -322,11 +326,13 @@ def _read_some(
             if kind.view
             else (lambda reader, length: bytes(reader.take(length)))
         )
-    element = _read_kind(kind.element, version, flexible, name, False)
+    element = read_kind(kind.element, version, flexible, name, False)
     return lambda reader, number: [element(reader) for _ in range(reader.count(number))]
 
 
 def _text(data: memoryview, name: str) -> str:
+    if len(data) > MOST_TEXT:
+        raise InvalidRequest(f"{name} has {len(data)} bytes, more than {MOST_TEXT}")
     try:
         return str(data, "utf-8")
     except UnicodeDecodeError as exc:
@@ -337,7 +343,7 @@ def _text(data: memoryview, name: str) -> str:
 
 
 def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Put:
-    plain, tagged = _split(fields, version)
+    plain, tagged = split_fields(fields, version)
     steps = [(each.name, each.default, _putter(each, version, flexible)) for each in plain]
     tags = sorted((each.tag, each.name, each.default, _putter(each, version, flexible)) for each in tagged)
 
@@ -348,7 +354,7 @@ def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Put:
         for name, default, step in steps:
             step(out, message.get(name, default))
         if flexible:
-            said = list(_said(tags, message))
+            said = list(said_tags(tags, message))
             put_varint(out, len(said))
             for number, content in said:
                 put_varint(out, number)
@@ -358,7 +364,7 @@ def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Put:
     return put
 
 
-def _said(tags: list[tuple[Any, str, Any, Put]], message: Message) -> Iterator[tuple[int, bytearray]]:
+def said_tags(tags: list[tuple[Any, str, Any, Put]], message: Message) -> Iterator[tuple[int, bytearray]]:
     """Yield the tagged fields that differ from their default."""
     for number, name, default, step in tags:
         value = message.get(name, default)
@@ -369,10 +375,11 @@ def _said(tags: list[tuple[Any, str, Any, Put]], message: Message) -> Iterator[t
 
 
 def _putter(field: Field, version: int, flexible: bool) -> Put:
-    return _put_kind(field.kind, version, flexible)
+    return put_kind(field.kind, version, flexible)
 
 
-def _put_kind(kind: FieldKind, version: int, flexible: bool) -> Put:
+def put_kind(kind: FieldKind, version: int, flexible: bool) -> Put:
+    """Return how a value of a kind is added."""
     if isinstance(kind, Scalar):
         pack = struct.Struct(f">{kind.letter}").pack
         return lambda out, value: out.extend(pack(value))
@@ -380,9 +387,9 @@ def _put_kind(kind: FieldKind, version: int, flexible: bool) -> Put:
         return lambda out, value: out.extend(value.bytes)
     if isinstance(kind, StructOf):
         return _put_struct(kind.fields, version, flexible)
-    length = _put_length(kind, flexible)
+    length = put_length(kind, flexible)
     if isinstance(kind, ArrayOf):
-        element = _put_kind(kind.element, version, flexible)
+        element = put_kind(kind.element, version, flexible)
 
         def put_array(out: bytearray, value: Any) -> None:
             length(out, -1 if value is None else len(value))
@@ -399,7 +406,8 @@ def _put_kind(kind: FieldKind, version: int, flexible: bool) -> Put:
     return put_bytes
 
 
-def _put_length(kind: Text | Octets | ArrayOf, flexible: bool) -> Callable[[bytearray, int], None]:
+def put_length(kind: Text | Octets | ArrayOf, flexible: bool) -> Callable[[bytearray, int], None]:
+    """Return how a length is added; -1 is null."""
     if flexible:
         return lambda out, length: put_varint(out, length + 1)
     pack = struct.Struct(">h" if isinstance(kind, Text) else ">i").pack

@@ -1,0 +1,97 @@
+"""Refusals that are counted instead of told again: a client that asks once more learns and changes nothing.
+
+Of what one principal is refused at an address, by right and kind, the first names are told each, and the rest
+is one count. So neither a loop that asks the same nor a list of made-up names fills the audit file.
+"""
+
+from collections.abc import Iterator
+from threading import Lock
+from typing import NamedTuple
+
+from .principal import Principal
+from .resource import AccessRight, ResourceKind
+
+REST = "others"  # the names that were not told each
+_MOST_NAMES = 100  # of one principal, right and kind
+_MOST_NAMES_OF_ALL = 10_000
+_MOST_SOURCES = 1000  # principals with their rights and kinds
+_Source = tuple[str, str, str, AccessRight, ResourceKind]
+
+
+class CountedRefusal(NamedTuple):
+    """How often something was refused since it was told."""
+
+    principal: Principal
+    right: AccessRight
+    resource: str
+    reason: str
+    times: int
+
+
+class _Refused:
+    def __init__(self, principal: Principal, right: AccessRight, reason: str, until: float) -> None:
+        self.principal, self.right, self.reason, self.until = principal, right, reason, until
+        self.names: dict[str, int] = {}
+        self.rest = 0
+
+
+class RefusalCounts:
+    """The refusals of the last seconds, bounded. Safe from any thread."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._lock = seconds, Lock()
+        self._sources: dict[_Source, _Refused] = {}
+        self._untold: list[CountedRefusal] = []
+        self._names = 0  # of all sources
+
+    def is_first(
+        self,
+        principal: Principal,
+        right: AccessRight,
+        kind: ResourceKind,
+        name: str,
+        reason: str,
+        now: float,
+    ) -> bool:
+        """Count a refusal; return whether it has to be told now."""
+        source = (principal.name, principal.door, principal.address, right, kind)
+        with self._lock:
+            found = self._sources.get(source)
+            if found is not None and now >= found.until:
+                self._forget(source)
+                found = None
+            if found is None:
+                if len(self._sources) >= _MOST_SOURCES:
+                    self._forget(next(iter(self._sources)))
+                found = self._sources[source] = _Refused(principal, right, reason, now + self._seconds)
+            if name in found.names:
+                found.names[name] += 1
+            elif len(found.names) < _MOST_NAMES and self._names < _MOST_NAMES_OF_ALL:
+                found.names[name] = 0
+                self._names += 1
+                return True
+            else:
+                found.rest += 1
+            return False
+
+    def due(self, now: float) -> Iterator[CountedRefusal]:
+        """Yield the counts whose time is over, and forget them."""
+        with self._lock:
+            over = [source for source, each in self._sources.items() if now >= each.until]
+            for source in over:
+                self._forget(source)
+            told, self._untold = self._untold, []
+        yield from told
+
+    def _forget(self, source: _Source) -> None:
+        refused = self._sources.pop(source)
+        self._names -= len(refused.names)
+        self._untold += _counts(refused)
+
+
+def _counts(refused: _Refused) -> Iterator[CountedRefusal]:
+    for name, count in refused.names.items():
+        if count:
+            yield CountedRefusal(refused.principal, refused.right, name, refused.reason, count)
+    if refused.rest:
+        yield CountedRefusal(refused.principal, refused.right, REST, "", refused.rest)

@@ -1,0 +1,102 @@
+"""Long requests in slices: none holds the loop for long, and all of them together have half of it.
+
+A request with a long list works until its slice is used up, counted in the CPU time of the loop's thread, so
+that a busy machine does not blur it. Then it waits for its turn. Turns are given one at a time, in the order
+in which requests asked for them, and after each the loop is left to everybody else for as long as the turn
+took. Short requests end within their first slice and wait for nobody.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
+
+from penstock.clock import SYSTEM, Clock, cpu_seconds
+from penstock.wire.kafka.stepwise import Steps
+
+T = TypeVar("T")
+
+SLICE_SECONDS = 0.003
+_MOST_REST = 10  # slices: what others have worked since is no reason to rest longer
+_PART = 256
+_QUESTIONS = 32  # to the store in one slice: each costs the loop some work that is not counted here
+
+
+def parts_of(items: list[T]) -> list[list[T]]:
+    """Return a list in parts that are short enough to be worked at once."""
+    return [items[at : at + _PART] for at in range(0, len(items), _PART)]
+
+
+class Slices:
+    """Hands out turns. Lives in the loop's thread."""
+
+    def __init__(self, clock: Clock = SYSTEM, cpu: Callable[[], float] = cpu_seconds) -> None:
+        self._clock, self._cpu = clock, cpu
+        self._began = 0.0  # when whatever works now began, or earlier
+        self._rest_until = 0.0
+        self._asked = 0  # questions that the store has answered
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_due = False  # somebody will be given a turn
+
+    def begin(self) -> None:
+        """Say that a request begins its first slice."""
+        self._began = self._cpu()
+
+    def go_on(self) -> None:
+        """Say that a request goes on with what a thread has found in the store."""
+        self._asked += 1
+        self._began = self._cpu()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the slice is used up; who works in the loop then calls `turn`."""
+        return self._cpu() - self._began >= SLICE_SECONDS
+
+    async def turn(self) -> None:
+        """Wait for the next slice."""
+        used = min(self._cpu() - self._began, _MOST_REST * SLICE_SECONDS)
+        self._rest_until = max(self._rest_until, self._clock.monotonic() + used)
+        loop = asyncio.get_running_loop()
+        mine: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(mine)
+        if not self._is_due:
+            self._is_due = True
+            loop.call_later(used, self._give)
+        await mine
+        self._began = self._cpu()
+
+    def _give(self) -> None:
+        """Let the next go on, once the loop was left to the others for long enough."""
+        loop = asyncio.get_running_loop()
+        left = self._rest_until - self._clock.monotonic()
+        if left > 0:
+            loop.call_later(left, self._give)
+            return
+        while self._waiting and self._waiting[0].done():  # it was cancelled
+            self._waiting.popleft()
+        self._is_due = bool(self._waiting)
+        if self._is_due:
+            self._waiting.popleft().set_result(None)
+            loop.call_later(2 * SLICE_SECONDS, self._give)
+
+    async def each(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """Yield things one after another, and wait between them when the slice is used up."""
+        questions = 0
+        for item in items:
+            if self.is_over or questions >= _QUESTIONS:
+                questions = 0
+                await self.turn()
+            asked = self._asked
+            yield item
+            questions += self._asked != asked
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Return what steps return, and wait between them when the slice is used up."""
+        while True:
+            if self.is_over:
+                await self.turn()
+            try:
+                next(steps)
+            except StopIteration as done:
+                found: T = done.value
+                return found
