@@ -84,6 +84,7 @@
     │   ├── UnknownValueSchema      no schema is registered for that
     │   ├── NotAllowed              who asks may not do that
     │   ├── ForeignPage             a page of another site has a browser change something here
+    │   ├── UnknownHost             a request was sent to a host name that is not known
     │   ├── Unauthenticated         who asks has not shown who they are, or not rightly
     │   ├── RateLimited             more than a limit admits; to be tried again after a while
     │   ├── BatchTooLarge           records of more bytes than are taken, as they come or unpacked
@@ -1130,6 +1131,18 @@ class ForeignPage(RequestError):
         super().__init__(
             f"the request is of a page of another site, {shown(origin)}; ask from a page of this host, or "
             "show a token"
+        )
+
+
+class UnknownHost(RequestError):
+    """A request was sent to a host name that the HTTP listener is not known by."""
+
+    code = "unknown_host"
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"the request was sent to the host name {shown(host)}, which this listener is not known by; use "
+            "its IP address or localhost, or add the name to gateway.host_names"
         )
 
 

@@ -1,4 +1,4 @@
-"""Log records as JSON lines, and the settings of the logs that `penstock worker` writes.
+"""Log records as lines of text or JSON, and the settings of the logs that `penstock worker` writes.
 
 Penstock logs to the logger `penstock` and those beneath it, and configures nothing: the handlers, levels and
 formats are the application's. What a line is about stands on its record as fields, given by `extra=`.
@@ -43,6 +43,34 @@ class LoggingSettings(Settings, room="logging"):
     level: str = setting("info", "The least level of Penstock's own lines.", choices=LEVELS)
 
 
+def one_line(text: str) -> str:
+    """Return text on one line: characters that a terminal acts on or that hide others are escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text
+    )
+
+
+class TextFormatter(logging.Formatter):
+    """Writes a log record as one line, and its traceback indented below it.
+
+    Names and reasons of clients stand in messages: none of them can forge a line or act on a terminal.
+    Usable in any logging configuration: `"()": "penstock.logs.TextFormatter"` in `dictConfig`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and those of the traceback."""
+        record.message, record.asctime = record.getMessage(), self.formatTime(record)
+        below = [self.formatException(record.exc_info)] if record.exc_info else [record.exc_text or ""]
+        below.append(self.formatStack(record.stack_info) if record.stack_info else "")
+        indented = [f"  {one_line(each)}" for part in below if part for each in part.split("\n")]
+        return "\n".join([one_line(self.formatMessage(record)), *indented])
+
+
 class JsonFormatter(logging.Formatter):
     """Writes a log record as one line of JSON: time, level, logger, message, all fields, the traceback.
 
@@ -76,7 +104,7 @@ class JsonFormatter(logging.Formatter):
         if record.stack_info:
             line["stack"] = self.formatStack(record.stack_info)
         try:
-            return json.dumps(line, default=str, allow_nan=False)
+            return json.dumps(line, default=str, allow_nan=False).replace("\x7f", "\\u007f")
         except Exception:  # a key that is no text, NaN, a cycle, an object that fails to say what it is
             return json.dumps({name: _plain(value) for name, value in line.items()})
 

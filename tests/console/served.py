@@ -41,9 +41,9 @@ class ServedConsole:
         migrate(self.store.database)
         self.api = RestApi(self.store, access=access, settings=GatewaySettings.load(threads=4), clock=clock)
         token = TOKEN if allow_actions else None
-        site = ConsoleSite(self.api, allow_actions=allow_actions, token=token, hosts=hosts)
+        site = ConsoleSite(self.api, allow_actions=allow_actions, token=token)
         self.app = Starlette(routes=site.routes())
-        self.listener = HttpListener(Locked(self.app, self.api.access), "127.0.0.1", 0)
+        self.listener = HttpListener(Locked(self.app, self.api.access), "127.0.0.1", 0, names=hosts)
 
     @property
     def base(self) -> str:

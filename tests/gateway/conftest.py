@@ -26,3 +26,12 @@ def rest(store_url: str) -> Iterator[ServedRest]:
     with ServedRest(store_url, threads=4) as served:
         served.store.log.create_topic("orders", partitions=4)
         yield served
+
+
+@pytest.fixture(scope="module")
+def rest_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedRest]:
+    """Give one REST door for many requests; a proxy knows it as `penstock.internal`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PENSTOCK_GATEWAY_HOST_NAMES", "penstock.internal")
+        with ServedRest(f"sqlite:///{tmp_path_factory.mktemp('store')}/store.db", threads=4) as served:
+            yield served

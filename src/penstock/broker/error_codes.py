@@ -168,6 +168,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "unknown_dead_letter": _ODD,
     "unknown_event": _ODD,
     "unknown_group": E.GROUP_ID_NOT_FOUND,
+    "unknown_host": _ODD,
     "unknown_lease": _ODD,
     "unknown_partition": E.UNKNOWN_TOPIC_OR_PARTITION,
     "unknown_point": _ODD,

@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from penstock.errors import Error
+from penstock.logs import one_line
 
 from .exit_codes import FAILED, exit_code
 
@@ -124,6 +125,6 @@ def _spread(name: str, defaults: Mapping[str, str | None]) -> dict[str, Any]:
 def _sentence(error: Exception) -> str:
     """Return an error in one line; one that is not ours (a driver's, the system's) with its kind."""
     if isinstance(error, Error):
-        return str(error)
+        return one_line(str(error))
     said = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {said}; set PENSTOCK_TRACEBACK=1 to see where"
+    return f"{type(error).__name__}: {one_line(said)}; set PENSTOCK_TRACEBACK=1 to see where"

@@ -109,11 +109,11 @@ def refuse_open_console(flag: str, address: ListenAddress, locking: AccessSettin
         )
 
 
-def console_routes(api: "RestApi", address: ListenAddress) -> list[Any]:
+def console_routes(api: "RestApi") -> list[Any]:
     """Return the routes of a console that only shows, beside those of a gateway."""
     from penstock.console.site import ConsoleSite
 
-    return list(ConsoleSite(api, hosts=[address.host]).routes())
+    return list(ConsoleSite(api).routes())
 
 
 @contextmanager
@@ -138,14 +138,13 @@ def served(
 
     api = RestApi(store, access=doors.access)
     shown = None if lake is None else FolderLake(store, lake)
-    names = [*hosts, listen.host]
-    site = ConsoleSite(api, allow_actions=token is not None, token=token, hosts=names, lake=shown)
+    site = ConsoleSite(api, allow_actions=token is not None, token=token, lake=shown)
     app = Locked(
         Starlette(routes=site.routes()),
         doors.access,
         secrets_in_plaintext=doors.settings.secrets_in_plaintext,
     )
-    listener = HttpListener(app, *listen, connections=api.settings.connections, tls=doors.tls)
+    listener = HttpListener(app, *listen, connections=api.settings.connections, tls=doors.tls, names=hosts)
     listener.open()
     listener.start()
     scheme = "http" if doors.tls is None else "https"

@@ -95,6 +95,7 @@ EXIT_CODES = {
     "not_allowed": FAILED,
     "batch_too_large": FAILED,
     "foreign_page": FAILED,
+    "unknown_host": FAILED,
     "foreign_partition": FAILED,
     "unknown_producer": FAILED,
     "invalid_transaction": FAILED,

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
-import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -23,7 +22,7 @@ from penstock.wire.kafka.record_batch import Compression
 
 from .exit_codes import FAILED
 from .options import json_option
-from .output import line, moment, print_json
+from .output import json_line, line, moment, print_json
 from .units import size_text
 
 _LONG_BYTES = 256 << 20  # from here on a walk shows how far it is
@@ -134,7 +133,7 @@ def _print_batch(folder: LogFolder, placed: WalkedBatch, *, records: bool, as_js
     shown = _batch(folder, placed)
     if as_json:
         rows = {"records_list": [_record(each) for each in found]} if records else {}
-        click.echo(_line_of(shown | rows | ({"error": error} if error else {})))
+        click.echo(json_line(shown | rows | ({"error": error} if error else {})))
         return error is not None
     producer = f" producer {shown['producer']}" if shown["producer"] else ""
     latest = moment(from_ms(placed.header.max_timestamp))
@@ -217,7 +216,7 @@ def _teller(names: dict[Any, str], as_json: bool) -> Callable[[Finding], None]:
 
 def _print_finding(finding: Finding, names: dict[Any, str], as_json: bool) -> None:
     if as_json:
-        click.echo(_line_of(_finding(finding, names)))
+        click.echo(json_line(_finding(finding, names)))
         return
     where = f" at byte {finding.position}" if finding.position >= 0 else ""
     where += f", offset {finding.offset}" if finding.offset >= 0 else ""
@@ -252,7 +251,3 @@ def _summary(done: Verified) -> str:
         f"{walked.batches} batches with {walked.records} records, {size_text(walked.bytes)}, in "
         f"{walked.segments} segments of {done.partitions} partitions: {found}"
     )
-
-
-def _line_of(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

@@ -6,9 +6,7 @@ from typing import TextIO
 
 import click
 
-from penstock.logs import JsonFormatter, LoggingSettings
-
-_TEXT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
+from penstock.logs import JsonFormatter, LoggingSettings, TextFormatter
 
 
 def set_up(level: str | None, format: str | None) -> None:
@@ -37,7 +35,7 @@ def set_up(level: str | None, format: str | None) -> None:
             )
         return
     handler = _OnlyHandler()
-    handler.setFormatter(JsonFormatter() if settings.format == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonFormatter() if settings.format == "json" else TextFormatter())
     logging.getLogger().addHandler(handler)
     penstock.setLevel(settings.level.upper())
 

@@ -1,5 +1,6 @@
 """How commands print: tables for people, JSON for programs."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -9,17 +10,26 @@ import click
 import msgspec
 from rich.markup import escape
 
+from penstock.logs import one_line
 from penstock.operate.paging import Page
 
 from .tables import print_table
 
 T = TypeVar("T")
 _LABEL_WIDTH = 12
+# Characters that JSON may hold as they are, and a terminal acts on or shows nothing of: DEL and C1, marks of
+# direction, separators of lines.
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 def print_json(value: Any) -> None:
     """Print one JSON document."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+    click.echo(_UNSEEN.sub(_as_json, msgspec.json.format(msgspec.json.encode(value)).decode()))
+
+
+def json_line(value: Any) -> str:
+    """Return a value as JSON on one line, for a terminal, too: nothing in it acts on one or hides text."""
+    return _UNSEEN.sub(_as_json, msgspec.json.encode(value).decode())
 
 
 def print_page(
@@ -65,8 +75,7 @@ def whole(value: Any) -> dict[str, Any]:
 
 def line(value: Any) -> str:
     """Return a value on one line: text as it is but for what a terminal would act on, the rest as JSON."""
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+    return one_line(value) if isinstance(value, str) else json_line(value)
 
 
 def cell(text: str) -> str:
@@ -83,5 +92,5 @@ def _encodable(value: Any) -> Any:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+def _as_json(character: re.Match[str]) -> str:
+    return f"\\u{ord(character[0]):04x}"

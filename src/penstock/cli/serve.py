@@ -164,7 +164,7 @@ def _http(store: Store, address: ListenAddress | None, doors: Lock, *, with_cons
     from penstock.gateway.rest.api import RestApi
 
     api = RestApi(store, access=doors.access)
-    more = console_routes(api, address) if with_console else []
+    more = console_routes(api) if with_console else []
     app = Locked(
         application([Outbox(store)], worker=False, api=api, more=more),
         doors.access,

@@ -7,14 +7,13 @@ from datetime import datetime
 from typing import Any
 
 import click
-import msgspec
 
 from penstock.model.record import Record
 from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
 from penstock.operate.tail import EARLIEST, LATEST, StartPlace, StoreTail, TopicTail
 
 from .options import opened, store_options
-from .output import line, moment
+from .output import json_line, line, moment
 from .units import past_moment
 
 _SHOWN_CHARACTERS = 200
@@ -71,7 +70,7 @@ def command(
     with _tail(topic, url, prefix, schema, start, partition) as tail:
         while True:
             for record in tail.records():
-                click.echo(msgspec.json.encode(_document(record)).decode() if as_json else _text(record))
+                click.echo(json_line(_document(record)) if as_json else _text(record))
                 left = None if left is None else left - 1
                 if left == 0:
                     return

@@ -122,7 +122,7 @@ def _serving(
     # Probes and metrics are served while the store is away; its records are not, before its rules are known.
     with Lock(locking, database, waits=not shows) as doors:
         api = RestApi(outboxes[0].store, access=doors.access) if shows else None
-        more = console_routes(api, address) if api is not None and with_console else []
+        more = console_routes(api) if api is not None and with_console else []
         app = application(outboxes, worker=True, api=api if with_api else None, more=more)
         locked = Locked(app, doors.access, secrets_in_plaintext=locking.secrets_in_plaintext)
         listener = HttpListener(locked, *address, tls=doors.tls)

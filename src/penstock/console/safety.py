@@ -1,26 +1,23 @@
-"""What keeps a page and its visitor safe: headers, the name of the host, and the mark of a session.
+"""What keeps a page and its visitor safe: headers, and the mark of a session.
 
 | against               | what                                                                              |
 |-----------------------|-----------------------------------------------------------------------------------|
 | scripts in data       | templates escape everything; the policy runs only files of this site              |
 | another site's forms  | a mark of the session in each form, `SameSite=Strict`, and where the form stood   |
 | frames, caches, links | `frame-ancestors 'none'`, `no-store`, `no-referrer`                               |
-| DNS that is rebound   | in plaintext only names that mean this machine, or that were named at the start   |
+| DNS that is rebound   | the listener: in plaintext only IP addresses and known names (`known_hosts.py`)   |
 """
 
 import hmac
 import os
 import secrets
 from collections import OrderedDict
-from collections.abc import Collection
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.access.principal import is_loopback
 from penstock.clock import Clock
 
 POLICY = (
@@ -45,12 +42,11 @@ _SESSION_SECONDS = 12 * 3600.0
 class Protected:
     """An ASGI application whose answers all have the headers; those that an answer has already stay."""
 
-    def __init__(self, app: Any, hosts: Collection[str]) -> None:
-        """`hosts`: names that the site is known by, besides those of this machine."""
-        self._app, self._hosts = app, frozenset(hosts)
+    def __init__(self, app: Any) -> None:
+        self._app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request that was sent to a known name."""
+        """Answer a request, with the headers."""
 
         async def protect(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -61,24 +57,7 @@ class Protected:
                     headers["strict-transport-security"] = "max-age=31536000"
             await send(message)
 
-        if is_known_host(Request(scope), self._hosts):
-            await self._app(scope, receive, protect)
-        else:
-            refused = Response("this host is not known by that name", 421, media_type="text/plain")
-            await refused(scope, receive, protect)
-
-
-def is_known_host(request: Request, names: Collection[str]) -> bool:
-    """Return whether a request was sent to a name that this site is known by.
-
-    A page of another site can have its own name mean this machine, and then read what a browser here is sent.
-    With TLS the certificate speaks against that.
-    """
-    try:
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-    except ValueError:
-        return False
-    return request.url.scheme == "https" or host == "localhost" or is_loopback(host) or host in names
+        await self._app(scope, receive, protect)
 
 
 def came_from_here(request: Request) -> bool:

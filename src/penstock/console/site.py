@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -65,10 +65,9 @@ class ConsoleSite:
         *,
         allow_actions: bool = False,
         token: str | None = None,
-        hosts: Collection[str] = (),
         lake: LakeView | None = None,
     ) -> None:
-        self._api, self._allow_actions, self._token, self._hosts = api, allow_actions, token, frozenset(hosts)
+        self._api, self._allow_actions, self._token = api, allow_actions, token
         self._lake = lake
         self._history, self._sessions = OverviewHistory(api.clock), Sessions(api.clock)
         self._files = {each.name: each.read_bytes() for each in sorted(_STATIC.iterdir())}
@@ -108,8 +107,8 @@ class ConsoleSite:
             exception_handlers={HTTPException: self._nothing},
         )
         below.router.redirect_slashes = False
-        home = Protected(RedirectResponse(f"{BASE}/", 307), self._hosts)
-        return [Route("/", home), Route(BASE, home), Mount(BASE, Protected(below, self._hosts))]
+        home = Protected(RedirectResponse(f"{BASE}/", 307))
+        return [Route("/", home), Route(BASE, home), Mount(BASE, Protected(below))]
 
     # -- the pages
 

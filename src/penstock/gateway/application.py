@@ -17,6 +17,7 @@ from .exposition import CONTENT_TYPE
 from .lock import may_look, sees_reasons
 from .problem import PROBLEM, problem
 from .readiness import OutboxProbe
+from .rest.problems import on_http
 from .scrape import scrape
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def application(
         Route("/readyz", readyz),
     ]
     if api is None:
-        return Starlette(routes=routes)
-    from .rest.problems import on_http
-
-    return Starlette(routes=[*api.routes(), *routes], exception_handlers={HTTPException: on_http})
+        made = Starlette(routes=routes)
+    else:
+        made = Starlette(routes=[*api.routes(), *routes], exception_handlers={HTTPException: on_http})
+    made.router.redirect_slashes = False  # Starlette would redirect to whatever the Host header says
+    return made

@@ -8,6 +8,7 @@ refused before anything runs.
 import asyncio
 import logging
 import socket
+from collections.abc import Sequence
 from functools import partial
 from ssl import SSLContext
 from threading import Thread
@@ -19,7 +20,9 @@ from penstock.errors import AddressRefused, MissingExtra
 from penstock.redaction import traced
 
 from .event_loop import new_loop
+from .known_hosts import KnownHosts
 from .lock import CERTIFICATE, PLACE
+from .settings import GatewaySettings
 
 try:
     from uvicorn import Config, Server
@@ -144,14 +147,18 @@ class HttpListener:
         *,
         connections: int = _CONNECTIONS,
         tls: SSLContext | None = None,
+        names: Sequence[str] = (),
     ) -> None:
-        """`port` 0 picks a free one. `tls`: what connections are encrypted with."""
+        """`port` 0 picks a free one. `tls`: what connections are encrypted with.
+
+        `names`: host names that clients know it by, besides `host` and those of `gateway.host_names`.
+        """
         self._host, self._port = host, port
         self._socket: socket.socket | None = None
         self._thread: Thread | None = None
         places = ConnectionPlaces[ImpatientProtocol](connections, ImpatientProtocol.abort)
         config = Config(
-            app,
+            KnownHosts(app, [host, *names, *GatewaySettings.load().host_names]),
             access_log=False,
             http=partial(ImpatientProtocol, places=places),  # type: ignore[arg-type]
             lifespan="off",

@@ -15,6 +15,11 @@ class GatewaySettings(Settings, room="gateway"):
         "quarter as many of their own.",
         at_least=1,
     )
+    host_names: tuple[str, ...] = setting(
+        (),
+        "Host names that HTTP clients reach this process by, without TLS. Requests to other names are "
+        "refused, so that no web page gets in by DNS rebinding; IP addresses and localhost are always known.",
+    )
     body_bytes: int = setting(
         16 * 1024 * 1024, "Largest body of a request, in bytes, as it comes and unpacked.", at_least=1024
     )

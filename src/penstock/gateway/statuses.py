@@ -15,6 +15,7 @@ _CONFLICT = 409
 _TOO_LARGE = 413
 _UNSUPPORTED = 415
 _GONE_RANGE = 416  # offsets that the log does not hold
+_MISDIRECTED = 421
 _UNPROCESSABLE = 422  # as the draft on Idempotency-Key asks for a key with another body
 _OFTEN = 429
 _ODD = 500
@@ -159,6 +160,7 @@ STATUSES: dict[str, int] = {
     "unknown_dead_letter": _MISSING,
     "unknown_event": _MISSING,
     "unknown_group": _MISSING,
+    "unknown_host": _MISDIRECTED,
     "unknown_lease": _MISSING,
     "unknown_partition": _MISSING,
     "unknown_point": _ODD,

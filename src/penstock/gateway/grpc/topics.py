@@ -6,7 +6,9 @@ from typing import Any
 from penstock.access.resource import AccessRight, topic
 from penstock.model.partition import MURMUR3
 from penstock.operate import topics
+from penstock.operate.topics import TopicShown
 
+from ..seen_groups import of_groups_seen
 from .call import GrpcCall
 from .messages import message
 from .shapes import topic_shown
@@ -21,14 +23,18 @@ async def listed(call: GrpcCall, request: Any) -> Any:
     """Return a page of the topics that the caller may know of."""
     after = request.after if request.HasField("after") else None
     page = await call.asked(topics.topics, call.store, after=after, limit=request.limit or PAGE)
-    seen = [topic_shown(each) for each in page.items if call.sees(topic(each.name))]
+    seen = [_told(call, each) for each in page.items if call.sees(topic(each.name))]
     return _Listed(topics=seen, after=page.after)
 
 
 async def get(call: GrpcCall, request: Any) -> Any:
     """Return a topic."""
     call.allow(AccessRight.DESCRIBE, topic(request.name))
-    return topic_shown(await call.asked(topics.show, call.store, request.name))
+    return _told(call, await call.asked(topics.show, call.store, request.name))
+
+
+def _told(call: GrpcCall, shown: TopicShown) -> Any:
+    return topic_shown(of_groups_seen(shown, call.sees))
 
 
 async def create(call: GrpcCall, request: Any) -> Any:
@@ -43,7 +49,7 @@ async def create(call: GrpcCall, request: Any) -> Any:
         partitioner=request.partitioner or MURMUR3,
         actor=call.actor,
     )
-    return topic_shown(await call.asked(topics.show, call.store, name))
+    return _told(call, await call.asked(topics.show, call.store, name))
 
 
 async def delete(call: GrpcCall, request: Any) -> Any:

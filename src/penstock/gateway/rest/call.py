@@ -59,6 +59,14 @@ class RestCall:
         for each in resources:
             self.api.access.check(self.principal, action, each)
 
+    def allow_topic(self, name: str | None) -> None:
+        """Let a call that may be narrowed to a topic go on, if the caller may know of it. Raises NotAllowed.
+
+        Asked before the store is: a hidden topic and one that is not there are answered alike.
+        """
+        if name is not None:
+            self.allow(AccessRight.DESCRIBE, topic(name))
+
     def allow_still(self, action: AccessRight, *resources: Resource) -> None:
         """Let a call go on that has lasted a while: rules change, and what was shown may hold no more.
 

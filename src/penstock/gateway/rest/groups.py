@@ -56,6 +56,7 @@ def partitions(call: RestCall) -> Page[GroupPartition]:
     """Return a page of a group's cursors."""
     name = call.of("group", str)
     call.allow(AccessRight.DESCRIBE, group(name))
+    call.allow_topic(call.get("topic", str))
     asked = {"topic": call.get("topic", str), "after": call.get("after", str)}
     return call.of_topics_seen(groups.partitions(call.store, name, limit=call.of("limit", int), **asked))
 

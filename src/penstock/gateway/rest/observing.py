@@ -162,6 +162,7 @@ def course(call: RestCall) -> KeyCourse:
     """Return the last records of a key, and what each group has done with them."""
     of = call.get("topic", str)
     call.allow(AccessRight.DESCRIBE, CLUSTER)  # it names every group that reads the key
+    call.allow_topic(of)
     return key_course.key_course(
         call.store, call.of("key", str), topic=of, seen=call.sees_topic, clock=call.api.clock
     )
@@ -171,6 +172,7 @@ def errors(call: RestCall) -> DeadErrors:
     """Return what the newest dead letters died of."""
     of = call.get("group", str)
     call.allow(AccessRight.DESCRIBE, CLUSTER if of is None else group(of))
+    call.allow_topic(call.get("topic", str))
     narrowed = {"topic": call.get("topic", str), "type": call.get("type", str)}
     return dead_errors(call.store, group=of, seen=call.sees_topic, **narrowed)
 

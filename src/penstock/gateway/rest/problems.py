@@ -1,13 +1,14 @@
 """Errors as `application/problem+json` (RFC 9457): the code is ours, the status is of one table."""
 
 import logging
+import re
 from math import ceil
 from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from penstock.errors import Error, Fault, RateLimited, Unauthenticated
 from penstock.redaction import traced
@@ -19,6 +20,7 @@ from ..statuses import status_of
 logger = logging.getLogger("penstock.gateway")
 
 _RETRY_SECONDS = "1"
+_SLASHED = re.compile(rb"/v1/[!-\[\]-~]+/")  # nothing that a browser reads as another host
 
 
 def problem_of(error: Error) -> Response:
@@ -38,8 +40,15 @@ def problem_of(error: Error) -> Response:
 
 
 async def on_http(request: Request, exc: Exception) -> Response:
-    """Answer for what the router refuses: a path or a method that there is not."""
+    """Answer for what the router refuses: a path or a method that there is not.
+
+    A path that ends with a slash too many is redirected, by a relative address.
+    """
     assert isinstance(exc, HTTPException)
+    sent: bytes = request.scope.get("raw_path") or b""
+    if exc.status_code == 404 and _SLASHED.fullmatch(sent):
+        query = request.url.query
+        return RedirectResponse(sent.rstrip(b"/").decode("latin-1") + (f"?{query}" if query else ""))
     answer = _answer(exc.status_code, "no_such_operation", exc.detail)
     answer.headers.update(exc.headers or {})
     return answer

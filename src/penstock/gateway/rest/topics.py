@@ -10,6 +10,7 @@ from penstock.operate import topics
 from penstock.operate.paging import Page
 from penstock.operate.topics import TopicPartition, TopicShown
 
+from ..seen_groups import of_groups_seen
 from .call import RestCall
 from .operations import PAGING, TOPIC, Operation, Parameter, RestAnswer
 
@@ -33,7 +34,7 @@ class TopicDeleted(msgspec.Struct):
 def listed(call: RestCall) -> Page[TopicShown]:
     """Return a page of the topics that the caller may know of."""
     page = topics.topics(call.store, after=call.get("after", str), limit=call.of("limit", int))
-    seen = [each for each in page.items if call.sees(topic(each.name))]
+    seen = [of_groups_seen(each, call.sees) for each in page.items if call.sees(topic(each.name))]
     return Page(seen, page.after)
 
 
@@ -48,14 +49,15 @@ def create(call: RestCall) -> RestAnswer:
         partitioner=wanted.partitioner,
         actor=call.actor,
     )
-    return RestAnswer(topics.show(call.store, wanted.name), 201 if made else 200)
+    shown = of_groups_seen(topics.show(call.store, wanted.name), call.sees)
+    return RestAnswer(shown, 201 if made else 200)
 
 
 def show(call: RestCall) -> TopicShown:
     """Return a topic."""
     name = call.of("topic", str)
     call.allow(AccessRight.DESCRIBE, topic(name))
-    return topics.show(call.store, name)
+    return of_groups_seen(topics.show(call.store, name), call.sees)
 
 
 def partitions(call: RestCall) -> Page[TopicPartition]:

@@ -149,6 +149,7 @@ ANSWERS: dict[str, C] = {
     "unknown_dead_letter": _BODY,
     "unknown_event": _BODY,
     "unknown_group": _BODY,
+    "unknown_host": _REFUSED,
     "unknown_lease": _BODY,
     "unknown_partition": _BODY,
     "unknown_point": _ODD,
