@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from tests.kafka.test_kills import (
 )
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install confluent-kafka")
-from confluent_kafka import Consumer, Producer  # noqa: E402
+from confluent_kafka import Consumer, KafkaException, Producer  # noqa: E402
 from confluent_kafka.admin import AdminClient  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -133,6 +134,62 @@ def test_clients_go_on_when_a_broker_goes(brokers: tuple[str, list[ServedProcess
         _check_transactions(store.log, transactional)
     finally:
         store.close()
+
+
+class Copier(Thread):
+    """Copies from one topic to another, in transactions that hold its place."""
+
+    def __init__(self, addresses: str) -> None:
+        super().__init__(daemon=True)
+        self.reader = _reader(addresses)
+        self.producer = Producer({"bootstrap.servers": addresses, "transactional.id": "copier"})
+        self.copied, self.stopping = 0, Event()
+
+    def run(self) -> None:
+        """Copy until it is told to stop."""
+        self.producer.init_transactions(SECONDS)
+        while not self.stopping.is_set():
+            found = [each for each in self.reader.consume(20, 0.2) if each.error() is None]
+            if not found:
+                continue
+            try:
+                self.producer.begin_transaction()
+                for each in found:
+                    self.producer.produce("tx", each.value())
+                places = self.reader.position(self.reader.assignment())
+                self.producer.send_offsets_to_transaction(
+                    places, self.reader.consumer_group_metadata(), SECONDS
+                )
+                self.producer.commit_transaction(SECONDS)
+                self.copied += len(found)
+            except KafkaException as exc:
+                if not exc.args[0].txn_requires_abort():
+                    raise
+                self.producer.abort_transaction(SECONDS)
+
+
+def test_a_copier_in_transactions_goes_on_when_one_of_two_brokers_dies(
+    brokers: tuple[str, list[ServedProcess]],
+) -> None:
+    _, served = brokers
+    addresses = ",".join(each.address for each in served)
+    load, copier = IdempotentLoad(addresses), Copier(addresses)
+    load.start()
+    copier.start()
+    try:
+        until(lambda: copier.copied > 100)
+        served[0].kill()
+        copied = copier.copied
+        end = time.monotonic() + 60
+        while copier.copied < copied + 200:
+            assert copier.is_alive(), "it has failed"
+            assert time.monotonic() < end, "it hangs"
+            time.sleep(0.05)
+    finally:
+        copier.stopping.set()
+        load.stopping.set()
+        copier.join(SECONDS)
+        load.join(SECONDS)
 
 
 def test_a_dead_broker_is_listed_for_a_while_and_a_stopped_one_is_not(
