@@ -101,7 +101,7 @@ def test_more_locked_partitions_than_sessions_keep_no_other_waiting(served: Serv
     assert [each.offsets for each in waiting] == [[0]] * WRITERS
 
 
-def _transacting(served: Served, name: str) -> Sending:
+def transacting(served: Served, name: str) -> Sending:
     """Return a producer with a transaction open that has sent nothing yet."""
     made = Sending(served, **{"transactional.id": name})
     made.producer.init_transactions(SECONDS)
@@ -110,7 +110,7 @@ def _transacting(served: Served, name: str) -> Sending:
 
 
 def test_transactions_that_end_in_a_locked_partition_keep_no_other_waiting(served: Served) -> None:
-    waiting, other = [_transacting(served, f"w{n}") for n in range(6)], _transacting(served, "other")
+    waiting, other = [transacting(served, f"w{n}") for n in range(6)], transacting(served, "other")
     for each in waiting:
         each.send("busy")
         assert each.flush() == 0
@@ -127,7 +127,7 @@ def test_transactions_that_end_in_a_locked_partition_keep_no_other_waiting(serve
 
 
 def test_a_producer_in_a_transaction_waits_for_its_own_partitions_only(served: Served) -> None:
-    waiting, other = _transacting(served, "waiting"), _transacting(served, "other")
+    waiting, other = transacting(served, "waiting"), transacting(served, "other")
     waiting.send("busy")
     assert waiting.flush() == 0  # its transaction has the partition now
     with locked_heads(served, "busy"):

@@ -3,6 +3,10 @@
 Leader of a partition and coordinator of a group are found by a rendezvous hash over the living brokers: all
 give the same answer, and when one goes only what it had moves. Any broker serves any partition, so a
 different answer for a moment does no harm; what a coordinator writes is fenced.
+
+Clients are told of a broker that died for a minute more, while it leads and coordinates nothing: librdkafka
+loses its transactional producers when the broker they talk to vanishes from the list. One that stops as it
+should takes its row away, and is gone from the list at once.
 """
 
 import logging
@@ -20,6 +24,7 @@ from penstock.membership.member import ClusterSettings, Member
 logger = logging.getLogger("penstock.broker")
 
 _LOOK_SECONDS = 1.0
+LISTED_SECONDS = 60.0  # that a broker is still listed after its death was seen
 
 
 class BrokerNode(NamedTuple):
@@ -38,15 +43,19 @@ class Cluster:
         self._store, self._clock, self._changed = store, clock, changed
         self._settings = ClusterSettings.load()
         self.member = Member(store.database, self._settings, clock)
-        self.nodes: tuple[BrokerNode, ...] = ()
+        self.nodes: tuple[BrokerNode, ...] = ()  # those that live
+        self.listed: tuple[BrokerNode, ...] = ()  # those that clients are told of, by number
+        self._died: dict[str, float] = {}  # when deaths were seen here, by member
         self.id = 0
+        self._address = ("", 0)
         self._stopping = Event()
         self._thread: Thread | None = None
 
     def start(self, host: str, port: int) -> None:
         """Become a broker at an address."""
         self.member.join()
-        self._store.database.run(lambda tx: self._register(tx, host, port))
+        self._address = (host, port)
+        self._store.database.run(self._register)
         self._look()
         self._thread = Thread(target=self._run, name="penstock-broker-member", daemon=True)
         self._thread.start()
@@ -57,7 +66,7 @@ class Cluster:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-            self._store.database.run(lambda tx: tx.change("broker", "broker_delete", node_id=self.id))
+            self._forget(self.id, self.member.id)
             self.member.leave()
 
     def leader(self, topic_id: int, partition: int) -> int:
@@ -76,25 +85,34 @@ class Cluster:
         nodes = self.nodes
         return nodes[0] if len(nodes) == 1 else max(nodes, key=lambda node: _weight(name, node.id))
 
-    def _register(self, tx: Transaction, host: str, port: int) -> None:
+    def _register(self, tx: Transaction) -> None:
+        host, port = self._address
         tx.change("broker", "broker_put", host=host, port=port, member=self.member.id)
-        living = self.member.living(tx)
-        for node_id, at_host, at_port, member in tx.rows("broker", "brokers"):
-            if (at_host, at_port) == (host, port):
-                self.id = node_id
-            elif member not in living:
-                tx.change("broker", "broker_delete", node_id=node_id)
+        (self.id,) = [row[0] for row in tx.rows("broker", "brokers") if row[1:3] == self._address]
 
     def _look(self) -> None:
-        def look(tx: Transaction) -> tuple[BrokerNode, ...]:
-            living = set(self.member.living(tx))
-            rows = tx.rows("broker", "brokers")
-            return tuple(BrokerNode(id, host, port) for id, host, port, member in rows if member in living)
-
-        found = self._store.database.look(look)
-        if found and found != self.nodes:
-            self.nodes = found
+        living, rows = self._store.database.look(
+            lambda tx: (set(self.member.living(tx)), tx.rows("broker", "brokers"))
+        )
+        if all(row[0] != self.id for row in rows):  # it was paused, and taken for dead, for that long
+            self._store.database.run(self._register)
+            return
+        now = self._clock.monotonic()
+        self._died = {row[3]: self._died.get(row[3], now) for row in rows if row[3] not in living}
+        late = {member for member, seen in self._died.items() if now - seen >= LISTED_SECONDS}
+        nodes = tuple(BrokerNode(*row[:3]) for row in rows if row[3] in living)
+        listed = tuple(BrokerNode(*row[:3]) for row in rows if row[3] not in late)
+        if nodes and (nodes, listed) != (self.nodes, self.listed):
+            self.nodes, self.listed = nodes, listed
             self._changed()
+        for row in rows:
+            if row[3] in late:
+                self._forget(row[0], row[3])
+
+    def _forget(self, node_id: int, member: str) -> None:
+        """Take the row of a broker away, unless another process serves its address by now."""
+        gone = {"node_id": node_id, "member": member}
+        self._store.database.run(lambda tx: tx.change("broker", "broker_delete", **gone))
 
     def _run(self) -> None:
         backoff = Backoff("broker", PollingSettings.load())

@@ -74,7 +74,7 @@ class Describing:
     def _brokers(self, name: str) -> list[Message]:
         return [
             {name: node.id, "host": node.host, "port": node.port, "rack": None}
-            for node in self._broker.cluster.nodes
+            for node in self._broker.cluster.listed
         ]
 
     def describe_cluster(self, call: ClientCall) -> Reply:

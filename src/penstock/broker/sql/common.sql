@@ -22,8 +22,8 @@ INSERT INTO penstock_broker (host, port, member) VALUES (:host, :port, :member);
 SELECT node_id, host, port, member FROM penstock_broker ORDER BY node_id;
 
 -- name: broker_delete
--- Forget a broker; walks the primary key, locks that row.
-DELETE FROM penstock_broker WHERE node_id = :node_id;
+-- Forget a broker, unless another member serves its address by now; walks the primary key, locks that row.
+DELETE FROM penstock_broker WHERE node_id = :node_id AND member = :member;
 
 -- == Groups of clients
 
