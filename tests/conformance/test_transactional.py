@@ -267,6 +267,24 @@ def test_the_methods_that_would_end_it_do_nothing(books: Books, end: Body) -> No
     assert books.read() == [1, 2]
 
 
+@pytest.mark.parametrize("text", ["COMMIT", " end", "/* why */ rollback", "-- so\nABORT", "ROLLBACK WORK"])
+def test_a_statement_that_would_end_it_is_refused_before_anything_more_is_written(
+    books: Books, text: str
+) -> None:
+    """P6: what others of the unit have written stays theirs to commit, once."""
+
+    def try_to_end(record: Record) -> None:
+        with pytest.raises(TransactionEnded, match="leave out commit, rollback and close"):
+            driver_of(record).execute(text)
+        with pytest.raises(TransactionEnded, match="was executed on"):
+            driver_of(record).cursor().execute(text)
+
+    books.handle(try_to_end)
+    books.publish(1, 2)
+    assert books.engine.outbox.drain().delivered == 2
+    assert books.read() == [1, 2]
+
+
 def test_a_failed_statement_that_is_swallowed_is_a_failure(books: Books) -> None:
     def stumble(record: Record) -> None:
         with suppress(Exception):

@@ -9,6 +9,7 @@ import pytest
 from penstock.clock import from_ms
 from penstock.delivery.verdict import (
     REASON_CHARACTERS,
+    SOONEST_MS,
     Dead,
     OnExhausted,
     OnFailure,
@@ -81,6 +82,12 @@ def test_a_snooze_parks_the_lane_and_counts_nothing(on_failure: OnFailure, until
     verdict = after(some_rules(on_failure), Snooze(until), failures=2)
 
     assert verdict == Parked(NOW + 3000, 2, "snoozed", alone=False, snoozed=True)
+
+
+@pytest.mark.parametrize("until", [timedelta(), from_ms(NOW), from_ms(NOW - 3_600_000)])
+def test_a_snooze_into_the_past_comes_again_a_moment_later(until: timedelta) -> None:
+    """Else the record would be called again and again, as fast as its handler answers."""
+    assert after(some_rules(PARK), Snooze(until)) == Parked(NOW + SOONEST_MS, 0, "snoozed", snoozed=True)
 
 
 @pytest.mark.parametrize(("on_failure", "on_exhausted"), COMBINATIONS)
