@@ -31,6 +31,11 @@ class BodyRoom:
             await self._freed.wait()
         self.used += size
 
+    @property
+    def is_short(self) -> bool:
+        """Whether more than half of the room is taken."""
+        return self.used > self._most_bytes // 2
+
     def give_back(self, size: int) -> None:
         """Say that bytes are not in hand any more."""
         self.used -= size
@@ -48,6 +53,11 @@ class BodyShare:
     def take(self, size: int) -> None:
         """Count bytes that came. Raises GatewayBusy."""
         self._room.take(size)
+        self._size += size
+
+    async def reserve(self, size: int) -> None:
+        """Count bytes that may come, once there is room for them."""
+        await self._room.wait(size)
         self._size += size
 
     def __enter__(self) -> "BodyShare":

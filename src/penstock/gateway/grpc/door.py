@@ -36,7 +36,8 @@ class GrpcDoor:
         self.settings = settings or GatewaySettings.load()
         self.secrets_in_plaintext = secrets_in_plaintext
         self.threads = ThreadPoolExecutor(self.settings.threads, "penstock-grpc")
-        self.bodies = BodyRoom(max(self.settings.bodies_bytes, self.settings.body_bytes))
+        half = max(self.settings.bodies_bytes // 2, self.settings.body_bytes)
+        self.reading, self.bodies = BodyRoom(half), BodyRoom(half)  # messages that come, and those in hand
         self.groups = LeasedGroups(store, clock, self.settings, self.threads)
         self.adding = Adding(store, clock, self.threads, LimitsSettings.load())
         self.conversion = Conversion(store, clock)
