@@ -11,6 +11,8 @@ import grpc
 import psutil
 import pytest
 
+from penstock.access.policy import AccessPolicy
+from penstock.access.rule import parse_rule
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from tests.crash.waiting import wait_until
@@ -137,3 +139,35 @@ def test_messages_of_all_calls_have_a_bound(sqlite_store: str) -> None:
         assert len(next(answers).places) == 1
         assert not list(answers)
         wait_until(lambda: room.used == 0, "all is given back")
+
+
+def test_messages_that_are_being_sent_count_from_their_first_byte(sqlite_store: str) -> None:
+    """gRPC tells of a message when it is whole: so each that may come has the room of the largest."""
+    never = Event()
+
+    def messages() -> Iterator[bytes]:
+        never.wait(30)
+        yield b""
+
+    with ServedGrpc(sqlite_store, body_time=20, body_bytes=100_000, bodies_bytes=400_000) as served:
+        call = served.client.channel.stream_unary("/penstock.v1.Topics/Get")
+        calls = [call.future(messages(), timeout=30) for _ in range(6)]
+        wait_until(lambda: served.door.reading.used == 200_000, "two of them are read")
+        with pytest.raises(grpc.RpcError) as caught:
+            calls[0].result()
+        assert reason(caught.value) == "body_late", "little room is left, so it was given up sooner"
+        assert served.door.reading.used <= 200_000
+        never.set()
+        wait_until(lambda: not served.door.reading.used, "all is given back")
+
+
+def test_a_stream_of_somebody_without_any_right_is_not_read(sqlite_store: str) -> None:
+    with ServedGrpc(sqlite_store) as served:
+        served.door.access.install(AccessPolicy(rules=(parse_rule("allow ops * * *"),)))
+        for method in ("Publishing/PublishStream", "Consuming/Subscribe"):
+            stream = served.client.channel.stream_stream(f"/penstock.v1.{method}")
+            never = Event()
+            with pytest.raises(grpc.RpcError) as caught:
+                next(stream((never.wait(30) and b"" for _ in range(1)), timeout=20))
+            never.set()
+            assert caught.value.code() is C.PERMISSION_DENIED

@@ -269,9 +269,11 @@ class Fetching:
 
     def _allowed(self, slot: Slot, wanted: Wanted) -> list[bool]:
         principal, access = slot.session.principal, self._broker.access
-        return [
-            access.allowed(principal, AccessRight.READ, resource.topic(each.topic)) for each in wanted.parts
-        ]
+        may: dict[str, bool] = {}  # each topic is asked for once
+        for each in wanted.parts:
+            if each.topic not in may:
+                may[each.topic] = access.allowed(principal, AccessRight.READ, resource.topic(each.topic))
+        return [may[each.topic] for each in wanted.parts]
 
     def _keys(self, parts: Sequence[WantedPart]) -> list[Key]:
         topics = self._broker.topics.by_name

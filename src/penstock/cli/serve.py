@@ -9,6 +9,7 @@ import click
 from penstock.access.opening import Lock
 from penstock.app import Outbox
 from penstock.broker.broker import Broker
+from penstock.broker.garbage import collect_rarely
 from penstock.broker.settings import BrokerSettings
 from penstock.log.files.url import directory_in
 from penstock.log.open_batches import open_batches
@@ -115,6 +116,7 @@ def command(
                 _grpc(store, grpc, doors),
                 _tinyq(store, tinyq, doors),
             ):
+                collect_rarely()
                 stopped.wait()
     finally:
         store.close()

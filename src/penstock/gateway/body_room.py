@@ -40,6 +40,11 @@ class BodyRoom:
             await self._freed.wait()
         self._places.count(holder, size)
 
+    @property
+    def is_short(self) -> bool:
+        """Whether more than half of the room is taken."""
+        return self.used > self._places.most // 2
+
     def give_back(self, size: int, holder: Holder = UNKNOWN) -> None:
         """Say that bytes are not in hand any more."""
         self._places.give_back(holder, size)
@@ -57,6 +62,11 @@ class BodyShare:
     def take(self, size: int) -> None:
         """Count bytes that came. Raises GatewayBusy."""
         self._room.take(size, self.holder)
+        self._size += size
+
+    async def reserve(self, size: int) -> None:
+        """Count bytes that may come, once there is room for them."""
+        await self._room.wait(size, self.holder)
         self._size += size
 
     def __enter__(self) -> "BodyShare":

@@ -37,7 +37,9 @@ class GrpcDoor:
         self.settings = settings or GatewaySettings.load()
         self.secrets_in_plaintext = secrets_in_plaintext
         self.threads = ThreadPoolExecutor(self.settings.threads, "penstock-grpc")
-        self.bodies = BodyRoom(self.settings.bodies_bytes, self.settings.body_bytes)
+        largest = self.settings.body_bytes
+        half = self.settings.bodies_bytes // 2
+        self.reading, self.bodies = BodyRoom(half, largest), BodyRoom(half, largest)  # coming, and in hand
         self.calls = Places(self.settings.connections)
         self.watches = Places(max(8, self.settings.connections // 4))  # of the health, by who shows nothing
         self.groups = LeasedGroups(store, clock, self.settings, self.threads)

@@ -1,6 +1,9 @@
 """From a method of the description to a function of this folder: who asks, the message, the errors.
 
-A call with one message is read as a stream of one: so a message that does not come in time is given up.
+A call with one message is read as a stream of one: so a message that does not come in time is given up. gRPC
+tells of a message only when it is whole. So before one is read room is reserved for the largest there may be,
+and a client that is slow to send while little room is left is given up sooner. A stream may rest between its
+messages; it is read only for somebody who may do to some topic what it is for.
 """
 
 import asyncio
@@ -12,7 +15,8 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.access.places import holder_of
-from penstock.errors import BodyLate, Error, GatewayBusy, InvalidInput
+from penstock.access.resource import AccessRight, ResourceKind
+from penstock.errors import BodyLate, Error, GatewayBusy, InvalidInput, NotAllowed
 
 from ..body_room import BodyShare
 from .call import GrpcCall
@@ -23,6 +27,8 @@ from .problems import GrpcProblem, defect, problem_of
 if TYPE_CHECKING:
     from .door import GrpcDoor
 
+_SHORT_SECONDS = 2.0  # for a message to come while little room is left
+_STREAMS = {"PublishStream": AccessRight.WRITE, "Subscribe": AccessRight.READ}  # what each is for
 Send = Callable[[Any], Awaitable[None]]
 OneMethod = Callable[[GrpcCall, Any], Awaitable[Any]]
 StreamMethod = Callable[[GrpcCall, AsyncIterator[Any], Send], Awaitable[None]]
@@ -36,7 +42,9 @@ def handlers_of(door: "GrpcDoor", name: str, methods: Mapping[str, Callable[...,
     for each in described:
         request, work = GetMessageClass(each.input_type), methods[each.name]
         if each.client_streaming:
-            made[each.name] = grpc.stream_stream_rpc_method_handler(_streaming(door, request, work))
+            made[each.name] = grpc.stream_stream_rpc_method_handler(
+                _streaming(door, request, work, _STREAMS[each.name])
+            )
         else:
             made[each.name] = grpc.stream_unary_rpc_method_handler(_answering(door, request, work))
     return grpc.method_handlers_generic_handler(f"{PACKAGE}.{name}", made)
@@ -46,7 +54,7 @@ def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
     async def answer(messages: AsyncIterator[bytes], context: Any) -> bytes:
         async def done() -> bytes:
             call = await _call(door, context)
-            data = await _first(messages, door.settings.body_time.total_seconds())
+            data = await _first(door, messages)
             with BodyShare(door.bodies, holder_of(call.principal)) as share:
                 share.take(len(data))
                 said: bytes = (await work(call, _read(request, data))).SerializeToString()
@@ -58,7 +66,7 @@ def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
     return answer
 
 
-def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod) -> Any:
+def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: AccessRight) -> Any:
     async def answer(messages: AsyncIterator[bytes], context: Any) -> None:
         async def requests() -> AsyncIterator[Any]:
             async for each in messages:
@@ -68,7 +76,10 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod) -> Any:
             await context.write(message.SerializeToString())
 
         async def done() -> None:
-            await work(await _call(door, context), requests(), send)
+            call = await _call(door, context)
+            if not door.access.allowed_some(call.principal, right, ResourceKind.TOPIC):
+                raise NotAllowed(call.principal.name, right, ResourceKind.TOPIC)
+            await work(call, requests(), send)
 
         await _ended_well(done(), context)
 
@@ -84,7 +95,18 @@ async def _call(door: "GrpcDoor", context: Any) -> GrpcCall:
     return GrpcCall(door, principal, dict(context.invocation_metadata() or ()))
 
 
-async def _first(messages: AsyncIterator[bytes], seconds: float) -> bytes:
+async def _first(door: "GrpcDoor", messages: AsyncIterator[bytes]) -> bytes:
+    seconds = door.settings.body_time.total_seconds()
+    with BodyShare(door.reading) as share:
+        try:
+            async with asyncio.timeout(seconds):
+                await share.reserve(door.settings.body_bytes)
+        except TimeoutError as exc:
+            raise GatewayBusy("as many messages are being received as there is room for") from exc
+        return await _received(messages, min(seconds, _SHORT_SECONDS) if door.reading.is_short else seconds)
+
+
+async def _received(messages: AsyncIterator[bytes], seconds: float) -> bytes:
     try:
         async with asyncio.timeout(seconds):
             return await anext(messages)

@@ -36,6 +36,7 @@ _FETCHED_PLAIN = struct.Struct(
     ">ihqqqiii"
 )  # the same, how many aborted, no preferred replica, bytes of records
 _TAGS_ALONE = b"\0"
+_MOST_PARTS = 20_000  # topics and partitions of one request: they are worked in one piece
 
 
 class ProducedPart(NamedTuple):
@@ -140,7 +141,10 @@ class _Fields:
         number = self.reader.varint() - 1 if self.flexible else self.int32()
         if number < 0:
             raise InvalidRequest(f"an array has a length of {number}")
-        return self.reader.count(number)
+        found = self.reader.count(number)
+        if self.reader.elements > _MOST_PARTS:
+            raise InvalidRequest(f"{self.reader.elements} topics and partitions, more than {_MOST_PARTS}")
+        return found
 
     def tags(self) -> None:
         if self.flexible:
