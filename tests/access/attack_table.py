@@ -244,6 +244,7 @@ ATTACKS = [
     Attack("all connections, or calls, of one principal", SERVED, "hog_connections"),
     Attack("all groups of one principal", SERVED, "hog_groups"),
     Attack("all streams of one principal", SERVED, "hog_streams"),
+    Attack("parts of large requests, until no bytes are left", SERVED, "hog_bytes"),
     Attack("a wrong password again and again, then another's right one", SERVED, "retried"),
     Attack("passwords sprayed over many names, then a right one", SERVED, "sprayed"),
 ]

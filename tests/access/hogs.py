@@ -5,6 +5,7 @@ do everything; the other is `ana`. They return SERVED if ana is served meanwhile
 """
 
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from threading import Thread
@@ -18,7 +19,7 @@ from tests.access.house import PASSWORD, House, token
 from tests.gateway.grpc_client import GrpcClient
 
 SERVED, SHUT_OUT = "others are served", "shut out"
-HOG_KINDS = ("crowd", "hog_connections", "hog_groups", "hog_streams", "retried", "sprayed")
+HOG_KINDS = ("crowd", "hog_connections", "hog_groups", "hog_streams", "hog_bytes", "retried", "sprayed")
 CROWD, RETRIES, SPRAYED = 30, 55, 6
 
 
@@ -80,9 +81,37 @@ class KafkaHogs(PasswordHogs):
                     break
             return served(door.bearer(house, token()) == "in")
 
+    def hog_bytes(self, house: House) -> str:
+        """Announce requests of 9 MB on many connections, and send 8 MB of each, as far as they are read."""
+        door: Any = self
+        with ExitStack() as stack:
+            for _ in range(4):
+                client = stack.enter_context(door.connect(house))
+                said = f"n,,\x01auth=Bearer {token(sub='ops')}\x01\x01".encode()
+                assert client.sasl("OAUTHBEARER", said) == 0
+                client.socket.settimeout(0.3)
+                with suppress(OSError):  # nothing more is read of it
+                    client.send(struct.pack(">ihhih", 9 << 20, 0, 7, 1, -1) + bytes(8 << 20))
+            return served(door.bearer(house, token()) == "in")
+
 
 class HttpHogs(PasswordHogs):
     """HTTP."""
+
+    def hog_bytes(self, house: House) -> str:
+        """Send parts of bodies of 16 MB, as far as they are taken; then somebody publishes 500 KB."""
+        door: Any = self
+        head = (
+            f"POST /v1/topics/orders/records HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token(sub='ops')}"
+        )
+        with ExitStack() as stack:
+            for size in (10 << 20, (10 << 20) - 100_000):
+                connection = stack.enter_context(_connected(house.http.address, house))
+                connection.settimeout(2)
+                with suppress(OSError):  # it is refused
+                    connection.sendall(f"{head}\r\nContent-Length: {16 << 20}\r\n\r\n".encode())
+                    connection.sendall(bytes(size))
+            return served(door.publish(house, bytes(500_000), {"authorization": f"Bearer {token()}"}) == 201)
 
     def hog_connections(self, house: House) -> str:
         """Hold connections of one principal that go on asking, until there are no more."""
@@ -125,15 +154,15 @@ class GrpcHogs(PasswordHogs):
         """Hold calls of one principal until there are no more."""
         door: Any = self
         with self._client(house, "ops") as client:
-            held = []
-            while True:
+            held, refused = list[Any](), 0
+            while refused < 3:  # a call of somebody else may have ended in between
                 one = client.subscribe("orders", "hog-grpc", credits=1)
                 one.say(ack={"id": 1, "ranges": [{"partition": 0}]})
                 held.append(one)
                 try:
                     next(one.answers)
                 except grpc.RpcError:
-                    break
+                    refused += 1
             found = door.bearer(house, token())
             for each in held:
                 each.answers.cancel()
@@ -142,7 +171,7 @@ class GrpcHogs(PasswordHogs):
     def hog_groups(self, house: House) -> str:
         """Consume as many groups as there are."""
         with self._client(house, "ops") as client, self._client(house, "ana") as other:
-            held = [client.subscribe("orders", f"hog-grpc-{number}") for number in range(5)]
+            held = [client.subscribe("orders", f"hog-grpc-{number}") for number in range(8)]
             for each in held:
                 with suppress(grpc.RpcError):
                     each.records(1)

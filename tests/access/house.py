@@ -80,9 +80,18 @@ class House:
     """All doors, between `with` and its end."""
 
     def __init__(
-        self, folder: Path, rules: str = RULES, more: str = "", places: int = 200, **settings: Any
+        self,
+        folder: Path,
+        rules: str = RULES,
+        more: str = "",
+        places: int = 200,
+        total_bytes: int = 256 << 20,
+        **settings: Any,
     ) -> None:
-        """`places`: connections of each door; there are half as many streams, and groups up to ten."""
+        """`places`: connections of each door, with half as many streams and groups.
+
+        `total_bytes`: of requests in hand, at each door.
+        """
         self.folder, self.certificates = folder, folder / "tls"
         DevCertificates(self.certificates).make(["ana", "stranger"])
         self.access_file, self.audit_file = folder / "access.toml", folder / "audit.jsonl"
@@ -104,7 +113,7 @@ class House:
         }
         self.settings = AccessSettings.load(**{**given, **settings})
         self.lock = Lock(self.settings, self.store.database)
-        broker_settings = BrokerSettings.load(threads=4, connections=places)
+        broker_settings = BrokerSettings.load(threads=4, connections=places, total_bytes=total_bytes)
         self.batches = open_batches(self.store, batch_bytes=broker_settings.batch_bytes)
         self.broker = Broker(
             self.store,
@@ -115,7 +124,9 @@ class House:
             access_settings=self.settings,
             tls=self.lock.tls,
         )
-        doors = GatewaySettings.load(connections=places, streams=places // 2, groups=min(10, places // 2))
+        doors = GatewaySettings.load(
+            connections=places, streams=places // 2, groups=min(10, places // 2), bodies_bytes=total_bytes
+        )
         self.api = RestApi(self.store, access=self.lock.access, settings=doors)
         app = Locked(application([Outbox(self.store)], worker=False, api=self.api), self.lock.access)
         self.http = HttpListener(app, "127.0.0.1", 0, connections=places, tls=self.lock.tls)

@@ -10,13 +10,13 @@ from tests.access.hogs import HOG_KINDS
 from tests.access.honest import Honest
 from tests.access.house import House
 
-PLACES = 12
+PLACES, TOTAL_BYTES = 12, 20 << 20
 
 
 @pytest.fixture
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """Give a house with few places."""
-    with House(tmp_path_factory.mktemp("small"), places=PLACES) as made:
+    with House(tmp_path_factory.mktemp("small"), places=PLACES, total_bytes=TOTAL_BYTES) as made:
         yield made
 
 

@@ -10,10 +10,15 @@ Above the bound nothing is read. Requests that are whole are answered, and their
 parts of requests are left, none of them would ever be whole: then one connection, and no other, sends on
 until its request is. So memory stays within the bound and one request.
 
+A principal (who shows nothing: an address) has at most as many bytes of requests under way as are left free:
+half of the bound when it is alone. Then its own connections are not read, but for one that ends its request.
+So nobody else waits for requests of which somebody sends only a part.
+
 Answers have half of the bound. The less of it is left, the smaller are the answers that a client gets: who
 does not take them leaves less and less to the others, but never nothing, and never the whole. One thread.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
@@ -23,6 +28,10 @@ _PARTS = 4  # an answer has at most such a part of the room that is left
 
 class Sender(Protocol):
     """A connection, as its bytes are counted."""
+
+    @property
+    def holder(self) -> str:
+        """Whose bytes they are."""
 
     @property
     def is_within(self) -> bool:
@@ -41,6 +50,10 @@ class Room:
         self.under_way = self.receiving = self.answering = 0
         self.waiting: set[Sender] = set()  # those that are not read
         self._finishing: Sender | None = None
+        self._held: Counter[str] = Counter()  # of `under_way`, by holder
+        self._parts: Counter[str] = Counter()  # of `receiving`, by holder
+        self._finishing_of: dict[str, Sender] = {}
+        self._beyond: set[Sender] = set()  # those whose holder has its share
 
     @property
     def is_full(self) -> bool:
@@ -61,25 +74,30 @@ class Room:
         """Count bytes of an answer, or say that they are gone."""
         was_full = self.is_full
         self.answering += change
+        if change < 0:
+            self._look_again()
         if was_full and change < 0:
             self._let_go_on()
 
     def may_send(self, sender: Sender) -> bool:
         """Return whether a connection is read."""
         if not self.is_full:
-            return True
+            return self._has_share(sender)
         if self._finishing is None and sender.is_within and self.under_way == self.receiving:
             self._finishing = sender
         return self._finishing is sender
 
-    def add(self, size: int) -> None:
+    def add(self, size: int, holder: str) -> None:
         """Count bytes of a request that is whole."""
         self.under_way += size
+        self._held[holder] += size
 
-    def release(self, size: int) -> None:
+    def release(self, size: int, holder: str) -> None:
         """Say that so many bytes are answered."""
         was_full = self.is_full
         self.under_way -= size
+        self._count(holder, -size, 0)
+        self._look_again()
         if was_full:
             self._let_go_on()
 
@@ -88,6 +106,11 @@ class Room:
         was_full = self.is_full
         self.receiving += change
         self.under_way += change
+        self._count(sender.holder, change, change)
+        if self._finishing_of.get(sender.holder) is sender and not sender.is_within:
+            del self._finishing_of[sender.holder]
+        if change < 0:
+            self._look_again()
         if self._finishing is sender and not sender.is_within:
             self._finishing = None
         if was_full and change < 0:
@@ -96,9 +119,43 @@ class Room:
     def leave(self, sender: Sender) -> None:
         """Forget a connection whose bytes have been given back."""
         self.waiting.discard(sender)
+        self._beyond.discard(sender)
+        if self._finishing_of.get(sender.holder) is sender:
+            del self._finishing_of[sender.holder]
+            self._look_again()
         if self._finishing is sender:
             self._finishing = None
             self._let_go_on()
+
+    def move(self, old: str, new: str, whole: int, part: int) -> None:
+        """Say that the bytes of a connection, of whole requests and of a part of one, are another's."""
+        self._count(old, -whole - part, -part)
+        self._count(new, whole + part, part)
+
+    def _has_share(self, sender: Sender) -> bool:
+        holder = sender.holder
+        held = self._held[holder]
+        if held <= self._most_bytes - self.under_way - self.answering:
+            return True
+        if holder not in self._finishing_of and sender.is_within and held == self._parts[holder]:
+            self._finishing_of[holder] = sender
+        if self._finishing_of.get(holder) is sender:
+            return True
+        self._beyond.add(sender)
+        return False
+
+    def _count(self, holder: str, change: int, part: int) -> None:
+        for counts, by in ((self._held, change), (self._parts, part)):
+            if by:
+                counts[holder] += by
+                if not counts[holder]:
+                    del counts[holder]
+
+    def _look_again(self) -> None:
+        if self._beyond:
+            beyond, self._beyond = self._beyond, set()
+            for each in beyond:
+                self._call_soon(each.regulate)
 
     def _let_go_on(self) -> None:
         if not self.is_full or (self._finishing is None and self.under_way == self.receiving):

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from penstock.access.places import holder_of
 from penstock.access.principal import ANONYMOUS, Peer, Principal, anonymous
 from penstock.errors import Error, InvalidRequest, Unauthenticated
 from penstock.redaction import words
@@ -78,6 +79,7 @@ class Session(asyncio.BufferedProtocol):
         self._flushing = self._paused = self._is_full = self._throttled = False
         self._is_in_turn = False  # requests that came are begun; then what is answered is sent
         self.peer = Peer(door=DOOR)
+        self.holder = ""  # as whom its bytes are counted
         self.principal = anonymous(self.peer)
         self.is_admitted = False  # whether who it is is known, or need not be
         self.login: Login | None = None  # a SASL exchange that has begun
@@ -121,6 +123,8 @@ class Session(asyncio.BufferedProtocol):
         """Go on as somebody who is known now; return False if they hold as many connections as they may."""
         if not self._broker.know(self, principal):
             return False
+        before, self.holder = self.holder, holder_of(principal).name
+        self._broker.room.move(before, self.holder, self._bytes, self._receiving)
         self.principal, self.is_admitted = principal, True
         self._connection.max_bytes = self._broker.settings.frame_bytes
         return True
@@ -156,7 +160,7 @@ class Session(asyncio.BufferedProtocol):
             return
         for each in requests:
             self._bytes += len(each.data)
-            self._broker.room.add(len(each.data))
+            self._broker.room.add(len(each.data), self.holder)
             self._waiting.append(each)
         self._count_receiving()
         self._is_in_turn = True
@@ -293,7 +297,7 @@ class Session(asyncio.BufferedProtocol):
     def _release(self, size: int) -> None:
         if size:
             self._bytes -= size
-            self._broker.room.release(size)
+            self._broker.room.release(size, self.holder)
 
     def _count_receiving(self) -> None:
         change = self._connection.large_bytes - self._receiving
