@@ -1,12 +1,12 @@
 -- How far records are handed out, so that only those are marked after a loss; leases by the clock of a host. Adds only.
-UPDATE penstock_meta SET value = '17' WHERE name = 'schema_version';
+UPDATE penstock_meta SET value = '16' WHERE name = 'schema_version';
 
 -- Records below may have been handed out by the owner or by owners before it, those at or above have not.
-ALTER TABLE penstock_cursor ADD COLUMN handed_to bigint NOT NULL DEFAULT 0;
+ALTER TABLE penstock_cursor ADD COLUMN handed_to INTEGER NOT NULL DEFAULT 0;
 
 -- Those below it that have not been handed out either: a bitmap, in hex, from the last of them down.
-ALTER TABLE penstock_cursor ADD COLUMN kept_back text NOT NULL DEFAULT '';
+ALTER TABLE penstock_cursor ADD COLUMN kept_back TEXT NOT NULL DEFAULT '';
 
 -- Until when the lease runs by the clock of the member's own host, in milliseconds since it was started: whatever is done to
 -- the time of day, members of one host know who lives. NULL: of a member of the version before.
-ALTER TABLE penstock_member ADD COLUMN host_lease_until_ms bigint;
+ALTER TABLE penstock_member ADD COLUMN host_lease_until_ms INTEGER;
