@@ -55,7 +55,7 @@ def one_line(text: str) -> str:
 class TextFormatter(logging.Formatter):
     """Writes a log record as one line, and its traceback indented below it.
 
-    Names and reasons of clients stand in messages: none of them can forge a line or act on a terminal.
+    Line feeds of the message's own template stay; those of its arguments are escaped. Names and reasons of clients stand in messages: none of them can forge a line or act on a terminal.
     Usable in any logging configuration: `"()": "penstock.logs.TextFormatter"` in `dictConfig`.
     """
 
@@ -64,11 +64,20 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, and those of the traceback."""
-        record.message, record.asctime = record.getMessage(), self.formatTime(record)
+        record.message, record.asctime = self._message(record), self.formatTime(record)
         below = [self.formatException(record.exc_info)] if record.exc_info else [record.exc_text or ""]
         below.append(self.formatStack(record.stack_info) if record.stack_info else "")
         indented = [f"  {one_line(each)}" for part in below if part for each in part.split("\n")]
-        return "\n".join([one_line(self.formatMessage(record)), *indented])
+        return "\n".join([self.formatMessage(record), *indented])
+
+    @staticmethod
+    def _message(record: logging.LogRecord) -> str:
+        """Return the message; what stands on its own lines is the template's."""
+        template = str(record.msg)
+        if not record.args or "\n" not in template:
+            return one_line(record.getMessage())
+        args = record.args if isinstance(record.args, tuple) else (record.args,)
+        return template % tuple(one_line(str(each)) for each in args)
 
 
 class JsonFormatter(logging.Formatter):

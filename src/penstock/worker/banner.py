@@ -30,7 +30,7 @@ def tell_start(where: str, subscriptions: Sequence[Subscription], member: str, m
         "member": member,
         "members": members,
     }
-    logger.info("%s", "\n".join(lines), extra=fields)
+    logger.info("\n".join(["%s"] * len(lines)), *lines, extra=fields)  # each on a line of its own
 
 
 def own_version() -> str:
