@@ -508,24 +508,24 @@ class NoLaneCheck(Partition):
 class NoEntries(Partition):
     """Moves the cursor past the records of a waiting lane without writing them down."""
 
-    def settlement(self) -> Settlement | None:
-        settled = super().settlement()
+    def settlement(self, more: int = 0) -> Settlement | None:
+        settled = super().settlement(more)
         return None if settled is None else replace(settled, entries=[])
 
 
 class EntriesStay(Partition):
     """Forgets to delete the entries that are settled."""
 
-    def settlement(self) -> Settlement | None:
-        settled = super().settlement()
+    def settlement(self, more: int = 0) -> Settlement | None:
+        settled = super().settlement(more)
         return None if settled is None else replace(settled, entries_gone=[])
 
 
 class LanesStay(Partition):
     """Forgets to delete the lanes that have no entries left."""
 
-    def settlement(self) -> Settlement | None:
-        settled = super().settlement()
+    def settlement(self, more: int = 0) -> Settlement | None:
+        settled = super().settlement(more)
         return None if settled is None else replace(settled, lanes_gone=[])
 
 
