@@ -55,7 +55,8 @@ def one_line(text: str) -> str:
 class TextFormatter(logging.Formatter):
     """Writes a log record as one line, and its traceback indented below it.
 
-    Line feeds of the message's own template stay; those of its arguments are escaped. Names and reasons of clients stand in messages: none of them can forge a line or act on a terminal.
+    Names and reasons of clients stand in messages: none of them can forge a line or act on a terminal. Line
+    feeds of a message's own template stay; those of its arguments are escaped.
     Usable in any logging configuration: `"()": "penstock.logs.TextFormatter"` in `dictConfig`.
     """
 

@@ -66,7 +66,10 @@ ODD: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 SORTED_BY_EACH = {"half", "single"}  # pyarrow gives rows of NaN, too, where it asks for all up to infinity
 Kinds = dict[str, tuple[pa.DataType, list[Any]]]
-LEAVES = {"inner": [("inner", "a"), ("inner", "b", "c")], "mixed": [("mixed", "a")]}
+LEAVES: dict[str, list[tuple[str, ...]]] = {
+    "inner": [("inner", "a"), ("inner", "b", "c")],
+    "mixed": [("mixed", "a")],
+}
 COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "=": lambda a, b: a == b,
     "<": lambda a, b: a < b,
@@ -176,7 +179,7 @@ def answers(to: Path, rows: pa.Table, path: tuple[str, ...], draw: random.Random
                 sorted(n for (n,) in conn.execute(f"SELECT n FROM {name} WHERE {said} {words}").fetchall())
                 for name in ("lazily", "plain")
             ]
-            done.append(("duckdb", shown, *both))
+            done.append(("duckdb", shown, both[0], both[1]))
     return done
 
 

@@ -247,7 +247,7 @@ def test_copies_follow_the_columns_and_are_no_drift(folder: Path) -> None:
 
 
 @pytest.fixture
-def killed(tmp_path: Path) -> Iterator[tuple[Path, list[list[str]]]]:
+def killed(tmp_path: Path) -> Iterator[tuple[Path, list[list[tuple[Any, ...]]]]]:
     """Give a directory as a kill leaves it, and what stood in its tables at the end and one commit before."""
     store = open_store(f"{tmp_path}/log/")
     migrate(store.database)
@@ -272,7 +272,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def test_a_flipped_bit_in_the_write_ahead_log_is_found_unless_it_is_in_the_last_commit(
-    killed: tuple[Path, list[list[str]]], tmp_path: Path
+    killed: tuple[Path, list[list[tuple[Any, ...]]]], tmp_path: Path
 ) -> None:
     path, (before, whole) = killed
     log = path.with_name(f"{path.name}{tables.WRITE_AHEAD}")
@@ -297,7 +297,7 @@ def test_a_flipped_bit_in_the_write_ahead_log_is_found_unless_it_is_in_the_last_
 
 
 def test_a_write_ahead_log_that_was_cut_or_begun_anew_is_not_damaged(
-    killed: tuple[Path, list[list[str]]], tmp_path: Path
+    killed: tuple[Path, list[list[tuple[Any, ...]]]], tmp_path: Path
 ) -> None:
     path, _ = killed
     log = path.with_name(f"{path.name}{tables.WRITE_AHEAD}")
@@ -321,7 +321,7 @@ def test_a_write_ahead_log_that_was_cut_or_begun_anew_is_not_damaged(
 
 @pytest.mark.parametrize("is_living", [False, True], ids=["of nobody", "of another program"])
 def test_a_number_that_a_killed_writer_left_keeps_nobody_from_looking(
-    killed: tuple[Path, list[list[str]]], is_living: bool
+    killed: tuple[Path, list[list[tuple[Any, ...]]]], is_living: bool
 ) -> None:
     """The number in the file of the lock may be any program's by now; the lock itself is nobody's."""
     path, _ = killed
