@@ -20,8 +20,8 @@ class BrokerSettings(Settings, room="broker"):
     )
     total_bytes: int = setting(
         256 * 1024 * 1024,
-        "The same of all connections: above it nothing is read but what is under way. One principal gets half "
-        "of it.",
+        "The same of all connections: above it nothing is read but what is under way. One principal gets "
+        "half of it.",
         at_least=1024,
     )
     connections: int = setting(
