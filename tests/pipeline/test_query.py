@@ -161,8 +161,8 @@ def test_the_metrics_of_a_source_are_those_of_each_topic_and_can_be_read() -> No
         (
             "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state",
             False,
-            "Run the code from before, or begin again, while the old table stays: penstock pipeline reset FOLDER "
-            "--rebuild",
+            "Run the code from before, or begin again, while the old table stays: penstock pipeline reset "
+            "FOLDER --rebuild",
         ),
         (
             "assertion failed: There are [1] sources in the checkpoint offsets and now there are [2] sources",
