@@ -32,7 +32,7 @@ from penstock.errors import InvalidOption, LakeTakenOver, StorageRefused, TableM
 from .offsets import Piece
 from .paths import CONTROL, is_table, tables_in
 from .routing import ITSELF
-from .set_aside import aside_for, can_be_read, set_aside
+from .set_aside import aside_for, can_be_read, forget_catalog, set_aside
 from .storage import Location, asks_storage, storage_of
 
 Form = TypeVar("Form", bound=msgspec.Struct)
@@ -260,6 +260,8 @@ def finish_reset(path: Location) -> ResetDone:
     moved = [(path / name, path / to) for name, to in intent.aside.items() if set_aside(path, name, to)]
     for each in removed:
         storage_of(each).remove(each)
+    if intent.whole:
+        forget_catalog(path)
     (control / _RESET).unlink()
     return ResetDone(removed, moved)
 
