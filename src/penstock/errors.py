@@ -754,7 +754,8 @@ class LogMismatch(StoreError):
     def __init__(self, where: str, why: str) -> None:
         super().__init__(
             f"the segments in {where} and the SQLite file beside them do not belong together: {why}; restore "
-            "both from the same backup, or accept them as they are: penstock restored"
+            "both from the same backup, or accept them as they are, without what one of them has lost: "
+            "penstock restored"
         )
 
 
@@ -913,8 +914,8 @@ class Damaged(LogError):
         super().__init__(
             f"{where} is damaged at byte {position}, from offset {offset} on: {why}; the other records are "
             "served and nothing was deleted; put a backup of that file in its place, or let a group go on "
-            "behind it, at the offset that penstock log verify names: penstock groups reset GROUP "
-            f"--partition {number if number.isdecimal() else 'N'} --to OFFSET"
+            "behind it, at the offset that penstock log verify names, without the records before it: "
+            f"penstock groups reset GROUP --partition {number if number.isdecimal() else 'N'} --to OFFSET"
         )
         self.where, self.position, self.offset, self.why, self.until = where, position, offset, why, until
 
@@ -1786,7 +1787,7 @@ class TableMissing(PipelineError):
         super().__init__(
             f"{lake} has lost {what}{f' and {len(names) - 3} more' * (len(names) > 3)}, so nothing was "
             f"written: a new one would begin at this batch. Put it back, or make it again from what the log "
-            f"still holds: penstock pipeline {remedy}"
+            f"still holds, which keeps all that is there: penstock pipeline {remedy}"
         )
 
 

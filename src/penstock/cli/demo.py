@@ -68,7 +68,7 @@ def command(orders: int, folder: Path | None, lake: bool, broker: bool, serve: b
 
 def _run(path: Path, orders: int, *, lake: bool, broker: bool, serve: bool) -> None:
     if path.exists():
-        raise click.UsageError(f"{path} is there already; remove it or name another --dir")
+        raise click.UsageError(f"{path} is there already; name another --dir")
     click.echo(f"a shop opens, its orders and its outbox in one SQLite file: {path}")
     shop = Shop(path)
     workers = [ShopWorker(path), ShopWorker(path)]

@@ -112,7 +112,8 @@ def _groups(tx: Transaction) -> dict[str, Filter]:
 def _unserved(groups: Mapping[str, Filter], served: Mapping[str, Filter]) -> Iterator[CheckFinding]:
     for name, stored in groups.items():
         if name not in served:
-            remedy = f"register a handler with group={name!r}, or `penstock groups delete {name}`"
+            remedy = f"register a handler with group={name!r}; if nothing needs it any more: "
+            remedy += f"`penstock groups delete {name}`, which deletes its place and dead letters"
             yield CheckFinding(Weight.PROBLEM, f"group {name}", "no handler here serves it", remedy)
             continue
         left = [text for text in stored if not covers(served[name], (text,))]
@@ -127,7 +128,8 @@ def _unserved(groups: Mapping[str, Filter], served: Mapping[str, Filter]) -> Ite
 def _unread(orphans: Mapping[str, int], served: set[str]) -> Iterator[CheckFinding]:
     for topic, count in orphans.items():
         if topic not in served:
-            remedy = f"register a handler with topic={topic!r}, or `penstock topics delete {topic}`"
+            remedy = f"register a handler with topic={topic!r}; if nobody needs the records: "
+            remedy += f"`penstock topics delete {topic}`, which deletes them"
             what = f"it has {count} records and no group reads it"
             yield CheckFinding(Weight.PROBLEM, f"topic {topic}", what, remedy)
 

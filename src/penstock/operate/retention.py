@@ -58,7 +58,8 @@ def examine_groups(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
             f"no member since {from_ms(seen_ms):%Y-%m-%d}: retention does not wait for it"
             + (f", it had not passed {lost:,} of the records that are deleted" if lost else ""),
             "every record for each of its handlers",
-            f"run a worker with its handlers; if it is no longer needed: penstock groups delete {name}",
+            f"run a worker with its handlers; if it is no longer needed: penstock groups delete {name}, "
+            "which deletes its place and dead letters",
         )
         for (name, seen_ms), lost in lost_by.items()
     ]

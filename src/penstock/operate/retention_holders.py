@@ -60,9 +60,10 @@ def _finding(
     text = f"records that need not be kept are still there, the oldest of {oldest:%Y-%m-%d %H:%M} UTC"
     part = f"Retention of {topic.name}"
     if not holding:
-        remedy = "run a worker, which deletes them, or: penstock retain"
+        remedy = "run a worker, which deletes them, or: penstock retain, which deletes them at once"
         return DoctorFinding(part, PartState.NOTE, f"{text}: no worker has deleted them", _ENABLES, remedy)
     names = [name.partition(" ")[2] for name in holding]
-    remedy = f"let it read on; what is no longer needed: penstock groups delete {names[0]}"
+    remedy = f"let it read on; if it is no longer needed: penstock groups delete {names[0]}, "
+    remedy += "which deletes its place and dead letters"
     held = f"{text}: {', '.join(holding)} {'has' if len(holding) == 1 else 'have'} not read them"
     return DoctorFinding(part, PartState.LOW, held, _ENABLES, remedy)

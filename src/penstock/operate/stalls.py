@@ -123,7 +123,10 @@ class _Examination:
             if count:
                 are = "record is" if count == 1 else "records are"
                 text = f"{count:,} {are} in it and no group reads it"
-                remedy = f"run a worker with a handler for topic={topic.name!r}; else: penstock topics delete"
+                remedy = (
+                    f"run a worker with a handler for topic={topic.name!r}; if nobody needs the records: "
+                )
+                remedy += "penstock topics delete, which deletes them"
                 yield DoctorFinding(f"Topic {topic.name}", PartState.LOW, text, _RECORDS, remedy)
 
 

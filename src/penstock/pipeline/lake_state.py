@@ -32,7 +32,7 @@ from penstock.errors import InvalidOption, LakeTakenOver, StorageRefused, TableM
 from .offsets import Piece
 from .paths import CONTROL, is_table, tables_in
 from .routing import ITSELF
-from .set_aside import aside_for, can_be_read, set_aside
+from .set_aside import aside_for, can_be_read, forget_catalog, set_aside
 from .storage import Location, asks_storage, storage_of
 
 Form = TypeVar("Form", bound=msgspec.Struct)
@@ -79,7 +79,7 @@ class _CheckpointId(msgspec.Struct, frozen=True):
     id: str
 
 
-class _Reset(msgspec.Struct, frozen=True):
+class _ResetIntent(msgspec.Struct, frozen=True):
     aside: dict[str, str]  # table → the folder that it is set aside as
     whole: bool
     again: tuple[str, ...] = ()
@@ -237,9 +237,9 @@ def reset(path: Location, *, rebuild: bool, tables: Collection[str] = ()) -> Res
     some = set(tables) < there | set(known.tables) or is_table(path / CONTROL / _MARK)
     if rebuild and tables and some:
         unread = [name for name in sorted(tables) if not can_be_read(path / name)]
-        intent = _Reset(_asides(path, unread), False, tuple(sorted({*known.again, *tables})))
+        intent = _ResetIntent(_asides(path, unread), False, tuple(sorted({*known.again, *tables})))
     else:
-        intent = _Reset(_asides(path, sorted(there | {*known.tables})) if rebuild else {}, rebuild)
+        intent = _ResetIntent(_asides(path, sorted(there | {*known.tables})) if rebuild else {}, rebuild)
     _write(path / CONTROL / _RESET, intent)
     return finish_reset(path)
 
@@ -248,7 +248,7 @@ def reset(path: Location, *, rebuild: bool, tables: Collection[str] = ()) -> Res
 def finish_reset(path: Location) -> ResetDone:
     """Set aside and remove what a reset was to, if there is one under way; return what there was of it."""
     control, gone = path / CONTROL, list[Location]()
-    intent = _read(control / _RESET, _Reset)
+    intent = _read(control / _RESET, _ResetIntent)
     if intent is None:
         return ResetDone([], [])
     if intent.again:
@@ -260,6 +260,8 @@ def finish_reset(path: Location) -> ResetDone:
     moved = [(path / name, path / to) for name, to in intent.aside.items() if set_aside(path, name, to)]
     for each in removed:
         storage_of(each).remove(each)
+    if intent.whole:
+        forget_catalog(path)
     (control / _RESET).unlink()
     return ResetDone(removed, moved)
 

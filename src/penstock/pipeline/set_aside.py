@@ -101,11 +101,17 @@ def drop_old(root: Location) -> list[Location]:
         if is_table(each):
             table_at(each).drop()
         storage_of(each).remove(each)
-    if gone and not tables_in(root) and not (root / CONTROL / "tables.json").is_file():
-        for each in (root / CONTROL / CATALOG, root / CONTROL / CATALOG_DATABASE):
-            if each.is_file():  # the next run may choose another format, or another catalog
-                each.unlink()
+    if gone and not (root / CONTROL / "tables.json").is_file():
+        forget_catalog(root)
     return gone
+
+
+def forget_catalog(root: Location) -> None:
+    """Let the next run choose another format or catalog, if there are no tables, old or new."""
+    if not tables_in(root) and not old_tables(root):
+        for each in (root / CONTROL / CATALOG, root / CONTROL / CATALOG_DATABASE):
+            if each.is_file():
+                each.unlink()
 
 
 def _files(source: Location) -> Iterator[Location]:

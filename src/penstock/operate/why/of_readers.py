@@ -39,5 +39,5 @@ def _behind(reader: LogReader, progress: GroupProgress, now_ms: int) -> Reason:
     oldest = "" if progress.oldest_ms is None else f", the oldest published {ago(progress.oldest_ms, now_ms)}"
     unread = counted(progress.lag, "record")
     text = f"{where[0]} has {unread} of {where[1]} to read{oldest}; retention keeps them for it"
-    commands = (_RUN, f"penstock groups delete {reader.name}")
+    commands = (_RUN,)
     return Reason(Code.IN_WORK, text, since_ms=progress.oldest_ms, commands=commands)
