@@ -15,7 +15,7 @@ REST = "others"  # the names that were not told each
 _MOST_NAMES = 100  # of one principal, right and kind
 _MOST_NAMES_OF_ALL = 10_000
 _MOST_SOURCES = 1000  # principals with their rights and kinds
-_Source = tuple[str, str, str, AccessRight, ResourceKind]
+_RefusalSource = tuple[str, str, str, AccessRight, ResourceKind]
 
 
 class CountedRefusal(NamedTuple):
@@ -28,7 +28,7 @@ class CountedRefusal(NamedTuple):
     times: int
 
 
-class _Refused:
+class _CountsOfSource:
     def __init__(self, principal: Principal, right: AccessRight, reason: str, until: float) -> None:
         self.principal, self.right, self.reason, self.until = principal, right, reason, until
         self.names: dict[str, int] = {}
@@ -40,7 +40,7 @@ class RefusalCounts:
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._lock = seconds, Lock()
-        self._sources: dict[_Source, _Refused] = {}
+        self._sources: dict[_RefusalSource, _CountsOfSource] = {}
         self._untold: list[CountedRefusal] = []
         self._names = 0  # of all sources
 
@@ -63,7 +63,7 @@ class RefusalCounts:
             if found is None:
                 if len(self._sources) >= _MOST_SOURCES:
                     self._forget(next(iter(self._sources)))
-                found = self._sources[source] = _Refused(principal, right, reason, now + self._seconds)
+                found = self._sources[source] = _CountsOfSource(principal, right, reason, now + self._seconds)
             if name in found.names:
                 found.names[name] += 1
             elif len(found.names) < _MOST_NAMES and self._names < _MOST_NAMES_OF_ALL:
@@ -83,13 +83,13 @@ class RefusalCounts:
             told, self._untold = self._untold, []
         yield from told
 
-    def _forget(self, source: _Source) -> None:
+    def _forget(self, source: _RefusalSource) -> None:
         refused = self._sources.pop(source)
         self._names -= len(refused.names)
         self._untold += _counts(refused)
 
 
-def _counts(refused: _Refused) -> Iterator[CountedRefusal]:
+def _counts(refused: _CountsOfSource) -> Iterator[CountedRefusal]:
     for name, count in refused.names.items():
         if count:
             yield CountedRefusal(refused.principal, refused.right, name, refused.reason, count)

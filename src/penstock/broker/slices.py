@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TypeVar
 
 from penstock.clock import SYSTEM, Clock, cpu_seconds
-from penstock.wire.kafka.stepwise import Steps
+from penstock.wire.kafka.stepwise import CodecSteps
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class Slices:
             yield item
             questions += self._asked != asked
 
-    async def run(self, steps: Steps[T]) -> T:
+    async def run(self, steps: CodecSteps[T]) -> T:
         """Return what steps return, and wait between them when the slice is used up."""
         while True:
             if self.is_over:

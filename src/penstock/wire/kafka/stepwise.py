@@ -31,26 +31,26 @@ from .layout import (
 )
 
 T = TypeVar("T")
-Steps = Generator[None, None, T]
-_ReadSteps = Callable[[FieldReader], Steps[Any]]
-_PutSteps = Callable[[bytearray, Any], Steps[None]]
+CodecSteps = Generator[None, None, T]
+_ReadSteps = Callable[[FieldReader], CodecSteps[Any]]
+_PutSteps = Callable[[bytearray, Any], CodecSteps[None]]
 _ELEMENTS = 16  # of an array in one step
 
 
-def decode_request(api: Api, data: Buffer, version: int, at: int = 0) -> Steps[Message]:
+def decode_request(api: Api, data: Buffer, version: int, at: int = 0) -> CodecSteps[Message]:
     """Return the request that bytes hold from a place on. Raises InvalidRequest."""
     message: Message = yield from _reading(api, version)(FieldReader(data, at))
     return message
 
 
-def encode_answer(api: Api, message: Message, version: int) -> Steps[bytes]:
+def encode_answer(api: Api, message: Message, version: int) -> CodecSteps[bytes]:
     """Return an answer as bytes."""
     out = bytearray()
     yield from _putting(api, version)(out, message)
     return bytes(out)
 
 
-def drained(steps: Steps[T]) -> T:
+def drained(steps: CodecSteps[T]) -> T:
     """Return what steps return, taken one after another at once."""
     while True:
         try:
@@ -86,7 +86,7 @@ def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> _Re
     tags = {each.tag: (each.name, *_reader(each, version, flexible)) for each in tagged}
     absent = {each.name: each.default for each in fields if each not in plain}
 
-    def read(reader: FieldReader) -> Steps[Message]:
+    def read(reader: FieldReader) -> CodecSteps[Message]:
         message = dict(absent)
         for name, at_once, step in steps:
             message[name] = at_once(reader) if step is None else (yield from step(reader))
@@ -126,7 +126,7 @@ def _read_array(kind: ArrayOf, version: int, flexible: bool, name: str, nullable
     if isinstance(kind.element, StructOf) and _has_array(kind.element):
         step = _read_struct(kind.element.fields, version, flexible)
 
-    def read(reader: FieldReader) -> Steps[list[Any] | None]:
+    def read(reader: FieldReader) -> CodecSteps[list[Any] | None]:
         number = length(reader)
         if number < 0:
             if number == -1 and nullable:
@@ -152,7 +152,7 @@ def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> _Put
         (each.tag, each.name, each.default, put_kind(each.kind, version, flexible)) for each in tagged
     )
 
-    def put(out: bytearray, message: Message | bytes) -> Steps[None]:
+    def put(out: bytearray, message: Message | bytes) -> CodecSteps[None]:
         if isinstance(message, bytes):
             out += message
             return
@@ -186,7 +186,7 @@ def _put_array(kind: ArrayOf, version: int, flexible: bool) -> _PutSteps:
     length = put_length(kind, flexible)
     at_once, step = _putter(kind.element, version, flexible)
 
-    def put(out: bytearray, value: Any) -> Steps[None]:
+    def put(out: bytearray, value: Any) -> CodecSteps[None]:
         length(out, -1 if value is None else len(value))
         for place, each in enumerate(value or ()):
             if place % _ELEMENTS == _ELEMENTS - 1:
