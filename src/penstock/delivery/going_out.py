@@ -38,7 +38,7 @@ class GoingOut(NamedTuple):
         """Return whether a record may have been handed out."""
         return offset < self.to and offset not in self.kept_back
 
-    def __or__(self, other: "GoingOut") -> "GoingOut":  # type: ignore[override]
+    def __or__(self, other: "GoingOut") -> "GoingOut":
         """Return what either of them may have handed out."""
         if not other.to or not self.to:
             return self if not other.to else other

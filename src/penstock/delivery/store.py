@@ -196,7 +196,8 @@ class GroupStore:
         )
         kept = {row[0] for row in rows}
         for partition in kept:
-            owned, owned.going_out = cursors[partition]
+            owned, going_out = cursors[partition]
+            owned.going_out = going_out
         return cursors.keys() - kept
 
     def copies(self, places: Collection[tuple[int, int]], *, max_bytes: int) -> Chunk:

@@ -1,0 +1,14 @@
+"""Version 17 of Penstock's tables."""
+
+from typing import ClassVar
+
+from django.db import migrations
+
+from ..tables import Tables
+
+
+class Migration(migrations.Migration):  # type: ignore[misc]  # Django brings no types
+    """As `penstock migrate` would."""
+
+    dependencies: ClassVar = [("penstock", "0014_write_back")]
+    operations: ClassVar = [Tables(17)]
