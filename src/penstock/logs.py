@@ -69,7 +69,8 @@ class TextFormatter(logging.Formatter):
         below = [self.formatException(record.exc_info)] if record.exc_info else [record.exc_text or ""]
         below.append(self.formatStack(record.stack_info) if record.stack_info else "")
         indented = [f"  {one_line(each)}" for part in below if part for each in part.split("\n")]
-        return "\n".join([self.formatMessage(record), *indented])
+        first = f"{record.asctime} {record.levelname:<7} {one_line(record.name)} {record.message}"
+        return "\n".join([first, *indented])
 
     @staticmethod
     def _message(record: logging.LogRecord) -> str:

@@ -149,7 +149,7 @@ def test_messages_that_are_being_sent_count_from_their_first_byte(sqlite_store: 
         never.wait(30)
         yield b""
 
-    with ServedGrpc(sqlite_store, body_time=20, body_bytes=100_000, bodies_bytes=400_000) as served:
+    with ServedGrpc(sqlite_store, body_time=20, body_bytes=100_000, bodies_bytes=600_000) as served:
         call = served.client.channel.stream_unary("/penstock.v1.Topics/Get")
         calls = [call.future(messages(), timeout=30) for _ in range(6)]
         wait_until(lambda: served.door.reading.used == 200_000, "two of them are read")

@@ -17,7 +17,7 @@ from penstock.gateway.rest.bodies import ENCODINGS, _unpacked
 from tests.crash.waiting import wait_until
 from tests.gateway.served import JSON, ServedRest
 
-HEAD = b"POST /v1/topics/orders/records HTTP/1.1\r\nhost: a\r\n"
+HEAD = b"POST /v1/topics/orders/records HTTP/1.1\r\nhost: localhost\r\n"
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_head_that_never_ends_is_closed(rest: ServedRest) -> None:
 
 def test_a_second_head_that_never_ends_is_closed_too(rest: ServedRest) -> None:
     with closing(opened(rest)) as slow:
-        slow.sendall(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n" + HEAD)
+        slow.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n" + HEAD)
         said = rest_of(slow)
         assert said.startswith(b"HTTP/1.1 200")
         assert said.count(b"HTTP/1.1") == 1

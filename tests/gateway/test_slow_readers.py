@@ -16,7 +16,7 @@ from tests.gateway.served import ServedRest
 
 RECORD, RECORDS = 100_000, 40  # 4 MB, which one answer would have
 BOUND = 6_000_000
-ASKED = b"GET /v1/topics/orders/partitions/0/records?max_bytes=8000000 HTTP/1.1\r\nHost: x\r\n\r\n"
+ASKED = b"GET /v1/topics/orders/partitions/0/records?max_bytes=8000000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def test_leases_that_wait_together_are_given_no_more_than_there_is_room_for(
     """Twenty clients wait while nothing is used; then a record of 1 MB comes for each, and none takes it."""
     wanted = b'{"max_records": 1, "wait_seconds": 60, "lease_seconds": 600}'
     leasing = (
-        b"POST /v1/groups/readers/topics/large/leases HTTP/1.1\r\nHost: x\r\n"
+        b"POST /v1/groups/readers/topics/large/leases HTTP/1.1\r\nHost: localhost\r\n"
         b"content-type: application/json\r\n"
         b"content-length: %d\r\n\r\n%s" % (len(wanted), wanted)
     )

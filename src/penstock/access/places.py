@@ -57,7 +57,7 @@ def holder_of(principal: Principal) -> Holder:
     return Holder(name, f"address {network}")
 
 
-class Places:
+class SharedPlaces:
     """So many places, or bytes, of one kind. In one thread, or under its owner's lock."""
 
     def __init__(self, most: int, *, least: int = 0) -> None:
@@ -99,7 +99,7 @@ class ConnectionPlaces(Generic[C]):
 
     def __init__(self, most: int, end: Callable[[C], object]) -> None:
         """`end`: closes a connection at once."""
-        self._known, self._end = Places(most), end
+        self._known, self._end = SharedPlaces(most), end
         self.most_unknown = max(_LEAST_UNKNOWN, most // _UNKNOWN_PART)
         self._holders: dict[C, Holder] = {}
         self._unknown: dict[C, str] = {}

@@ -17,7 +17,6 @@ from .exposition import CONTENT_TYPE
 from .lock import may_look, sees_reasons
 from .problem import PROBLEM, problem
 from .readiness import OutboxProbe
-from .rest.problems import on_http
 from .scrape import scrape
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ def application(
     if api is None:
         made = Starlette(routes=routes)
     else:
+        from .rest.problems import on_http
+
         made = Starlette(routes=[*api.routes(), *routes], exception_handlers={HTTPException: on_http})
     made.router.redirect_slashes = False  # Starlette would redirect to whatever the Host header says
     return made

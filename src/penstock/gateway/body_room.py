@@ -9,7 +9,7 @@ with 503; a stream is read on when there is room again. One principal or address
 import asyncio
 from types import TracebackType
 
-from penstock.access.places import Holder, Places
+from penstock.access.places import Holder, SharedPlaces
 from penstock.errors import GatewayBusy
 
 UNKNOWN = Holder("unknown", "unknown")
@@ -20,7 +20,7 @@ class BodyRoom:
 
     def __init__(self, most_bytes: int, request_bytes: int = 0) -> None:
         """`request_bytes`: the largest request."""
-        self._places = Places(max(most_bytes, request_bytes), least=request_bytes)
+        self._places = SharedPlaces(max(most_bytes, request_bytes), least=request_bytes)
         self._freed = asyncio.Event()
 
     @property

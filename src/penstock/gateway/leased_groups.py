@@ -5,7 +5,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
-from penstock.access.places import Holder, Places, holder_of
+from penstock.access.places import Holder, SharedPlaces, holder_of
 from penstock.access.principal import Principal
 from penstock.clock import Clock
 from penstock.errors import GatewayBusy, UnknownLease
@@ -30,7 +30,7 @@ class LeasedGroups:
     ) -> None:
         self._store, self._clock, self._settings, self._threads = store, clock, settings, threads
         self._groups: dict[tuple[str, str], asyncio.Task[LeasedGroup]] = {}
-        self._places = Places(settings.groups)
+        self._places = SharedPlaces(settings.groups)
         self._holders: dict[tuple[str, str], Holder] = {}  # who asked for a group first
         self._looking: asyncio.Task[None] | None = None
         self._lock = Lock()

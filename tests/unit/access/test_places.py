@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from penstock.access.places import ConnectionPlaces, Holder, Places, holder_of, network_of
+from penstock.access.places import ConnectionPlaces, Holder, SharedPlaces, holder_of, network_of
 from penstock.access.principal import SHARED, Peer, Principal, anonymous
 
 
@@ -12,7 +12,7 @@ def somebody(name: str, address: str = "10.0.0.1") -> Principal:
     return Principal(name, address, "token", "token:x")
 
 
-def most_of(places: Places, holder: Holder) -> int:
+def most_of(places: SharedPlaces, holder: Holder) -> int:
     count = 0
     while places.take(holder):
         count += 1
@@ -23,18 +23,18 @@ def most_of(places: Places, holder: Holder) -> int:
     ("whole", "alone"), [(1, 1), (2, 1), (4, 3), (10, 7), (32, 24), (100, 75), (1000, 750)]
 )
 def test_one_principal_gets_about_three_quarters(whole: int, alone: int) -> None:
-    assert most_of(Places(whole), holder_of(somebody("ana"))) == alone
+    assert most_of(SharedPlaces(whole), holder_of(somebody("ana"))) == alone
 
 
 def test_a_greedy_principal_leaves_room_to_others_also_at_its_own_address() -> None:
-    places = Places(100)
+    places = SharedPlaces(100)
     assert most_of(places, holder_of(somebody("ana"))) == 75
     assert most_of(places, holder_of(somebody("ben"))) == 18, "another name at the same address"
     assert places.take(holder_of(somebody("bob", "10.0.0.2")))
 
 
 def test_many_names_of_one_address_leave_room_to_other_addresses() -> None:
-    places = Places(100)
+    places = SharedPlaces(100)
     held = sum(most_of(places, holder_of(somebody(f"n{number}"))) for number in range(50))
     assert held == 94
     assert places.take(holder_of(somebody("bob", "10.0.0.2")))
@@ -42,20 +42,20 @@ def test_many_names_of_one_address_leave_room_to_other_addresses() -> None:
 
 def test_who_shows_nothing_or_what_everybody_shows_counts_by_address() -> None:
     for shown in (anonymous(Peer("10.0.0.1")), Principal("tinyq", "10.0.0.1", "password", SHARED + "tinyq")):
-        places = Places(100)
+        places = SharedPlaces(100)
         assert most_of(places, holder_of(shown)) == 75
         assert places.take(holder_of(shown._replace(address="10.0.0.2")))
 
 
 def test_bytes_of_one_request_are_always_taken_while_there_is_room() -> None:
-    places, ana = Places(100, least=100), holder_of(somebody("ana"))
+    places, ana = SharedPlaces(100, least=100), holder_of(somebody("ana"))
     assert all(places.take(ana, 10) for _ in range(10))
     assert not places.take(ana, 1)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_given_back_is_free(seed: int) -> None:
-    drawn, places = random.Random(seed), Places(50)
+    drawn, places = random.Random(seed), SharedPlaces(50)
     held: list[tuple[Holder, int]] = []
     for _ in range(500):
         holder, size = holder_of(somebody(drawn.choice("abc"))), drawn.randint(1, 5)

@@ -27,6 +27,7 @@ def an_error(cls: type[Error]) -> Error:
         bool: True,
         list[str]: ["one", "two"],
         Iterable[str]: ["one", "two"],
+        tuple[int, int | None]: (1, 2),
         Iterable[Any]: ["one", b"two"],
     }
     if "__init__" not in vars(cls):

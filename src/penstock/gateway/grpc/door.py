@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from penstock.access.access import Access
-from penstock.access.places import Places
+from penstock.access.places import SharedPlaces
 from penstock.clock import SYSTEM, Clock
 from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings
@@ -40,8 +40,9 @@ class GrpcDoor:
         largest = self.settings.body_bytes
         half = self.settings.bodies_bytes // 2
         self.reading, self.bodies = BodyRoom(half, largest), BodyRoom(half, largest)  # coming, and in hand
-        self.calls = Places(self.settings.connections)
-        self.watches = Places(max(8, self.settings.connections // 4))  # of the health, by who shows nothing
+        self.calls = SharedPlaces(self.settings.connections)
+        # Watches of the health, by clients that show nothing.
+        self.watches = SharedPlaces(max(8, self.settings.connections // 4))
         self.groups = LeasedGroups(store, clock, self.settings, self.threads)
         self.adding = Adding(store, clock, self.threads, LimitsSettings.load())
         self.conversion = Conversion(store, clock)

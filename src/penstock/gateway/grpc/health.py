@@ -5,7 +5,7 @@ from typing import Any
 
 from grpc_health.v1 import health, health_pb2
 
-from penstock.access.places import Places, holder_of
+from penstock.access.places import SharedPlaces, holder_of
 from penstock.access.principal import Peer, anonymous
 from penstock.errors import GatewayBusy
 
@@ -21,7 +21,7 @@ _STATUS = health_pb2.HealthCheckResponse
 class Health(health.aio.HealthServicer):  # type: ignore[misc]
     """Asks the store whenever it is asked; while somebody watches, every few seconds."""
 
-    def __init__(self, probe: OutboxProbe, services: tuple[str, ...], places: Places) -> None:
+    def __init__(self, probe: OutboxProbe, services: tuple[str, ...], places: SharedPlaces) -> None:
         super().__init__()
         self._probe, self._services = probe, ("", *services)
         self._watching, self._places = 0, places

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.access.access import Access
-from penstock.access.places import Places, holder_of
+from penstock.access.places import SharedPlaces, holder_of
 from penstock.access.principal import Peer
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import Error
@@ -83,7 +83,7 @@ class RestApi:
         self.tokens = TokenUpkeep(store, self.threads, clock)
         self.bodies = BodyRoom(self.settings.bodies_bytes, self.settings.body_bytes)
         self.answers = AnswerRoom(max(self.settings.answers_bytes, self.settings.answer_bytes))
-        self.streams = Places(self.settings.streams)  # of server-sent events; in the event loop alone
+        self.streams = SharedPlaces(self.settings.streams)  # of server-sent events; in the event loop alone
         self._description = encoded(described(OPERATIONS))
 
     def routes(self) -> list[Route]:

@@ -76,14 +76,13 @@ def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ..
             check = "PRAGMA integrity_check" if table is None else f"PRAGMA integrity_check({table})"
             yield from (said for (said,) in conn.execute(check).fetchmany(1) if said != "ok")
     conn.execute("BEGIN")  # all of it at one moment: a migration may come in between
-    texts = rows("table_texts", prefix=names.prefix)
     if rows("table_find", table=names.table("meta")):
         facts = dict(rows("schema_read"))
         noted = "".join(value for (value,) in rows("meta_read", name=SCHEMA))
-        why = schema_damage({**facts, SCHEMA: noted}, texts)
+        why = schema_damage({**facts, SCHEMA: noted}, rows("table_texts", prefix=names.prefix))
         if why is not None:
             yield why
-    elif texts:
+    elif rows("table_texts", prefix=names.prefix):
         yield CHANGED_DEFINITION
 
 

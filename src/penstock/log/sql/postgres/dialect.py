@@ -73,7 +73,7 @@ _AWAY = (
 _WRITABLE = "connect to the primary, and see that default_transaction_read_only is off"
 
 
-class GuardedCursor(psycopg.Cursor[Any]):
+class PostgresHandlerCursor(psycopg.Cursor[Any]):
     """A cursor that a handler may have: it does not end the transaction of `record.tx`."""
 
     def execute(self, query: Any, *args: Any, **options: Any) -> Self:
@@ -94,7 +94,7 @@ class PostgresConnection(psycopg.Connection[Any]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.cursor_factory = GuardedCursor
+        self.cursor_factory = PostgresHandlerCursor
 
     def commit(self) -> None:
         """Commit, unless a handler asks for it."""

@@ -43,7 +43,7 @@ _encode = msgspec.json.encode
 OLDEST = (3, 35, 0)  # RETURNING
 
 
-class GuardedCursor(sqlite3.Cursor):
+class SqliteHandlerCursor(sqlite3.Cursor):
     """A cursor of a handler: it does not end the transaction."""
 
     def execute(self, sql: str, *parameters: Any) -> Self:
@@ -70,7 +70,7 @@ class SqliteConnection(FileConnection):
 
     def cursor(self, factory: Any = None) -> Any:
         """Return a cursor; that of a handler does not end the transaction."""
-        return super().cursor(factory or (GuardedCursor if self.guarded else sqlite3.Cursor))
+        return super().cursor(factory or (SqliteHandlerCursor if self.guarded else sqlite3.Cursor))
 
     def commit(self) -> None:
         """Commit, unless a handler asks for it."""
