@@ -1,5 +1,6 @@
 """How far the records of a partition go out. No I/O."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 _SET = ord("1")
@@ -23,6 +24,12 @@ class GoingOut(NamedTuple):
         flags = f"{int(bitmap or '0', 16):b}"
         first = to - len(flags)
         return cls(to, frozenset(first + n for n, flag in enumerate(flags) if flag == "1"))
+
+    @classmethod
+    def only(cls, offsets: Collection[int], base: int) -> "GoingOut":
+        """Return these records, and none of the others from the base on."""
+        to = max(offsets, default=-1) + 1
+        return cls(to, frozenset(range(base, to)).difference(offsets))
 
     def bitmap(self) -> str:
         """Return what is kept back, as a row holds it."""

@@ -11,14 +11,15 @@ class FakeClock:
     """A clock that a test controls: `advance` moves both the calendar and the monotonic seconds."""
 
     def __init__(self, start: datetime = _START) -> None:
-        self._now_ms, self._monotonic = to_ms(start), 0.0
+        self._now_ms = to_ms(start)
+        self._monotonic = self._now_ms / 1000  # clocks of two processes agree, as those of one host do
 
     def now_ms(self) -> int:
         """Return the milliseconds since 1970, UTC."""
         return self._now_ms
 
     def monotonic(self) -> float:
-        """Return the seconds since this clock was made."""
+        """Return the seconds since 1970, as far as this clock was moved forward."""
         return self._monotonic
 
     def now(self) -> datetime:

@@ -1,6 +1,7 @@
 """Delivery to a group whose handlers commit with their cursors: its records go out in units of work."""
 
 from penstock.clock import Clock
+from penstock.delivery.going_out import GoingOut
 from penstock.delivery.machine import Delivery
 from penstock.delivery.store import GroupStore
 from penstock.log.sql.database import Database
@@ -216,11 +217,15 @@ def _undo(unit: Unit, works: dict[int, PartitionWork], called: int) -> None:
         work = works.get(task.place.partition)
         if work is not None:
             work.machine.untake(task.place.offset)
+    begun: dict[int, set[int]] = {}
     for task in unit.tasks[:called]:
-        work = works.get(task.place.partition)
+        begun.setdefault(task.place.partition, set()).add(task.place.offset)
+    for number, offsets in begun.items():
+        work = works.get(number)
         if work is not None:
-            work.doubtful.add(task.place.offset)
-            work.owned.crashes = max(1, work.owned.crashes)  # whoever is next shall know that they come again
+            work.doubtful |= offsets
+            work.owned.doubtful |= GoingOut.only(offsets, work.machine.base)  # the next owner marks them, too
+            work.owned.crashes = max(1, work.owned.crashes)
             work.machine.touch()
 
 
