@@ -205,6 +205,34 @@ def test_what_a_failed_unit_had_in_work_comes_again_marked_after_an_orderly_stop
     assert all(marks[1:])
 
 
+def test_what_an_undone_unit_has_called_comes_again_marked_after_a_kill(make: Make, store: Store) -> None:
+    """A late record undoes a large unit; the next ones have time for a few records each, and one dies."""
+    app = make(
+        """
+        again = []  # what is called after the failure
+
+        @outbox.handler(None, group="g", transaction=True)
+        def handle(record: Record) -> None:
+            tell(record)
+            if record.value == 290 and once("failed"):
+                raise RuntimeError("the first time fails")
+            if (HERE / "failed").exists() and not (HERE / "killed").exists():
+                again.append(record.value)
+                time.sleep(0.03)
+                if len(again) == 5 and once("killed"):
+                    os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    app.publish(*(("e", "k", value) for value in range(300)))
+    assert app.start().wait() == -signal.SIGKILL
+    before = app.diary()
+    called = {value for _, value, _ in before}
+    assert 290 - before[-1][1] > 40, "much of the unit was called and is still to come"
+    app.start()
+    app.until(lambda diary: ("k", 299) in [each[:2] for each in diary[len(before) :]], "all are handled")
+    assert [each for each in app.diary()[len(before) :] if each[1] in called and not each[2]] == []
+
+
 def test_what_a_stop_leaves_behind_in_a_unit_comes_again_marked(
     make: Make, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

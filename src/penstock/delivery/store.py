@@ -55,6 +55,7 @@ class Owned:
     """A partition this member owns for a group: its state, and what its row must still say.
 
     `crashes` counts the owners lost without release: what they had out may come again, which is `doubtful`;
+    `repeats` are single records that went out before, whoever handed them out, and come again;
     `is_certain`: they have ended, so that none of them hands out anything more. `going_out` is what this
     owner may hand out, as the row says, before it writes down more. `trial` is what is known of records that
     may have killed their process, `killers` those that are to be put off for it.
@@ -76,12 +77,19 @@ class Owned:
     barrier: Barrier = OPEN
     going_out: GoingOut = GoingOut()
     doubtful: GoingOut = GoingOut()
+    repeats: set[int] = field(default_factory=set)
     is_certain: bool = False
 
     def plan(self, settlement: Settlement) -> None:
         """Hand out no more than the row allows, whether or not the settlement will be written."""
-        settlement.going_out |= self.doubtful
+        settlement.going_out = self.with_repeats(settlement.going_out)
         self.going_out &= settlement.going_out
+
+    def with_repeats(self, going_out: GoingOut) -> GoingOut:
+        """Return what goes out with what went out before and comes again: a successor marks both."""
+        base = self.machine.base
+        again = [offset for offset in list(self.repeats) if offset >= base]
+        return going_out | self.doubtful | GoingOut.only(again, base)
 
     def settled(self, settlement: Settlement, *, skips: bool) -> None:
         """Take note that a settlement is written, with what it skips or without."""

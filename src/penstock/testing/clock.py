@@ -12,14 +12,14 @@ class FakeClock:
 
     def __init__(self, start: datetime = _START) -> None:
         self._now_ms = to_ms(start)
-        self._monotonic = self._now_ms / 1000  # clocks of two processes agree, as those of one host do
+        self._monotonic = (start - _START).total_seconds()  # clocks of two processes agree, as on one host
 
     def now_ms(self) -> int:
         """Return the milliseconds since 1970, UTC."""
         return self._now_ms
 
     def monotonic(self) -> float:
-        """Return the seconds since 1970, as far as this clock was moved forward."""
+        """Return the seconds since the first of January 2026, as far as this clock was moved forward."""
         return self._monotonic
 
     def now(self) -> datetime:

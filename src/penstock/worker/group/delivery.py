@@ -122,7 +122,7 @@ class GroupDelivery:
             owned, end = work.owned, self.reader.end(work)
             if end is None or work.machine.position < end:
                 return False
-            if work.leaving or work.is_unsure or work.doubtful or work.machine.stored_count:
+            if work.leaving or work.is_unsure or owned.repeats or work.machine.stored_count:
                 return False
             if not owned.trial.is_empty:
                 return False
@@ -286,7 +286,7 @@ class GroupDelivery:
             for waiting in work.machine.stored(task.lane):
                 self.records.drop(work, waiting)
         self.records.drop(work, offset)
-        work.doubtful.discard(offset)
+        work.owned.repeats.discard(offset)
         work.finished.append(offset)
         return pressing
 

@@ -48,7 +48,7 @@ class HandOut:
         going = {work: work.owned.going_out for work in self._suspects.begin(taken)}
         for work in beyond - waiting:
             more = bounds.as_much_again(counts[work] // 4)
-            going[work] = work.machine.going_out(more) | work.owned.doubtful
+            going[work] = work.owned.with_repeats(work.machine.going_out(more))
         self._write({work.number: (work.owned, each) for work, each in going.items()})
         return [each for each in taken if not each[0].lost]
 

@@ -83,7 +83,7 @@ class LateRecords:
             record, _ = readable(self._store.topic.name, entry)
             records.append((entry.offset, lane_of(record)))
             if noted.again:
-                work.doubtful.add(entry.offset)
+                work.owned.repeats.add(entry.offset)
                 work.owned.crashes = max(1, work.owned.crashes)  # whoever is next shall know that, too
         work.machine.deliver_late(records, [_move(each, high) for each in ranges if each.first < high])
         work.owned.late = [each for each in ranges if each.first < each.until]

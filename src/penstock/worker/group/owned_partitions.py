@@ -109,13 +109,16 @@ class OwnedPartitions:
             if self._one_lane:
                 machine.work_as_one_lane()
             crashed = owned.crashes > 0
+            if crashed:  # what waits in lanes may have been out
+                owned.repeats |= machine.perhaps_out(self._clock.now_ms())
+            if number in self._lost_out:  # it was out when this process lost the partition
+                owned.repeats |= self._lost_out.pop(number)
+                owned.crashes = max(1, owned.crashes)
             reach = machine.position
             self._works[number] = self._awake[number] = PartitionWork(
                 number,
                 owned,
                 machine,
-                doubtful=self._lost_out.pop(number, set())
-                | (machine.perhaps_out(self._clock.now_ms()) if crashed else set()),
                 take=self.takes,
                 topic_id=self._store.topic.id,
                 settled_to=reach,
@@ -181,7 +184,7 @@ class OwnedPartitions:
         self._awake.pop(number, None)
         self.grown.pop(number, None)
         work.lost = True
-        self.note_lost(number, work.machine.out_offsets().union(work.finished, work.doubtful))
+        self.note_lost(number, work.machine.out_offsets().union(work.finished, work.owned.repeats))
         self._records.drop_all(work)
 
     def lose_in_doubt(self, number: int) -> None:

@@ -15,14 +15,13 @@ class PartitionWork:
     """An owned partition: its state machine, the records in memory, and what may come a second time.
 
     Who writes what: `records` the held records, `settled_to`, `finished` and `writing` the settling,
-    `has_holes` and `unhandled` the reader, `leaving`, `lost`, `doubtful` and `lanes_changed` the owned
+    `has_holes` and `unhandled` the reader, `leaving`, `lost` and `lanes_changed` the owned
     partitions. While a unit of work has borrowed it, its machine is that unit's alone.
     """
 
     number: int
     owned: Owned
     machine: Partition
-    doubtful: set[int]  # may have been handed out before: they waited in lanes, or were out when we lost it
     take: int = 0  # the number of the take that it came with
     topic_id: int = 0
     records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
@@ -56,12 +55,12 @@ class PartitionWork:
 
     def is_doubtful(self, offset: int) -> bool:
         """Return whether a record may have been handed out before."""
-        return offset in self.doubtful or self.owned.doubtful.has(offset)
+        return offset in self.owned.repeats or self.owned.doubtful.has(offset)
 
     @property
     def is_pressing(self) -> bool:
         """Whether it must be known who was handed what: an owner was lost, or it is to be let go."""
-        return self.leaving or self.is_unsure or bool(self.doubtful) or self.has_suspects
+        return self.leaving or self.is_unsure or bool(self.owned.repeats) or self.has_suspects
 
     @property
     def has_suspects(self) -> bool:

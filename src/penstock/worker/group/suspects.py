@@ -130,15 +130,15 @@ class Suspects:
         if end is None or machine.base < min(owned.doubtful.to, end):
             return
         if owned.doubtful.to:  # the cursor has passed it, but it is not settled
-            work.doubtful |= set(filter(owned.doubtful.has, machine.waiting_below(owned.doubtful.to)))
+            owned.repeats |= set(filter(owned.doubtful.has, machine.waiting_below(owned.doubtful.to)))
             if owned.is_certain or machine.base >= owned.doubtful.to:
                 owned.doubtful = GoingOut()
             elif not work.is_unsure and not trial.deaths:
                 return  # as it was: only what is yet to come is in doubt
-        if not work.doubtful:
+        if not owned.repeats:
             work.is_unsure = False
             owned.crashes = min(owned.crashes, owned.doubtful.to)
-        elif not trial.deaths or not work.doubtful <= machine.resting():
+        elif not trial.deaths or not owned.repeats <= machine.resting():
             return
         trial.calm()
         trial.keep(machine.waits_for)
@@ -181,5 +181,5 @@ class Suspects:
         if isinstance(verdict, Dead):
             work.owned.trial.clear(offset)
         work.machine.finish(offset, verdict)
-        work.doubtful.discard(offset)
+        work.owned.repeats.discard(offset)
         self.trials.needs_settling = True

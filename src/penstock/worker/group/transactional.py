@@ -1,7 +1,6 @@
 """Delivery to a group whose handlers commit with their cursors: its records go out in units of work."""
 
 from penstock.clock import Clock
-from penstock.delivery.going_out import GoingOut
 from penstock.delivery.machine import Delivery
 from penstock.delivery.store import GroupStore
 from penstock.log.sql.database import Database
@@ -170,7 +169,7 @@ class TransactionalDelivery:
             work = works.get(number)
             if work is not None:
                 self.group.records.drop(work, offset)
-                work.doubtful.discard(offset)
+                work.owned.repeats.discard(offset)
                 if self._alone.get(number) == offset:
                     del self._alone[number]
         for number, settlement in unit.settled.items():
@@ -223,9 +222,8 @@ def _undo(unit: Unit, works: dict[int, PartitionWork], called: int) -> None:
     for number, offsets in begun.items():
         work = works.get(number)
         if work is not None:
-            work.doubtful |= offsets
-            work.owned.doubtful |= GoingOut.only(offsets, work.machine.base)  # the next owner marks them, too
-            work.owned.crashes = max(1, work.owned.crashes)
+            work.owned.repeats |= offsets
+            work.owned.crashes = max(1, work.owned.crashes)  # the next owner marks them, too
             work.machine.touch()
 
 

@@ -165,7 +165,8 @@ class SqliteDialect:
         lock_ms: int | None = None,
         first: Sequence[tuple[str, Params]] = (),
     ) -> list[Result]:
-        """Begin, taking the writer's place at once."""
+        """Begin, taking the writer's place at once, in turn with the other threads of this process."""
+        self._file.writers.join(conn, self._busy_seconds)
         conn.guarded = guarded
         conn.execute("BEGIN IMMEDIATE")
         self._file.accept_writes()
@@ -229,17 +230,22 @@ class SqliteDialect:
     def commit(self, conn: sqlite3.Connection) -> None:
         """Commit."""
         conn.execute("COMMIT")
+        self._file.writers.leave(conn)
 
     def rollback(self, conn: SqliteConnection) -> None:
         """Roll back if a transaction is still open; SQLite ends it by itself after some errors."""
         conn.guarded = False
-        if conn.in_transaction:
-            conn.execute("ROLLBACK")
+        try:
+            if conn.in_transaction:
+                conn.execute("ROLLBACK")
+        finally:
+            self._file.writers.leave(conn)
 
     def close(self, conn: sqlite3.Connection) -> None:
         """Close."""
         with suppress(sqlite3.Error):
             conn.close()
+        self._file.writers.leave(conn)
 
     def execute(self, conn: sqlite3.Connection, sql: str, params: Params) -> Result:
         """Run one statement."""

@@ -9,6 +9,8 @@ from weakref import WeakMethod, WeakValueDictionary
 
 from penstock.errors import StoreReplaced, StoreUnreachable
 
+from .writer_queue import WriterQueue
+
 FileNumber = tuple[int, int]  # device and inode: which file a path means
 _shared: "WeakValueDictionary[str, SharedFile]" = WeakValueDictionary()
 _lock = Lock()
@@ -44,6 +46,7 @@ class SharedFile:
         self._path = path
         self._number: FileNumber | None = None
         self._holders: list[WeakMethod[Any]] = []
+        self.writers = WriterQueue()
 
     def when_renewed(self, drop: Callable[[], None]) -> None:
         """Have this method called when connections that are kept are to be closed."""
