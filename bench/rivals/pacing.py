@@ -39,7 +39,7 @@ class Pace:
             return
         end_ns = start_ns + int(self.seconds * _LATE * 1e9)
         for turn in range(connection, round(self.rate * self.seconds), self.connections):
-            if time.monotonic_ns() > end_ns:
+            if turn != connection and time.monotonic_ns() > end_ns:  # the first is always published
                 return
             yield self.first + turn, start_ns + int(turn / self.rate * 1e9)
 
