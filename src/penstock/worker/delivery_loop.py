@@ -64,13 +64,14 @@ class DeliveryLoop:
         *,
         polling: PollingSettings,
         threads: int,
+        writers: int | None = None,
         trials: Trials | None = None,
         store: str = "",
         is_told: Callable[[], bool] = lambda: False,
     ) -> None:
         """`threads`: for handlers, and as many for units of work. `trials`: those of the groups it serves.
 
-        `store` names it in the series. `is_told`: whether a bell rings for what comes into the log.
+        `writers`: how many transactions the store lets write at once; None: as many as there are. `store` names it in the series. `is_told`: whether a bell rings for what comes into the log.
         """
         self._trials, self._threads = trials or Trials(clock), threads
         self._clock = clock
@@ -84,7 +85,12 @@ class DeliveryLoop:
             threads=threads, clock=clock, wake=wake, may_start=lease.may_start, hung=self.hung
         )
         self._units = UnitThreads(
-            threads=threads, clock=clock, wake=wake, hung=self.hung, may_start=lease.may_start
+            threads=threads,
+            writers=writers,
+            clock=clock,
+            wake=wake,
+            hung=self.hung,
+            may_start=lease.may_start,
         )
         self._groups = ServedGroups(member, lease, self._runner, self._cache, self._ends)
         self._unsettled = Unsettled(gathers=own_ms(clock) is None)
@@ -379,13 +385,12 @@ class DeliveryLoop:
         self._start_units(damage)
 
     def _start_units(self, damage: list[Damaged]) -> None:
-        """Share the threads among the groups that commit with their cursors, each turn another first."""
+        """Share the threads among the groups that commit with their cursors; the first of them is last the next time."""
         groups = [
             (each, each.units)
             for each in self._groups
             if each.units is not None and not self._is_given_up(each)
         ]
-        self._units_turn += 1
         first = self._units_turn % len(groups) if groups else 0
         in_turn = groups[first:] + groups[:first]
         for left, (group, delivery) in zip(range(len(groups), 0, -1), in_turn, strict=True):
@@ -394,6 +399,8 @@ class DeliveryLoop:
             except Damaged as exc:
                 damage.append(exc)
                 continue
+            if units and group is in_turn[0][0]:
+                self._units_turn = first + 1
             group.in_flight += sum(len(unit.tasks) for unit in units)
             self._units.submit(units)
 

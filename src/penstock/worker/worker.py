@@ -100,6 +100,7 @@ class Worker:
             clock,
             polling=polling,
             threads=self._processing.concurrency,
+            writers=self._database.dialect.writers,
             trials=self._trials,
             store=store.name,
             is_told=self._is_told,

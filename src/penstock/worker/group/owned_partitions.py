@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from penstock.clock import Clock
 from penstock.delivery.former import OPEN
 from penstock.delivery.store import GroupStore, Living, Owned
 
@@ -23,11 +22,9 @@ class OwnedPartitions:
     wakes all.
     """
 
-    def __init__(
-        self, store: GroupStore, records: HeldRecords, clock: Clock, *, one_lane: bool = False
-    ) -> None:
+    def __init__(self, store: GroupStore, records: HeldRecords, *, one_lane: bool = False) -> None:
         """`one_lane`: all records of a partition are one lane, whatever their keys."""
-        self._store, self._records, self._clock, self._one_lane = store, records, clock, one_lane
+        self._store, self._records, self._one_lane = store, records, one_lane
         self._works: dict[int, PartitionWork] = {}
         self._awake: dict[int, PartitionWork] = {}
         self.get = self._works.get  # not a method of ours: it is called for every record
@@ -109,13 +106,14 @@ class OwnedPartitions:
             if self._one_lane:
                 machine.work_as_one_lane()
             crashed = owned.crashes > 0
+            perhaps_out = machine.perhaps_out() if crashed else set[int]()
             reach = machine.position
             self._works[number] = self._awake[number] = PartitionWork(
                 number,
                 owned,
                 machine,
-                doubtful=self._lost_out.pop(number, set())
-                | (machine.perhaps_out(self._clock.now_ms()) if crashed else set()),
+                doubtful=self._lost_out.pop(number, set()) | perhaps_out,
+                untouched=machine.waiting_below(owned.doubtful.to) - perhaps_out,
                 take=self.takes,
                 topic_id=self._store.topic.id,
                 settled_to=reach,

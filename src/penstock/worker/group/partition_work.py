@@ -23,6 +23,7 @@ class PartitionWork:
     owned: Owned
     machine: Partition
     doubtful: set[int]  # may have been handed out before: they waited in lanes, or were out when we lost it
+    untouched: set[int] = field(default_factory=set)  # have not: they waited behind those, in lanes
     take: int = 0  # the number of the take that it came with
     topic_id: int = 0
     records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
@@ -56,7 +57,9 @@ class PartitionWork:
 
     def is_doubtful(self, offset: int) -> bool:
         """Return whether a record may have been handed out before."""
-        return offset in self.doubtful or self.owned.doubtful.has(offset)
+        if offset in self.doubtful:
+            return True
+        return self.owned.doubtful.has(offset) and offset not in self.untouched
 
     @property
     def is_pressing(self) -> bool:

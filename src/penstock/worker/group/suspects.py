@@ -130,9 +130,10 @@ class Suspects:
         if end is None or machine.base < min(owned.doubtful.to, end):
             return
         if owned.doubtful.to:  # the cursor has passed it, but it is not settled
-            work.doubtful |= set(filter(owned.doubtful.has, machine.waiting_below(owned.doubtful.to)))
+            work.doubtful |= set(filter(work.is_doubtful, machine.waiting_below(owned.doubtful.to)))
             if owned.is_certain or machine.base >= owned.doubtful.to:
                 owned.doubtful = GoingOut()
+                work.untouched = set()
             elif not work.is_unsure and not trial.deaths:
                 return  # as it was: only what is yet to come is in doubt
         if not work.doubtful:

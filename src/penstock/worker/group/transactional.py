@@ -29,8 +29,6 @@ class TransactionalDelivery:
         self.group = group
         self._database, self._store, self._clock = database, store, clock
         limits = [handler.concurrency for handler in group.subscription.handlers if handler.concurrency]
-        if database.dialect.writers is not None:
-            limits.append(database.dialect.writers)
         self._most = min(limits, default=None)  # units at once
         self.out = 0  # units that have not ended
         self._alone: dict[int, int] = {}  # the record of a partition that undid a unit

@@ -33,7 +33,8 @@ class UnitThreads:
     """Runs units of work and gives up those that take too long.
 
     As many run at once as it has threads, and beyond that number those of a group that has fewer than its
-    share: slow units of others do not keep it waiting.
+    share: slow units of others do not keep it waiting. Where the store lets one write at a time, they go in
+    turn: one that waited for its lock would get it by chance.
 
     It owns the threads, the units that run, and those that have ended and were not fetched. Methods are for
     the delivery loop's thread unless they say otherwise.
@@ -43,6 +44,7 @@ class UnitThreads:
         self,
         *,
         threads: int,
+        writers: int | None = None,
         clock: Clock,
         wake: Callable[[], None],
         hung: HungCalls,
@@ -53,6 +55,7 @@ class UnitThreads:
         `may_start` is asked before each call of a handler.
         """
         self._size, self._clock, self._wake, self._hung = threads, clock, wake, hung
+        self._writers = writers
         self._may_start = may_start
         self._queue: SimpleQueue[Unit | None] = SimpleQueue()
         self._running: set[Unit] = set()
@@ -66,6 +69,8 @@ class UnitThreads:
 
         `left` groups, it among them, share what is free now; all `groups` have their share at any time.
         """
+        if self._writers is not None:
+            return self._writers - len(self._running)
         free = -(-(self._size - len(self._running)) // left)
         return max(free, max(1, self._size // groups) - out)
 

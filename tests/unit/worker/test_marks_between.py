@@ -1,0 +1,66 @@
+"""P6 between two settlements, and at every way in which a partition changes hands: what began comes marked."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.worker.group import bounds
+from tests.conformance.engines import StoreEngine
+from tests.unit.worker.test_group_delivery import (
+    Make,
+    database,  # noqa: F401
+    fill,
+    finish,
+    make,  # noqa: F401
+    publish,
+    taken,
+)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_what_has_ended_and_is_not_settled_stays_written_down(
+    make: Make,  # noqa: F811
+    engine: StoreEngine,
+) -> None:
+    """What goes out next stands before it in the log, and must not take its place in the row."""
+    publish(engine, *(("slow", value) for value in range(20)), ("quick", 20))
+    lost = make("lost")
+    lost.take(lambda tx: [])
+    fill(lost, engine)
+    begun = set[int]()
+    for _ in range(10):
+        tasks = lost.start(2)
+        begun |= {task.record.value for task in tasks}
+        finish(lost, tasks)
+    heir = make("heir", None, ["lost"])
+    marked = {task.record.value for task in taken(heir, engine) if task.record.redelivered}
+    assert begun & {0, 20} <= marked
+
+
+def test_of_a_waiting_lane_that_flows_only_what_may_have_begun_is_marked(
+    make: Make,  # noqa: F811
+    engine: StoreEngine,
+) -> None:
+    publish(engine, *(("slow", value) for value in range(1000)))
+    lost = make("lost")
+    lost.take(lambda tx: [])
+    for _ in range(30):
+        fill(lost, engine)
+        lost.settle()
+    (head, *_) = lost.start(1)
+    assert head.record.value == 0
+    heir = make("heir", None, ["lost"])
+    marked = list[int]()
+    heir.take(lambda tx: [])
+    for _ in range(1000):
+        fill(heir, engine)
+        tasks = heir.start(1)
+        marked += [task.record.value for task in tasks if task.record.redelivered]
+        finish(heir, tasks)
+        heir.settle()
+    assert marked[0] == 0
+    assert len(marked) <= 2 * bounds.AHEAD
