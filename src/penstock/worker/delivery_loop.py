@@ -71,7 +71,8 @@ class DeliveryLoop:
     ) -> None:
         """`threads`: for handlers, and as many for units of work. `trials`: those of the groups it serves.
 
-        `writers`: how many transactions the store lets write at once; None: as many as there are. `store` names it in the series. `is_told`: whether a bell rings for what comes into the log.
+        `writers`: how many transactions the store lets write at once; None: as many as there are. `store`
+        names it in the series. `is_told`: whether a bell rings for what comes into the log.
         """
         self._trials, self._threads = trials or Trials(clock), threads
         self._clock = clock
@@ -385,7 +386,7 @@ class DeliveryLoop:
         self._start_units(damage)
 
     def _start_units(self, damage: list[Damaged]) -> None:
-        """Share the threads among the groups that commit with their cursors; the first of them is last the next time."""
+        """Share the threads among the groups that commit with their cursors: one that was first is last then."""
         groups = [
             (each, each.units)
             for each in self._groups

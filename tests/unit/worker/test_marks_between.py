@@ -1,4 +1,4 @@
-"""P6 between two settlements, and at every way in which a partition changes hands: what began comes marked."""
+"""P6 between two settlements, and where records wait in lanes: what began comes marked, and little else."""
 
 from __future__ import annotations
 
