@@ -14,6 +14,7 @@ from tests.unit.worker.test_group_delivery import (
     make,  # noqa: F401
     publish,
     taken,
+    values,
 )
 
 
@@ -64,3 +65,18 @@ def test_of_a_waiting_lane_that_flows_only_what_may_have_begun_is_marked(
         heir.settle()
     assert marked[0] == 0
     assert len(marked) <= 2 * bounds.AHEAD
+
+
+def test_what_is_out_when_everything_is_given_back_comes_marked(
+    make: Make,  # noqa: F811
+    engine: StoreEngine,
+) -> None:
+    """A thread that was about to call its handler cannot be called back, and a unit may be cut off."""
+    publish(engine, ("a", 1))
+    mine = make()
+    assert values(taken(mine, engine)) == [1]
+    mine.let_go()
+    mine.settle()
+    mine.release()
+    (again,) = taken(make("heir"), engine)
+    assert again.record.redelivered

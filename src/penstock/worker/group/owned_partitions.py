@@ -166,8 +166,12 @@ class OwnedPartitions:
             self.lose(number)
 
     def release_all(self) -> None:
-        """Give everything back, also what a commit in doubt has left: a lost connection is not a crash."""
+        """Give everything back, also what a commit in doubt has left: a lost connection is not a crash.
+
+        What is still out may have begun: it comes again, and is marked.
+        """
         doubtful, self._in_doubt = self._in_doubt, set()
+        doubtful |= {number for number, work in self._works.items() if work.machine.out()}
         gone = list(self._works)
         for number in gone:
             self.lose(number)
