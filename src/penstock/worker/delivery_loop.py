@@ -386,7 +386,7 @@ class DeliveryLoop:
         self._start_units(damage)
 
     def _start_units(self, damage: list[Damaged]) -> None:
-        """Share the threads among the groups that commit with their cursors: one that was first is last then."""
+        """Share the threads among the groups that commit with their cursors; the first is last then."""
         groups = [
             (each, each.units)
             for each in self._groups

@@ -1,4 +1,4 @@
-"""P6 under owners that die, stop, are robbed and come back: what began before comes marked, and little else."""
+"""P6 under owners that die, stop, are robbed: what began before comes marked, and little else."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class World:
         except StoreUnreachable:
             pass
         finally:
-            del store.settle  # type: ignore[method-assign]
+            del store.settle
 
     def _check(self, owner: Owner) -> None:
         """Compare with the rows, and take back what has not begun of what is gone."""
