@@ -67,6 +67,23 @@ def test_of_a_waiting_lane_that_flows_only_what_may_have_begun_is_marked(
     assert len(marked) <= 2 * bounds.AHEAD
 
 
+def test_what_comes_after_an_owner_has_died_for_certain_is_not_marked(
+    make: Make,  # noqa: F811
+    engine: StoreEngine,
+) -> None:
+    """Also while what it had out is still to be done."""
+    publish(engine, ("a", 1))
+    taken(make("lost"), engine)
+    heir = make("heir", None, ["lost"])
+    (again,) = taken(heir, engine)
+    heir.suspects.trials.settled()
+    heir.settle()
+    publish(engine, ("b", 2))
+    fill(heir, engine)
+    assert again.record.redelivered
+    assert [task.record.redelivered for task in heir.start(1000)] == [False]
+
+
 def test_what_is_out_when_everything_is_given_back_comes_marked(
     make: Make,  # noqa: F811
     engine: StoreEngine,

@@ -127,6 +127,8 @@ class Suspects:
         """
         machine, owned, trial = work.machine, work.owned, work.owned.trial
         end = self._reader.end(work)
+        if end is not None and owned.is_certain:  # what has come since, nobody can have handed out
+            owned.doubtful &= GoingOut(end)
         if end is None or machine.base < min(owned.doubtful.to, end):
             return
         if owned.doubtful.to:  # the cursor has passed it, but it is not settled
