@@ -296,6 +296,35 @@ def test_an_owner_that_fetches_an_erased_record_hands_it_to_nobody(
     member.leave()
 
 
+def test_what_a_living_owner_had_in_hand_comes_marked_to_whoever_takes_the_partition(
+    engine: StoreEngine, database: Database
+) -> None:
+    """It is taken from that owner, which may end right then: nobody but the row knows what had begun."""
+    in_one_partition(engine)
+    publish(engine, 1, owner="a")
+    publish(engine, 2, key="other")
+    engine.outbox.drain()
+    other = engine.another()
+    subscribe(other, "g", Seen())
+    (subscription,) = other._handlers.subscriptions()
+    member = Member(database, ClusterSettings.load(), engine.clock)
+    member.join()
+    log = other.log
+    topic = log.topic("events")
+
+    def hand_out(owner: str) -> list[tuple[Any, bool]]:
+        store = GroupStore(other.store, engine.clock, group="g", topic=topic, owner=owner)
+        delivery = GroupDelivery(log, store, subscription, engine.clock)
+        delivery.take(member.living)
+        delivery.fill(log.ends(topic))
+        return [(task.record.value, task.record.redelivered) for task in delivery.start(10)]
+
+    assert hand_out(member.id) == [(1, False), (2, False)]
+    erase(database, "me", clock=engine.clock)
+    assert hand_out("heir") == [(1, True)]
+    member.leave()
+
+
 def test_reconcile_lists_what_is_erased_and_agrees(engine: StoreEngine, database: Database) -> None:
     in_one_partition(engine)
     subscribe(engine.outbox, "g", Seen())

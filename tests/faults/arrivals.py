@@ -89,6 +89,21 @@ def breaches(arrivals: Iterable[Arrival], expected: Collection[Place], groups: C
     return found
 
 
+def summary(arrivals: Collection[Arrival]) -> str:
+    """Return how many deliveries there were, and of them those that came again, with and without a mark."""
+    there, counts = dict[tuple[str, Place], int](), Counter[str]()
+    for each in arrivals:
+        fence = there.get((each.group, each.place))
+        if fence is None:
+            counts["falsely marked"] += each.redelivered
+        elif each.fence >= fence:
+            counts["again"] += 1
+            counts["unmarked"] += not each.redelivered
+        there[each.group, each.place] = max(each.fence, fence or 0)
+    named = ", ".join(f"{counts[name]} {name}" for name in ("again", "unmarked", "falsely marked"))
+    return f"{len(arrivals)} deliveries: {named}"
+
+
 def kinds(found: Iterable[str]) -> Counter[str]:
     """Return how many breaches of each kind there are."""
     return Counter(sentence.partition(":")[0] for sentence in found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.faults.arrivals import BATCH, Arrival, breaches, kinds
+from tests.faults.arrivals import BATCH, Arrival, breaches, kinds, summary
 
 PLACES = {(0, 0), (0, 1)}
 
@@ -51,6 +51,11 @@ def test_new_records_that_say_they_come_again_are_overmarked_beyond_a_batch() ->
     deliveries = [(offset, 2, True) for offset in range(BATCH + 1)]
     assert found(told((0, 1, False), *deliveries)) == {}
     assert found(told((0, 1, False), *deliveries, (BATCH + 1, 2, True))) == {"overmarked": 1}
+
+
+def test_what_came_again_is_counted_both_ways() -> None:
+    deliveries = told((0, 1, False), (1, 1, False), (0, 2, True), (1, 2, False), (2, 2, True), (1, 1, False))
+    assert summary(deliveries) == "6 deliveries: 2 again, 1 unmarked, 1 falsely marked"
 
 
 def test_a_line_is_read_as_it_was_written() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.arrivals import GROUPS, KILLER, breaches
+from tests.faults.arrivals import GROUPS, KILLER, breaches, summary
 from tests.faults.crew import Crew, FaultStore, Traffic
 from tests.services.budget import Budget, Round, level_from_environment
 
@@ -56,6 +56,7 @@ def disturb(store: FaultStore, folder: Path, rounds: Iterator[Round], run: int) 
         assert drained, "not all was drained in time"
         # One that was killed last is not replaced yet, and one that has just begun hears nothing yet.
         assert set(crew.stop()) <= {0, -signal.SIGTERM, -signal.SIGKILL}
+        print(f"{crew.deaths} deaths; {summary(crew.arrivals())}")
         assert breaches(crew.arrivals(), store.places(), GROUPS) == []
     effects = store.rows("SELECT place, at FROM effect")
     assert len(effects) == len(set(effects)) == traffic.published

@@ -449,18 +449,16 @@ class Partition:
         """Return when the next waiting lane is due, if one waits."""
         return self._due[0][0] if self._due else None
 
-    def perhaps_out(self, now_ms: int) -> set[int]:
+    def perhaps_out(self) -> set[int]:
         """Return what former owners may have handed out of the waiting lanes.
 
-        Of one that is due its oldest records; of one that rests all: they may have come there from a run.
-        Also of a late one all: they may have been handed out before they were passed over.
+        Of each its oldest records: no more go out beyond what is settled, twice as many while a settlement is
+        written. Of a late one all: they may have been handed out before they were passed over.
         """
         out = set[int]()
         for lane in self._lanes.values():
-            if lane.state is WaitState.MOVED:
-                continue  # nobody has handed out anything of it
-            whole = lane.late or lane.held or lane.due_ms > now_ms
-            out.update(lane.waiting if whole else islice(lane.waiting, 2 * LANE_AHEAD))
+            if lane.state is not WaitState.MOVED:  # of such nobody has handed out anything
+                out.update(lane.waiting if lane.late else islice(lane.waiting, 2 * LANE_AHEAD))
         return out
 
     def waiting_below(self, offset: int) -> set[int]:
@@ -639,9 +637,13 @@ class Partition:
         return settled
 
     def going_out(self, more: int = 0) -> GoingOut:
-        """Return which records are out, or may be soon: so many more of those that are next."""
+        """Return which records are out, or may be soon: so many more of those that are next.
+
+        And which have ended since the last settlement: they come again, if that was the last.
+        """
         flowing = [lane for lane in self._lanes.values() if not lane.stored] if self._lanes else []
-        last, kept = max(self._out, default=-1), set[int]()
+        last, kept = self._base + self._passed.rfind(_PASSED), set(self._holes)
+        last = max([last, *self._out])
         if flowing:
             ready = {lane.key: lane for lane in self._ready}
             ready.update((lane.key, lane) for lane in flowing)  # first those that are ready

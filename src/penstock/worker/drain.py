@@ -177,6 +177,7 @@ class Drain:
                     BaseException
                 ):  # Ctrl-C: this record comes again; those before it are settled and do not
                     delivery.interrupt(task)
+                    delivery.untake(tasks[number + 1 :])
                     with suppress(Exception):
                         delivery.settle()
                     raise

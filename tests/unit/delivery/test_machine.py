@@ -107,7 +107,7 @@ def test_the_next_owner_lets_a_barred_lane_wait_until_it_is_told(partition: Part
     feed(partition, "aab")
     following = taken_over(partition, rows)
 
-    assert following.perhaps_out(NOW) == set()
+    assert following.perhaps_out() == set()
     feed(following, "b")
     assert take(following) == [2]
     following.bar(frozenset())
@@ -428,7 +428,7 @@ def test_no_more_of_a_stored_lane_goes_out_than_its_next_owner_takes_for_doubtfu
                 partition.finish(each.offset, PASSED)
         partition.settlement()
     assert len(out) == 2 * LANE_AHEAD
-    assert out <= rows.load().perhaps_out(NOW)
+    assert out <= rows.load().perhaps_out()
 
 
 def test_a_lane_with_too_many_waiting_is_spilled_and_goes_on(partition: Partition) -> None:

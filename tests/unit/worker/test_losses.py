@@ -256,6 +256,22 @@ def test_a_drain_that_is_interrupted_keeps_what_was_done(outbox: Outbox) -> None
     assert sorted(calls[3:]) == [(2, True), (3, False), (4, False)]
 
 
+def test_what_a_drain_had_called_in_a_unit_when_it_was_interrupted_comes_marked(outbox: Outbox) -> None:
+    calls: list[tuple[int, bool]] = []
+
+    @outbox.handler("t", group="g", transaction=True)
+    def handle(record: Record) -> None:
+        calls.append((record.value, record.redelivered))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    publish(outbox, *((f"k-{value}", value) for value in range(5)))
+    with pytest.raises(KeyboardInterrupt):
+        outbox.drain()
+    outbox.drain()
+    assert {(value, True) for value, _ in calls[:3]} <= set(calls[3:])
+
+
 @pytest.mark.parametrize("transaction", but_the_first([False, True]), ids=["plain", "transactional"])
 def test_a_topic_that_is_deleted_and_made_anew_is_read(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch, transaction: bool

@@ -111,10 +111,11 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
 -- name: cursors_seize
 -- Let cursors be taken afresh: the epoch rises, so that nothing their owner still settles is written. One that lives has
--- not crashed, so it is no longer the owner; one that does not stays, and is counted by whoever takes over. Walks the primary
--- key; the rows are locked already.
+-- not crashed, so it is no longer the owner, but what it has in hand may come again, marked as after a crash; one that does not
+-- stays, and is counted by whoever takes over. Walks the primary key; the rows are locked already.
 UPDATE penstock_cursor
-SET epoch = epoch + 1, owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
+SET epoch = epoch + 1, crashes = CASE WHEN owner = ANY(:living::text[]) THEN greatest(crashes, 1) ELSE crashes END,
+    owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: cursors_lanes_changed
@@ -123,6 +124,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partiti
 -- key; the rows are locked already.
 UPDATE penstock_cursor
 SET lanes_version = lanes_version + 1, epoch = CASE WHEN lanes_epoch = epoch THEN epoch ELSE epoch + 1 END,
+    crashes = CASE WHEN lanes_epoch <> epoch AND owner = ANY(:living::text[]) THEN greatest(crashes, 1) ELSE crashes END,
     owner = CASE WHEN lanes_epoch <> epoch AND owner = ANY(:living::text[]) THEN NULL ELSE owner END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 

@@ -68,7 +68,7 @@ class GroupDelivery:
         """
         self._store, self._clock, self.subscription = store, clock, subscription
         self.records = HeldRecords()
-        self.partitions = OwnedPartitions(store, self.records, clock, one_lane=subscription.works_in_sequence)
+        self.partitions = OwnedPartitions(store, self.records, one_lane=subscription.works_in_sequence)
         self.reader = GroupReader(log, store, subscription, self.partitions, self.records)
         self.late = LateRecords(log, store, subscription, self.partitions, clock)
         self.suspects = Suspects(trials or Trials(clock), store, self.partitions, self.reader, self.records)

@@ -265,7 +265,7 @@ class GroupReader:
         if handler is None:
             type = record.type or ""
             unhandled = None if self._subscription.wants(type) else type
-            again = work.owned.doubtful.has(offset)
+            again = work.is_doubtful(offset)
             work.machine.feed(offset, lane_of(record), False, unhandled_type=unhandled, again=again)
             if unhandled is not None:
                 self.untold.append(type)

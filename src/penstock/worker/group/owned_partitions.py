@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from penstock.clock import Clock
 from penstock.delivery.former import OPEN
 from penstock.delivery.store import GroupStore, Living, Owned
 
@@ -23,11 +22,9 @@ class OwnedPartitions:
     wakes all.
     """
 
-    def __init__(
-        self, store: GroupStore, records: HeldRecords, clock: Clock, *, one_lane: bool = False
-    ) -> None:
+    def __init__(self, store: GroupStore, records: HeldRecords, *, one_lane: bool = False) -> None:
         """`one_lane`: all records of a partition are one lane, whatever their keys."""
-        self._store, self._records, self._clock, self._one_lane = store, records, clock, one_lane
+        self._store, self._records, self._one_lane = store, records, one_lane
         self._works: dict[int, PartitionWork] = {}
         self._awake: dict[int, PartitionWork] = {}
         self.get = self._works.get  # not a method of ours: it is called for every record
@@ -109,8 +106,8 @@ class OwnedPartitions:
             if self._one_lane:
                 machine.work_as_one_lane()
             crashed = owned.crashes > 0
-            if crashed:  # what waits in lanes may have been out
-                owned.repeats |= machine.perhaps_out(self._clock.now_ms())
+            perhaps_out = machine.perhaps_out() if crashed else set[int]()
+            owned.repeats |= perhaps_out
             if number in self._lost_out:  # it was out when this process lost the partition
                 owned.repeats |= self._lost_out.pop(number)
                 owned.crashes = max(1, owned.crashes)
@@ -119,6 +116,7 @@ class OwnedPartitions:
                 number,
                 owned,
                 machine,
+                untouched=machine.waiting_below(owned.doubtful.to) - perhaps_out,
                 take=self.takes,
                 topic_id=self._store.topic.id,
                 settled_to=reach,
@@ -171,8 +169,12 @@ class OwnedPartitions:
             self.lose(number)
 
     def release_all(self) -> None:
-        """Give everything back, also what a commit in doubt has left: a lost connection is not a crash."""
+        """Give everything back, also what a commit in doubt has left: a lost connection is not a crash.
+
+        What is still out may have begun: it comes again, and is marked.
+        """
         doubtful, self._in_doubt = self._in_doubt, set()
+        doubtful |= {number for number, work in self._works.items() if work.machine.out()}
         gone = list(self._works)
         for number in gone:
             self.lose(number)

@@ -22,6 +22,7 @@ class PartitionWork:
     number: int
     owned: Owned
     machine: Partition
+    untouched: set[int] = field(default_factory=set)  # waited in lanes behind what may have been handed out
     take: int = 0  # the number of the take that it came with
     topic_id: int = 0
     records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
@@ -55,7 +56,9 @@ class PartitionWork:
 
     def is_doubtful(self, offset: int) -> bool:
         """Return whether a record may have been handed out before."""
-        return offset in self.owned.repeats or self.owned.doubtful.has(offset)
+        if offset in self.owned.repeats:
+            return True
+        return self.owned.doubtful.has(offset) and offset not in self.untouched
 
     @property
     def is_pressing(self) -> bool:

@@ -127,12 +127,15 @@ class Suspects:
         """
         machine, owned, trial = work.machine, work.owned, work.owned.trial
         end = self._reader.end(work)
+        if end is not None and owned.is_certain:  # what has come since, nobody can have handed out
+            owned.doubtful &= GoingOut(end)
         if end is None or machine.base < min(owned.doubtful.to, end):
             return
         if owned.doubtful.to:  # the cursor has passed it, but it is not settled
-            owned.repeats |= set(filter(owned.doubtful.has, machine.waiting_below(owned.doubtful.to)))
+            owned.repeats |= set(filter(work.is_doubtful, machine.waiting_below(owned.doubtful.to)))
             if owned.is_certain or machine.base >= owned.doubtful.to:
                 owned.doubtful = GoingOut()
+                work.untouched = set()
             elif not work.is_unsure and not trial.deaths:
                 return  # as it was: only what is yet to come is in doubt
         if not owned.repeats:
