@@ -273,7 +273,7 @@ def test_a_schema_that_is_not_there_is_named_with_the_remedy(url: str) -> None:
     database = open_database(url, Names("penstock_", "not_there"))
     assert len(pending(database)) == len(TITLES)
     for call in (migrate, differences):
-        with pytest.raises(NoSuchSchema, match="'not_there' is not in this database; run CREATE SCHEMA"):
+        with pytest.raises(NoSuchSchema, match="this database has no schema 'not_there'; run CREATE SCHEMA"):
             call(database)
     database.close()
 

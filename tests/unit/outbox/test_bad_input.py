@@ -191,6 +191,6 @@ def test_the_limit_of_a_value_may_be_moved() -> None:
     outbox.migrate()
     with outbox.transaction() as conn:
         outbox.publish(conn, "t", b"x" * 10)
-        with pytest.raises(ValueTooLarge, match=r"11 bytes, the limit is 10; .*limits\.event_bytes"):
+        with pytest.raises(ValueTooLarge, match=r"11 bytes, and the limit is 10; .*limits\.event_bytes"):
             outbox.publish(conn, "t", b"x" * 11)
     outbox.close()
