@@ -176,7 +176,7 @@ def test_n_15_headers_are_read_by_paths(registry: EventTypes) -> None:
     nobody: Any = PlainOrder("o-1", None)  # type: ignore[arg-type]
     assert kind.headers_of(nobody) == {"order": "o-1"}
     number: Any = PlainOrder(7, PlainCustomer("c-1"))  # type: ignore[arg-type]
-    with pytest.raises(InvalidHeaders, match=r"PlainOrder\.order_id gives int; it must give a string"):
+    with pytest.raises(InvalidHeaders, match=r"PlainOrder\.order_id is of type int; it must be a string"):
         kind.headers_of(number)
 
 
