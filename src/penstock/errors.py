@@ -910,8 +910,8 @@ class Damaged(LogError):
         number = behind.partition("/")[0]
         super().__init__(
             f"{where} is damaged at byte {position}, from offset {offset} on: {why}; the other records are "
-            "served and nothing was deleted; restore a backup of that file, or let a group skip the damage "
-            "and continue at the offset that penstock log verify names: "
+            "served and nothing was deleted; restore a backup of that file, or let a group continue "
+            "at the offset that penstock log verify names, without the records before it: "
             f"penstock groups reset GROUP --partition {number if number.isdecimal() else 'N'} --to OFFSET"
         )
         self.where, self.position, self.offset, self.why, self.until = where, position, offset, why, until
@@ -1373,7 +1373,7 @@ class ScheduleInUse(ScheduleError):
     def __init__(self, name: str, workers: int) -> None:
         by = "1 running worker" if workers == 1 else f"{workers} running workers"
         super().__init__(
-            f"schedule {shown(name)} is declared by {by}; remove it from the code and deploy first, or "
+            f"schedule {shown(name)} is declared by {by}; delete it from the code and deploy first, or "
             "pause it"
         )
         self.name, self.workers = name, workers

@@ -434,12 +434,12 @@ def test_the_wrong_face_is_refused_with_the_remedy(caller: Caller, store: StoreE
     with caller.transaction(store.url) as conn:
         if isinstance(conn, Held):
             for write in WAYS_TO_WRITE:
-                with pytest.raises(UnsupportedConnection, match=r"it is async: `await outbox\.apublish\("):
+                with pytest.raises(UnsupportedConnection, match=r"it is async: use `await outbox\.apublish\("):
                     write(store.outbox, conn.conn)
         else:
             with asyncio.Runner() as runner:
                 for write in WAYS_TO_WRITE:
-                    with pytest.raises(UnsupportedConnection, match=r"it is sync: `outbox\.publish\("):
+                    with pytest.raises(UnsupportedConnection, match=r"it is sync: use `outbox\.publish\("):
                         write(AsyncFace(store.outbox), Held(conn, runner))
     store.clock.advance(timedelta(days=1))
     assert drained(store) == []

@@ -209,7 +209,7 @@ def test_a_worker_of_the_release_before_leaves_before_the_topic_grows(
         wait_until(lambda: len(seen) == len(KEYS), "it is at work")
         topics.grow(engine.outbox, "events", 8)
         writer.publish()
-        with pytest.raises(SchemaTooNew, match="can be used from version 9 on, this Penstock knows 8"):
+        with pytest.raises(SchemaTooNew, match="can be used from version 9 on, but this Penstock knows 8"):
             running.result(60)
     assert {record.partition for record in seen} == set(range(4))
     new = engine.another(SYSTEM)

@@ -204,7 +204,7 @@ def test_a_schema_of_a_newer_version_is_refused_once_it_says_so(database: Databa
     migrate(database)
     state(database, schema_version=99, usable_from=50)
     words = (
-        f"version 99 and can be used from version 50 on, this Penstock knows {NEWEST}; update Penstock here"
+        f"version 99 and can be used from version 50 on, but this Penstock knows {NEWEST}; update Penstock here"
     )
     for call in (migrate, pending, check):
         with pytest.raises(SchemaTooNew, match=words):

@@ -33,7 +33,7 @@ def test_a_misspelt_key_is_refused_with_the_keys_of_its_table() -> None:
     Path(FILE).write_text("[sample]\ncuont = 1\n")
 
     with pytest.raises(
-        UnknownSetting, match=r"there is no setting 'sample\.cuont'; there are sample\.on, sample"
+        UnknownSetting, match=r"there is no setting 'sample\.cuont'; known settings: sample\.on, sample"
     ):
         check_names(environ={})
 

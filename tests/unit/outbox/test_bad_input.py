@@ -70,7 +70,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "headers that are text": ({"headers": "a=b"}, InvalidHeaders, "pairs"),
     "header without a name": ({"headers": {"": "v"}}, InvalidHeaders, "1 to 255"),
     "header with a number": ({"headers": {"h": 5}}, InvalidHeaders, "string, bytes or None"),
-    "header of the envelope": ({"headers": {"ce_id": "x"}}, InvalidHeaders, "made from the event itself"),
+    "header of the envelope": ({"headers": {"ce_id": "x"}}, InvalidHeaders, "derived from the event"),
     "header of half a character": ({"headers": {"h": "\ud800"}}, InvalidHeaders, "UTF-8"),
     "headers too large": ({"headers": {"h": b"x" * 65_536}}, InvalidHeaders, "headers_bytes"),
     "empty token": ({"token": ""}, InvalidToken, "length 1 to 255"),

@@ -1,12 +1,12 @@
-"""Drivers: they tell nobody that a transaction has committed."""
+"""The common part of adapters for drivers, none of which has a hook for a commit."""
 
 from collections.abc import Callable
 from typing import Any
 
 
-class Untold:
-    """What adapters of drivers have in common."""
+class NoCommitHook:
+    """The base of adapters for drivers."""
 
     def after_commit(self, conn: Any, call: Callable[[], object]) -> bool:
-        """Drivers have no hook."""
+        """Return False: drivers have no hook."""
         return False
