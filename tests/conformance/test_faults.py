@@ -174,7 +174,9 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "letter.txt").write_bytes(content)
     outbox = Outbox(f"sqlite:///{tmp_path}/letter.txt")
-    with pytest.raises(StoreDamaged, match=r"letter\.txt is damaged or not a SQLite database \(file is not a"):
+    with pytest.raises(
+        StoreDamaged, match=r"letter\.txt is damaged or not a SQLite database \(file is not a"
+    ):
         outbox.migrate()
     assert (tmp_path / "letter.txt").read_bytes() == content
     outbox.close()

@@ -203,9 +203,7 @@ def test_a_schema_of_a_newer_version_is_used_as_long_as_it_says_so(database: Dat
 def test_a_schema_of_a_newer_version_is_refused_once_it_says_so(database: Database, url: str) -> None:
     migrate(database)
     state(database, schema_version=99, usable_from=50)
-    words = (
-        f"version 99 and can be used from version 50 on, but this Penstock knows {NEWEST}; update Penstock here"
-    )
+    words = f"99 and can be used from version 50 on, but this Penstock knows {NEWEST}; update Penstock here"
     for call in (migrate, pending, check):
         with pytest.raises(SchemaTooNew, match=words):
             call(database)

@@ -75,7 +75,7 @@ def test_what_a_codec_cannot_encode_is_refused_before_anything_is_written(
     kind = registry.register(Point, "point.seen", codec=Odd())
     words = f"its codec failed: {type(given).__name__}; pass"
     if not isinstance(given, Exception):
-        words = f"gave {type(given).__name__}, not bytes"
+        words = f"returned {type(given).__name__}, not bytes"
     with pytest.raises(InvalidValue, match=words):
         kind.encode(Point(1, 2))
 

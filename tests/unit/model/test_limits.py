@@ -182,7 +182,9 @@ class Nowhere(tzinfo):
 
 @pytest.mark.parametrize("moment", [datetime(2030, 1, 1), datetime(2030, 1, 1, tzinfo=Nowhere())])  # noqa: DTZ001
 def test_a_naive_datetime_is_refused_with_the_remedy(moment: datetime) -> None:
-    with pytest.raises(InvalidTime, match=r"^at=datetime.*a naive datetime is not a definite moment; add a time zone"):
+    with pytest.raises(
+        InvalidTime, match=r"^at=datetime.*a naive datetime is not a definite moment; add a time zone"
+    ):
         check_moment("at", moment, NOW_MS)
 
 

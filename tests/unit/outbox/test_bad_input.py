@@ -78,7 +78,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "token of 256 bytes": ({"token": b"x" * 256}, InvalidToken, "1 to 255"),
     "token that is a number": ({"token": 5}, InvalidToken, "token 5 must be a UUID, or a string"),
     "token of half a character": ({"token": "\ud800"}, InvalidToken, "must be"),
-    "an option there is not": ({"kye": "k"}, InvalidInput, "no option 'kye'; there are at, headers, key"),
+    "an option there is not": ({"kye": "k"}, InvalidInput, "no option 'kye'; its options are at, headers"),
     "an option of ours": ({"now_ms": 5}, InvalidInput, "no option 'now_ms'"),
 }
 
