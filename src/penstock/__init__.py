@@ -42,10 +42,10 @@ __all__ = [
     "partition_of",
 ]
 
-if not typing.TYPE_CHECKING:  # a checker of types would believe that every name is there
+if not typing.TYPE_CHECKING:  # a type checker would believe that every name exists
 
     def __getattr__(name: str) -> type:
-        """Import `Outbox` when it is first asked for."""
+        """Import `Outbox` on first use."""
         if name != "Outbox":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from penstock.app import Outbox

@@ -452,7 +452,7 @@ class EventNameTaken(EventTypeError):
 
     def __init__(self, name: str, owner: str, wanted_by: str) -> None:
         super().__init__(
-            f"event name {shown(name)} of {wanted_by} already belongs to {owner}; give one another name"
+            f"event name {shown(name)} of {wanted_by} already belongs to {owner}; rename one of them"
         )
 
 
@@ -562,7 +562,7 @@ class SchemaMissing(NotMigrated):
 
 
 class StoreMissing(SchemaMissing):
-    """There is no file at the address of the store; a look does not create one."""
+    """There is no file at the address of the store, and reading does not create one."""
 
     code = "store_missing"
 
@@ -993,16 +993,16 @@ class WriteOutOfOrder(LogError):
             )
         elif last is None:
             text = (
-                f"{who} releases batch {epoch}, but this log has no batch of it, so nothing was released: a "
-                "backup of this log was restored, or the checkpoint has served another sink; start a new "
-                "checkpoint at the end of the log (startingOffsets)"
+                f"{who} releases batch {epoch}, but this log has no batch of it, so nothing was released: "
+                "this log was taken back, for instance by a restored backup, or the checkpoint has served "
+                "another sink; start a new checkpoint at the end of the log (startingOffsets)"
             )
         else:
             text = (
                 f"{who} releases batch {epoch}, but the last one in this log is {last}, so nothing was "
-                "released: another driver uses the same checkpoint (end one of them), or a backup of the "
-                "checkpoint or of this log was restored; then start a new checkpoint at the end of the log "
-                "(startingOffsets)"
+                "released: another driver uses the same checkpoint (end one of them), or the checkpoint or "
+                "this log was taken back, for instance by a restored backup; then start a new checkpoint at "
+                "the end of the log (startingOffsets)"
             )
         super().__init__(text)
 
@@ -1514,7 +1514,7 @@ class DuplicateHandler(HandlerError):
 
     def __init__(self, what: str, value: str) -> None:
         super().__init__(
-            f"two handlers have the same {what}: {value}; give one another {what} or another group"
+            f"two handlers have the same {what}: {value}; change the {what} or the group of one of them"
         )
 
 
@@ -1914,7 +1914,7 @@ class CommitOutcomeUnknown(Error):
             "ask outbox.published(None, token) for one of its tokens: "
             + ", ".join(shown(token) for token in self.tokens[:3])
             if self.tokens
-            else "publish with token=... to be able to ask outbox.published(None, token)"
+            else "publish with token=... so that outbox.published(None, token) can tell"
         )
         super().__init__(f"the commit is in doubt ({why}); {remedy}")
 
@@ -1940,7 +1940,7 @@ class UnknownPoint(Error):
 
 
 class LabFailed(Error):
-    """A crash laboratory could not run, so it says nothing about the handlers."""
+    """A crash laboratory could not run, so there is no verdict on the handlers."""
 
     code = "lab_failed"
     fault = Fault.CALLER

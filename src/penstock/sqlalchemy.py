@@ -81,7 +81,7 @@ def connection_on(tx: Tx, engine: Engine | None = None) -> Iterator[Connection]:
     driver = _driver_of(tx)
     borrowed = _Borrowed(tx, own := _engine_for(driver, engine))
     if commits_alone(tx, autocommit=bool(getattr(tx, "autocommit", False))):
-        raise NoTransaction("pass record.tx, inside the handler it was given to")
+        raise NoTransaction("pass record.tx, inside its handler")
     connection = _Joined(own, borrowed)
     connection.begin()
     try:

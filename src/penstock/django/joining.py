@@ -35,7 +35,7 @@ def models_on(tx: Tx, *, using: str = "default") -> Iterator[Any]:
     """
     vendor = _vendor_of(tx)
     if commits_alone(tx, autocommit=bool(getattr(tx, "autocommit", False))):
-        raise NoTransaction("pass record.tx, inside the handler it was given to")
+        raise NoTransaction("pass record.tx, inside its handler")
     check_same_database(tx, vendor, using)
     kind, prepared = _ways(vendor)
     backend: Any = type(connections.create_connection(using))

@@ -43,8 +43,8 @@ def stage_steps(events: Sequence[StagedEvent], window_ms: int) -> Steps[Staged]:
     staged, ids = events, [event.id for event in events]
     tokens = [event.token.given for event in events if event.token is not None]
     if tokens:
-        meant = yield from take_steps(events, window_ms)
-        ids = [event.id if event.token is None else meant[event.token.hash] for event in events]
+        resolved = yield from take_steps(events, window_ms)
+        ids = [event.id if event.token is None else resolved[event.token.hash] for event in events]
         staged = [event for event, id in zip(events, ids, strict=True) if event.id == id]
     now = [event[:_COLUMNS_STAGED] for event in staged if event.due_ms is None]
     if now:

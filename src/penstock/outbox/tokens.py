@@ -68,14 +68,14 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
             first = firsts.setdefault(event.token.hash, event)
             if _content(first) != _content(event):
                 raise TokenReused(event.token.given, event.topic, first.id)
-    meant: dict[bytes, str] = {}
+    resolved: dict[bytes, str] = {}
     known: dict[bytes, _StoredToken] = {}
     for _ in range(_ROUNDS):
-        wanted = {hash: event for hash, event in firsts.items() if hash not in meant}
+        wanted = {hash: event for hash, event in firsts.items() if hash not in resolved}
         rows = _rows(wanted.values())
         taken = yield Step("token_take", rows, counts=True)
         if taken == len(rows):
-            return meant | {hash: event.id for hash, event in wanted.items()}
+            return resolved | {hash: event.id for hash, event in wanted.items()}
         found = yield Step("token_find", [row[:1] for row in rows], reads=True)
         known |= {bytes(hash): _StoredToken.stored(*columns) for hash, *columns in found}
         dropped = list[tuple[bytes, int]]()
@@ -83,7 +83,7 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
             for hash, event in wanted.items():
                 id = _meaning(event, known, window_ms, dropped)
                 if id is not None:
-                    meant[hash] = id
+                    resolved[hash] = id
         except TokenReused:
             mine = {event.id: event.timestamp_ms for event in firsts.values()}
             taken = [(hash, mine[each.id]) for hash, each in known.items() if each.id in mine]
@@ -93,8 +93,8 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
         if dropped:
             yield Step("token_drop", sorted(set(dropped)))
             known = {hash: each for hash, each in known.items() if hash not in dict(dropped)}
-        if len(meant) == len(firsts):
-            return meant
+        if len(resolved) == len(firsts):
+            return resolved
     raise AssertionError("a token was neither free nor taken, again and again")
 
 

@@ -116,7 +116,7 @@ class Schedules:
             why = f"it needs a name of 1 to {NAME_CHARACTERS} printable characters, or a type that names it"
             raise InvalidSchedule(chosen, why)
         if chosen in self._all:
-            raise InvalidSchedule(chosen, "is declared twice; give one of them another name")
+            raise InvalidSchedule(chosen, "is declared twice; rename one of them")
         if type is not None:
             check_type(type)
         elif topic != DEFAULT_TOPIC or any(options.values()):

@@ -60,7 +60,7 @@ class Tracker:
         """Listen to a model and those derived from it. Raises InvalidTracking."""
         model = declaration.model
         if model in self._declared:
-            raise InvalidTracking(model, "it is tracked already; give all its events in one call of track")
+            raise InvalidTracking(model, "it is already tracked; declare all its events in one call of track")
         self._declared[model] = declaration
         for name, listener in (
             ("before_update", self._before_update),

@@ -15,7 +15,7 @@
 | 51-52 | producer_epoch    |                                                                             |
 | 53-56 | base_sequence     | the producer's number of the first record                                   |
 | 57-60 | record_count      | number of records; fewer than the offsets if some were compacted away       |
-| 61-   | records           | one after another, compressed together as the attributes tell               |
+| 61-   | records           | one after another, compressed together according to the attributes          |
 
 All integers are big-endian. Base offset and leader epoch come before the bytes that the CRC covers, so a log
 places a batch without changing anything else. Codec without I/O; nothing here copies a batch.
