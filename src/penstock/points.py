@@ -1,9 +1,9 @@
 """Named points in the code where tests kill, pause or fail the process.
 
-A room declares its points once, at import, with what a crash there means; the crash suites walk
-`declared()`, so a new point is tested from the day it is written. Nothing happens at a point unless a
-test armed it in this very process: there is no setting, environment variable or request that does.
-Cost when nothing is armed: one call and one look at an empty dict.
+A room declares its points once, at import, with the meaning of a crash there; the crash suites walk
+`declared()`, so a new point is tested from the day it is written. Nothing happens at a point unless a test
+armed it in this very process: no setting, environment variable or request can do so. Cost when nothing is
+armed: one call and one truth test of an empty dict.
 """
 
 import os
@@ -24,14 +24,14 @@ _armed: dict[Point, "_Trap"] = {}
 
 @dataclass(slots=True)
 class _Trap:
-    """What happens at a point, and how many visits pass before it does."""
+    """An action at a point, and the number of visits until it runs."""
 
     action: Action
     visits_left: int
 
 
 def declare(name: str, meaning: str) -> Point:
-    """Add a point to the table; `meaning` says what has been done when it is reached."""
+    """Add a point to the table; `meaning` describes the work done before the code reaches it."""
     point = Point(name)
     assert point not in _declared, f"point {name} is declared twice"
     _declared[point] = meaning
@@ -44,18 +44,18 @@ def declared() -> dict[Point, str]:
 
 
 def reach(point: Point) -> None:
-    """Mark that the code has come to `point`."""
+    """Mark that the code has reached `point`."""
     if _armed:
         _spring(point)
 
 
 def is_armed(*points: Point) -> bool:
-    """Return whether something is to happen at one of these points."""
+    """Return whether one of these points has an action."""
     return bool(_armed) and any(point in _armed for point in points)
 
 
 def arm(name: str, action: Action, *, visit: int = 1) -> None:
-    """Let `action` run at the given visit of a point, once.
+    """Run `action` once, at the given visit of a point.
 
     Raises UnknownPoint when no room declared that name.
     """
@@ -67,7 +67,7 @@ def arm(name: str, action: Action, *, visit: int = 1) -> None:
 
 
 def disarm() -> None:
-    """Forget everything that was armed."""
+    """Disarm all points."""
     _armed.clear()
 
 
@@ -78,7 +78,7 @@ def kill() -> None:
 
 def pause() -> None:
     """Stop this process as SIGSTOP does, until it gets SIGCONT."""
-    # To this very thread: a signal to the process may reach another thread first, and this one would go on.
+    # To this very thread: a signal to the process may reach another thread first, and this one would run on.
     signal.pthread_kill(get_ident(), signal.SIGSTOP)
 
 

@@ -1,9 +1,9 @@
-"""What an error may say in a log line or a stored reason: never the values that a payload or a row held.
+"""Error texts for log lines and stored reasons, without values of payloads or rows.
 
-Validation errors and those of database drivers quote what they refuse. Of these kinds, found by the names of
-their classes so that no library is imported for it, only the type and the place are said: the path of a
-field, the name of a constraint. What other code says in its errors is its own and is kept. Our own errors on
-payloads (`Undecodable`, `InvalidValue`) are written without values; what they came from is not shown.
+Validation errors and those of database drivers quote the values that they refuse. Of these kinds, recognised
+by class name so that no library is imported, only the type and the place are shown: the path of a field, the
+name of a constraint. Other errors are shown in full. Our own errors on payloads (`Undecodable`,
+`InvalidValue`) contain no values; their causes are not shown.
 """
 
 import re
@@ -23,21 +23,21 @@ _UNSHOWABLE = "(its message cannot be shown)"
 
 
 class ErrorText(Enum):
-    """How much of an error is said."""
+    """How much of an error is shown."""
 
-    REDACTED = "redacted"  # all but values of payloads and rows
-    FULL = "full"  # all, with every cause
-    TYPE = "type"  # the names of the classes alone
+    REDACTED = "redacted"  # everything except values of payloads and rows
+    FULL = "full"  # everything, with every cause
+    TYPE = "type"  # only the names of the classes
 
 
 def words(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> str:
-    """Return an error's name and what it may say."""
-    said, name = text(error, how), type(error).__name__
-    return f"{name}: {said}" if said else name
+    """Return an error's name and its permitted text."""
+    message, name = text(error, how), type(error).__name__
+    return f"{name}: {message}" if message else name
 
 
 def text(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> str:
-    """Return what an error may say; a message that cannot be made must not hide the error."""
+    """Return an error's permitted text; a failing `__str__` must not hide the error."""
     if how is ErrorText.TYPE:
         return ""
     if how is ErrorText.REDACTED:
@@ -51,29 +51,29 @@ def text(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> str:
 
 
 def known_text(error: BaseException) -> str | None:
-    """Return what an error of a kind that quotes values says without them; None for one of no such kind."""
+    """Return the text of an error of a kind that quotes values, without them; None for other kinds."""
     for cls in type(error).__mro__:
-        say = _KINDS.get(f"{cls.__module__}.{cls.__qualname__}")
-        if say is not None:
+        redacted = _KINDS.get(f"{cls.__module__}.{cls.__qualname__}")
+        if redacted is not None:
             try:
-                return say(error)
-            except Exception:  # a version of the library that we do not know
+                return redacted(error)
+            except Exception:  # an unknown version of the library
                 return ""
     return None
 
 
 def place(error: BaseException) -> str:
-    """Return what an error that was met while bytes were decoded may say: its place, else its type alone."""
+    """Return the permitted text of a decoding error: its place if known, else its type."""
     return known_text(error) or type(error).__name__
 
 
 def named(error: BaseException) -> str:
-    """Return the type of an error of foreign code that handled a payload, and its place if that is known."""
+    """Return the type of an error from foreign code that handled a payload, and its place if known."""
     return type(error).__name__ if known_text(error) is None else words(error)
 
 
 def behind(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[BaseException]:
-    """Yield what a traceback shows behind an error: the members of a group, the cause or the context."""
+    """Yield the errors that a traceback shows with this one: members of a group, the cause or the context."""
     if isinstance(error, BaseExceptionGroup):
         yield from error.exceptions
     if how is not ErrorText.FULL and _is_about_payload(error):
@@ -85,9 +85,9 @@ def behind(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[Ba
 
 
 def traced(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> BaseException:
-    """Return an error for `exc_info=`: itself, or one that stands in for it and may be shown whole.
+    """Return an error for `exc_info=`: itself, or a stand-in that may be shown in full.
 
-    A stand-in has the name, the traceback and the causes of the error, each with what it may say.
+    A stand-in has the name, the traceback and the causes of the error, each with its permitted text.
     """
     if how is ErrorText.FULL or (how is ErrorText.REDACTED and not _quotes(error, set())):
         return error
@@ -95,14 +95,14 @@ def traced(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> BaseExc
 
 
 def _is_about_payload(error: BaseException) -> bool:
-    """Return whether what stands behind an error, such as a validator's own, was said of a payload."""
+    """Return whether the causes of an error, such as a validator's own, may quote a payload."""
     if isinstance(error, Undecodable | InvalidValue):
         return True
     return any(f"{cls.__module__}.{cls.__qualname__}" in _WITHOUT_CAUSE for cls in type(error).__mro__)
 
 
 def _quotes(error: BaseException, seen: set[int]) -> bool:
-    """Return whether a traceback of this error would show what it may not."""
+    """Return whether a traceback of this error would show redacted text."""
     if id(error) in seen:
         return False
     seen.add(id(error))
@@ -114,8 +114,8 @@ def _quotes(error: BaseException, seen: set[int]) -> bool:
 def _stand_in(error: BaseException, how: ErrorText, made: dict[int, BaseException]) -> BaseException:
     if id(error) in made:
         return made[id(error)]
-    cls, said = type(error), text(error, how)
-    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__str__": lambda self: said}
+    cls, message = type(error), text(error, how)
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__str__": lambda self: message}
     if isinstance(error, BaseExceptionGroup):
         members = [_stand_in(each, how, made) for each in error.exceptions]
         copy: BaseException = type(cls.__name__, (BaseExceptionGroup,), names)("", members)
@@ -135,12 +135,12 @@ def _stand_in(error: BaseException, how: ErrorText, made: dict[int, BaseExceptio
 
 
 def _pydantic(error: Any) -> str:
-    """Return the path and the code of each field that is wrong; a key that is data is left out of a path."""
+    """Return the path and the code of each invalid field; a path leaves out keys that are data."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     names = _declared_names()
-    said = [f"{_path(each['loc'], names)} ({each['type']})" for each in problems[:_FIELDS_SHOWN]]
+    shown = [f"{_path(each['loc'], names)} ({each['type']})" for each in problems[:_FIELDS_SHOWN]]
     more = len(problems) - _FIELDS_SHOWN
-    return f"{error.title}: {', '.join(said)}" + (f" and {more} more" if more > 0 else "")
+    return f"{error.title}: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
 
 
 def _path(loc: tuple[int | str, ...], names: set[str]) -> str:
@@ -162,11 +162,11 @@ def _declared_names() -> set[str]:
 
 
 def _msgspec(error: BaseException) -> str:
-    """Return the types and the path, which msgspec writes without keys of mappings; no other text."""
-    said = str(error)
-    if said.startswith(_MSGSPEC_PLAIN):
-        return said
-    path = _MSGSPEC_PATH.search(said)
+    """Return only the types and the path, which msgspec writes without keys of mappings."""
+    message = str(error)
+    if message.startswith(_MSGSPEC_PLAIN):
+        return message
+    path = _MSGSPEC_PATH.search(message)
     return f"at {path[1]}" if path and path[1].startswith(("`$", "`key`")) else ""
 
 
@@ -175,7 +175,7 @@ def _postgres(error: Any) -> str:
     diag = getattr(error, "diag", error)  # asyncpg has the fields on the error itself
     state = getattr(diag, "sqlstate", None)
     if state is None:
-        return str(error).partition("\nDETAIL:")[0]  # of the connection: no statement came so far
+        return str(error).partition("\nDETAIL:")[0]  # the connection failed before any statement
     if state.startswith(_DATA_EXCEPTION):
         return f"SQLSTATE {state}"
     first = getattr(diag, "message_primary", None) or getattr(diag, "message", None)
@@ -183,7 +183,7 @@ def _postgres(error: Any) -> str:
 
 
 def _wrapping(error: BaseException) -> str:
-    """Return nothing of what repeats the driver's text, with parameters; the driver's error stands behind."""
+    """Return "" for an error that repeats the driver's text with parameters; the cause is shown."""
     return "" if error.__cause__ is not None else str(error).partition("\n")[0]
 
 
@@ -202,7 +202,7 @@ _KINDS: dict[str, Callable[[Any], str]] = {
     "psycopg.Error": _postgres,
     "psycopg2.Error": _postgres,
     "asyncpg.exceptions._base.PostgresMessage": _postgres,
-    "sqlalchemy.exc.StatementError": _silent,  # it quotes the parameters; what the driver said is its cause
+    "sqlalchemy.exc.StatementError": _silent,  # it quotes the parameters; the driver's error is its cause
     "django.db.utils.Error": _wrapping,
     "jsonschema.exceptions.ValidationError": lambda error: f"{error.json_path} ({error.validator})",
     "marshmallow.exceptions.ValidationError": _silent,

@@ -1,8 +1,8 @@
-"""How a setting is declared once and read from everywhere.
+"""Settings: declared once, and read from the file, the environment, flags and code.
 
-A room declares its settings as a class; name, type, default, range and help stand there and nowhere
-else. From that one place come the keys of `penstock.toml`, the environment's names, the flags of the
-commands (`Declared.flag`) and the reference page (`declared`).
+A room declares its settings as a class, the only place for name, type, default, range and help. The keys of
+`penstock.toml`, the environment variables, the flags of the commands (`Declared.flag`) and the reference
+page (`declared`) are derived from it.
 
     class SequencerSettings(Settings, room="sequencer"):
         batch_records: int = setting(500, "Most staged rows moved in one transaction.", at_least=1)
@@ -10,8 +10,8 @@ commands (`Declared.flag`) and the reference page (`declared`).
     SequencerSettings.load()                   # default < penstock.toml < PENSTOCK_SEQUENCER_BATCH_RECORDS
     SequencerSettings.load(batch_records=50)   # < code or flag
 
-Settings are read when `load` is called, never at import. A refusal names the setting, the value, the
-range and where the value came from.
+Settings are read when `load` is called, never at import. A refusal names the setting, the value, the range
+and the source of the value.
 """
 
 import os
@@ -48,7 +48,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one setting may be."""
+    """The help and the range of one setting."""
 
     help: str
     at_least: float | None = None
@@ -91,7 +91,7 @@ def setting(
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One setting as the reference page and the flags need it."""
+    """One setting, for the reference page and the flags."""
 
     room: str
     name: str
@@ -101,7 +101,7 @@ class Declared:
 
     @property
     def path(self) -> str:
-        """The dotted name, as in messages and in the file: `[room]` then `name`."""
+        """The dotted name in messages; in the file it is `[room]`, then `name`."""
         return f"{self.room}.{self.name}"
 
     @property
@@ -135,14 +135,14 @@ class Settings:
 
     @classmethod
     def declared(cls) -> list[Declared]:
-        """Return this room's settings, in the order they are written."""
+        """Return this room's settings, in the order of their declaration."""
         return [_declared(cls.room, each) for each in fields(cls)]  # type: ignore[arg-type]
 
     @classmethod
     def load(
         cls, *, file: str | Path | None = None, environ: Mapping[str, str] | None = None, **given: Any
     ) -> Self:
-        """Return the settings in force: default < file < environment < what is `given` (None: not given).
+        """Return the settings in force: default < file < environment < `given` (None: not given).
 
         `file` None reads `penstock.toml` in the working directory if there is one.
         Raises UnknownSetting, WrongSettingType, SettingOutOfRange, SettingsFileUnreadable.
@@ -173,15 +173,15 @@ class Settings:
 
 
 def declared() -> list[Declared]:
-    """Return every setting of every room imported so far, sorted by room."""
+    """Return all settings of the rooms imported so far, sorted by room."""
     return [one for room in sorted(Settings._rooms) for one in Settings._rooms[room].declared()]
 
 
 def check_names(file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> None:
     """Refuse names in the file or the environment that no room declares, such as a table [limts].
 
-    `load` sees one room only, so a program calls this once. Rooms that it has not imported count, too: one
-    file serves an application and its gateway. Raises UnknownSetting, SettingsFileUnreadable.
+    `load` checks one room only, so a program calls this once. Names of rooms that it has not imported are
+    valid too: one file serves an application and its gateway. Raises UnknownSetting, SettingsFileUnreadable.
     """
     path, tables = read_file(file)
     known = _all_paths()
@@ -198,11 +198,11 @@ def check_names(file: str | Path | None = None, environ: Mapping[str, str] | Non
 
 
 def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, list[str]]:
-    """Return the variables that seem to be meant for a setting that there is not, each with what is near.
+    """Return the environment variables that look like misspelt settings, each with similar names.
 
-    Others may own names that begin with PENSTOCK_: only what is close to a setting, or begins as those of a
-    room do, is taken for ours. Not what Kubernetes gives every container for a service called penstock, or
-    penstock-gateway.
+    Other programs may own names that begin with PENSTOCK_: a name counts as ours if it is close to a setting
+    or has the prefix of a room. Variables that Kubernetes sets for a service called penstock or
+    penstock-gateway do not count.
     """
     names = [_variable(each) for each in _all_paths()]
     rooms = {_variable(each.partition(".")[0] + ".") for each in _all_paths()}
@@ -217,7 +217,7 @@ def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, list[str]]:
 
 
 def _all_paths() -> list[str]:
-    """Return the dotted names of all settings: those of the rooms imported so far, and of the others."""
+    """Return the dotted names of all settings, of imported rooms and of all others."""
     here = [one.path for one in declared()]
     return here + [each for each in _written_down() if each not in here]
 
@@ -232,9 +232,9 @@ def _variable(path: str) -> str:
 
 
 def read_file(file: str | Path | None = None) -> tuple[Path, dict[str, dict[str, Any]]]:
-    """Return the settings file's path and its tables; no file named and none there gives no tables.
+    """Return the settings file's path and its tables; a missing default file has no tables.
 
-    Raises SettingsFileUnreadable, and UnknownSetting for a key that stands in no table.
+    Raises SettingsFileUnreadable, and UnknownSetting for a key outside all tables.
     """
     path = Path(FILE if file is None else file)
     try:
@@ -243,7 +243,7 @@ def read_file(file: str | Path | None = None) -> tuple[Path, dict[str, dict[str,
         if file is None:
             return path, {}
         raise SettingsFileUnreadable(str(path), "there is no such file") from None
-    except (OSError, ValueError, RecursionError) as exc:  # not TOML, not UTF-8, no possible path
+    except (OSError, ValueError, RecursionError) as exc:  # not TOML, not UTF-8, an impossible path
         raise SettingsFileUnreadable(str(path), str(exc)) from exc
     for name, table in tables.items():
         if not isinstance(table, dict):

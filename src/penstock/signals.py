@@ -1,8 +1,8 @@
 """Receiving SIGINT and SIGTERM without the dangers of a signal handler.
 
-Python runs a signal handler in the main thread, between any two of its instructions: also while that thread
-holds the lock of an Event. A handler that sets the same Event then waits for itself, forever. So ours only
-puts the number into a queue that may be entered twice, and a thread of its own does the rest.
+Python runs a signal handler in the main thread, between any two instructions, even while that thread holds
+the lock of an Event. A handler that sets the same Event then deadlocks. So ours only puts the number into a
+reentrant queue, and a separate thread does the rest.
 """
 
 import signal
@@ -18,10 +18,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def hearing(hear: Callable[[signal.Signals], None], *, once: bool = False) -> Iterator[None]:
-    """Call `hear` with each signal while the block lasts, in a thread; put the former handlers back after.
+    """Call `hear` in a thread with each signal while the block lasts; then restore the former handlers.
 
-    With `once`, the next signal of a kind does what it does to a program that has no handler. Outside the
-    main thread, where Python hears no signals, it does nothing.
+    With `once`, the second signal of a kind has its default effect. Outside the main thread, where Python
+    receives no signals, it does nothing.
     """
     if current_thread() is not main_thread():
         yield

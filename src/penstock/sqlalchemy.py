@@ -1,8 +1,8 @@
-"""What a program on SQLAlchemy sets up once, and its sessions in the transaction of a handler.
+"""SQLAlchemy: the set-up of an engine, and sessions in the transaction of a handler.
 
-`session_on` and `connection_on` give SQLAlchemy a connection that somebody else has opened, `record.tx`: each
-statement goes there, and nothing of SQLAlchemy's begins, ends or closes anything. A session works in a
-savepoint, so that its rollback, and a block that raises, take back what it did and nothing else.
+`session_on` and `connection_on` give SQLAlchemy a borrowed connection, `record.tx`: each statement goes
+there, and SQLAlchemy begins, ends and closes nothing. A session works in a savepoint, so that its rollback,
+or a block that raises, undoes its own work and nothing else.
 """
 
 import sqlite3
@@ -23,7 +23,7 @@ from penstock.model.connections import Tx
 from penstock.outbox.adapters.driver_state import commits_alone, innermost
 
 _URLS = {"pysqlite": "sqlite+pysqlite://", "psycopg": "postgresql+psycopg://"}
-# Without this the dialect asks the server for a type first.
+# Without this the dialect first queries the server for a type.
 _OPTIONS: dict[str, dict[str, Any]] = {"pysqlite": {}, "psycopg": {"use_native_hstore": False}}
 
 _engines: WeakKeyDictionary[Engine, Engine] = WeakKeyDictionary()
@@ -33,10 +33,10 @@ _lock = Lock()
 
 
 def begin_immediate(engine: Engine | AsyncEngine) -> None:
-    """Let every transaction of an engine on SQLite begin as a writer; on another database, nothing.
+    """Make every transaction of an engine on SQLite begin as a writer; on another database, do nothing.
 
-    Then one that reads first and writes later waits for its turn at its beginning, and is never refused with
-    "database is locked" in the middle. Connections in isolation level AUTOCOMMIT stay as they are.
+    A transaction that reads first and writes later then waits for its turn at its beginning, and never fails
+    with "database is locked" in the middle. Connections in isolation level AUTOCOMMIT are left unchanged.
     """
     own: Any = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
     if own.dialect.name == "sqlite" and not event.contains(own, "begin", _begin):
@@ -45,7 +45,7 @@ def begin_immediate(engine: Engine | AsyncEngine) -> None:
 
 def _begin(connection: Connection) -> None:
     driver = innermost(connection.connection.driver_connection)
-    if driver.isolation_level is not None and not driver.in_transaction:  # None: it commits by itself
+    if driver.isolation_level is not None and not driver.in_transaction:  # None: autocommit
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
@@ -53,49 +53,49 @@ def _begin(connection: Connection) -> None:
 def session_on(
     tx: Tx, engine: Engine | None = None, *, class_: type[Session] = Session, **options: Any
 ) -> Iterator[Session]:
-    """Give a session that writes through `record.tx`; what it has not written is written at the end.
+    """Yield a session that writes through `record.tx`; it flushes at the end of the block.
 
-    `engine` and `class_` are yours, if they have settings that count here; `options` are the session's.
+    Pass your own `engine` and `class_` if their settings matter here; `options` are the session's.
     Raises TransactionEnded from its `commit`, `close` and the like, UnsupportedConnection, NoTransaction.
     """
     with connection_on(tx, engine) as connection:
         session = _joined(class_)(bind=connection, join_transaction_mode="create_savepoint", **options)
         try:
             yield session
-            if not session.is_active:  # a flush failed, all is rolled back, and nobody has taken note
+            if not session.is_active:  # a flush failed and rolled everything back, unnoticed: this raises
                 session.connection()
             session.flush()
             while (savepoint := connection.get_nested_transaction()) is not None:
                 savepoint.commit()
         finally:
-            with suppress(Exception):  # the connection may be gone; what was raised before says why
-                class_.close(session)  # which rolls back what is not released
+            with suppress(Exception):  # the connection may be gone; the earlier error tells the reason
+                class_.close(session)  # rolls back unreleased savepoints
 
 
 @contextmanager
 def connection_on(tx: Tx, engine: Engine | None = None) -> Iterator[Connection]:
-    """Give a connection of SQLAlchemy's that is `record.tx`, in its open transaction.
+    """Yield an SQLAlchemy connection that wraps `record.tx`, in its open transaction.
 
     Raises TransactionEnded from its `commit`, `rollback` and `close`, UnsupportedConnection, NoTransaction.
     """
     driver = _driver_of(tx)
     borrowed = _Borrowed(tx, own := _engine_for(driver, engine))
     if commits_alone(tx, autocommit=bool(getattr(tx, "autocommit", False))):
-        raise NoTransaction("pass record.tx, inside the handler it was given to")
+        raise NoTransaction("pass record.tx, inside its handler")
     connection = _Joined(own, borrowed)
     connection.begin()
     try:
-        if own.dialect.server_version_info is None:  # nobody has asked yet what this database can do
+        if own.dialect.server_version_info is None:  # the dialect has not inspected this database yet
             own.dialect.initialize(connection)
         yield connection
     finally:
         borrowed.is_ended = True
-        Connection.rollback(connection)  # says so to SQLAlchemy alone
+        Connection.rollback(connection)  # for SQLAlchemy's own state alone
         Connection.close(connection)
 
 
 class _Borrowed(PoolProxiedConnection):
-    """`record.tx` as SQLAlchemy wants it from a pool. Until the block ends it refuses to be ended."""
+    """`record.tx` in the form of a pooled connection. It refuses to end until the block has ended."""
 
     def __init__(self, tx: Any, engine: Engine) -> None:
         self.dbapi_connection = self.driver_connection = self._tx = tx
@@ -103,12 +103,12 @@ class _Borrowed(PoolProxiedConnection):
         self._info: dict[Any, Any] = {}
         self._is_valid, self.is_ended = True, False
         if isinstance(tx, sqlite3.Connection) and tx not in _equipped:
-            with suppress(sqlite3.Error, TypeError):  # while a statement runs; of a caller's own connection
+            with suppress(sqlite3.Error, TypeError):  # a running statement; a caller's own connection class
                 self._dialect.on_connect()(tx)
                 _equipped.add(tx)
 
     def cursor(self, *args: Any, **options: Any) -> Any:
-        """Return a cursor that gives plain rows, whatever the connection's own row factory is."""
+        """Return a cursor that gives plain rows, whatever the connection's row factory."""
         tx = self._tx
         if isinstance(tx, sqlite3.Connection):
             cursor: Any = tx.cursor(*args, **options)
@@ -117,7 +117,7 @@ class _Borrowed(PoolProxiedConnection):
         psycopg = self._dialect.dbapi
         cursor = tx.cursor(*args, row_factory=psycopg.rows.tuple_row, **options)
         given = getattr(self._dialect, "_psycopg_adapters_map", None)
-        if given is not None:  # how the engine's own connections write and read JSON, for one
+        if given is not None:  # for instance, how the engine's own connections write and read JSON
             cursor._adapters = psycopg.adapt.AdaptersMap(given)
         return cursor
 
@@ -138,12 +138,12 @@ class _Borrowed(PoolProxiedConnection):
         self._end("connection.detach()")
 
     def invalidate(self, e: BaseException | None = None, soft: bool = False) -> None:
-        """Do nothing: the owner of the connection finds out by itself that it is gone."""
+        """Do nothing: the owner of the connection notices its loss."""
         self._is_valid = False
 
     @property
     def is_valid(self) -> bool:
-        """Whether it can be used."""
+        """Whether the connection can be used."""
         return self._is_valid
 
     @property
@@ -153,12 +153,12 @@ class _Borrowed(PoolProxiedConnection):
 
     @property
     def info(self) -> dict[Any, Any]:
-        """A place for notes."""
+        """SQLAlchemy's notes on the connection."""
         return self._info
 
     @property
     def record_info(self) -> dict[Any, Any]:
-        """The same: there is no pool."""
+        """The same notes: there is no pool."""
         return self._info
 
     def _end(self, what: str) -> None:
@@ -170,7 +170,7 @@ class _Borrowed(PoolProxiedConnection):
 
 
 class _Joined(Connection):
-    """A connection that is part of a unit of work: its owner ends it, not this."""
+    """A connection inside a unit of work, which alone ends the transaction."""
 
     def commit(self) -> None:
         _refuse("connection.commit()")
@@ -183,7 +183,7 @@ class _Joined(Connection):
 
 
 class _JoinedSession(Session):
-    """A session that is part of a unit of work: its block ends it, not this."""
+    """A session inside a unit of work, which alone ends the transaction."""
 
     def commit(self) -> None:
         _refuse("session.commit()")
@@ -199,7 +199,7 @@ class _JoinedSession(Session):
 
 
 def _joined(class_: type[Session]) -> type[Session]:
-    """Return a class of sessions that refuses what its block does."""
+    """Return a session class that refuses to commit and close: its block does that."""
     with _lock:
         if class_ not in _classes:
             joined = type(class_.__name__, (_JoinedSession, class_), {})
@@ -213,7 +213,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 def _refuse_commit(session: Session) -> None:
-    """Refuse what `with session.begin():` does at its end; a savepoint may be released."""
+    """Refuse the commit at the end of `with session.begin():`; a savepoint may be released."""
     if not session.in_nested_transaction():
         _refuse("session.commit()")
 
@@ -230,7 +230,7 @@ def _driver_of(tx: Any) -> str:
 
 
 def _engine_for(driver: str, engine: Engine | None) -> Engine:
-    """Return an engine with the dialect of this one and no listeners: they would begin and set things."""
+    """Return an engine with the same dialect but no listeners: they would begin transactions."""
     if engine is None:
         return _plain(driver)
     if getattr(engine.dialect, "driver", None) != driver:
@@ -240,7 +240,7 @@ def _engine_for(driver: str, engine: Engine | None) -> Engine:
         own = _engines.get(engine)
         if own is None:
             dialect: Any = engine.dialect
-            states = dialect.connection_characteristics  # such as its isolation level
+            states = dialect.connection_characteristics  # such as the isolation level
             options = {
                 name: value for name, value in engine.get_execution_options().items() if name not in states
             }
@@ -255,4 +255,4 @@ def _plain(driver: str) -> Engine:
 
 
 def _no_other() -> NoReturn:
-    raise TransactionEnded("another connection was asked for in place of record.tx")
+    raise TransactionEnded("SQLAlchemy asked for another connection instead of record.tx")

@@ -1,12 +1,12 @@
-"""Spans that cost nothing when nobody looks.
+"""Spans that cost nothing when tracing is off.
 
 With the extra `otel` installed, `span` opens an OpenTelemetry span on the application's own tracer
-provider and `context_headers` carries the W3C trace context; without it both do nothing. Whether it is
-there is looked up once, at first use, never at import.
+provider and `context_headers` carries the W3C trace context; without it both do nothing. The import is
+tried once, at first use, never at import of this module.
 
-A span tells of events where they are, never what they say: no value, no key. Of an error it says the kind and
-no word: errors of drivers and of validators quote rows and payloads, and traces go to other systems than the
-log, which has the words that may be said.
+A span names the place of an event, never its content: no value, no key. Of an error it has the class but not
+the message: errors of drivers and of validators quote rows and payloads, and traces go to other systems than
+the log, which has the permitted text.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,15 +19,15 @@ _UNKNOWN = object()
 _KINDS = {"penstock.publish": "PRODUCER"} | dict.fromkeys(
     ("penstock.deliver", "penstock.handle", "penstock.fetch", "penstock.read", "penstock.load"), "CONSUMER"
 )
-MOST_LINKS = 100  # of a batch; OpenTelemetry keeps 128 of a span unless it is told otherwise
+MOST_LINKS = 100  # of a batch; OpenTelemetry keeps 128 per span by default
 
 
 def is_on() -> bool:
-    """Return whether anybody looks: OpenTelemetry is there and the application has set a tracer provider."""
+    """Return whether OpenTelemetry is installed and the application has set a tracer provider."""
     api = _api()
     if api is None:
         return False
-    provider = getattr(api, "_TRACER_PROVIDER", _UNKNOWN)  # the public way takes 2 us, for every event
+    provider = getattr(api, "_TRACER_PROVIDER", _UNKNOWN)  # the public way takes 2 us per event
     if provider is _UNKNOWN:
         return not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider)
     return provider is not None
@@ -46,9 +46,9 @@ def span(name: str, **attributes: str | int | float | bool) -> AbstractContextMa
 def processing_span(
     name: str, parents: Sequence[Mapping[str, str]], **attributes: str | int | float | bool
 ) -> AbstractContextManager[Any]:
-    """Open a span for work on events, given the headers that each came with.
+    """Open a span for work on events, given the headers of each.
 
-    It is the child of one event's producer; of several it is linked to each.
+    For one event it is a child of the producer's span; for several it links to each producer.
     """
     if not is_on():
         return NOTHING
@@ -66,9 +66,9 @@ def processing_span(
 def begun_span(
     name: str, parent: Mapping[str, str], *, since_ms: int | None = None, **attributes: str | int
 ) -> Any:
-    """Begin a span in the trace of an event, given the headers that it came with; the caller ends it.
+    """Begin a span in the trace of an event, given its headers; the caller ends it.
 
-    `since_ms`: when it began, if that was before. Only where `is_on`.
+    `since_ms`: the time of its beginning, if earlier than now. Only where `is_on`.
     """
     return _tracer().start_span(
         name,
@@ -82,11 +82,11 @@ def begun_span(
 def tell_batch(
     name: str, parents: Iterable[Mapping[str, str]], *, since_ms: int, **attributes: str | int
 ) -> None:
-    """Tell of work on a batch that is over, given the headers that its events came with.
+    """Record finished work on a batch, given the headers of its events.
 
-    In the trace of each event it is a span, the child of the one that published it. Where there are several
-    the batch has a span of its own as well, in a trace of its own: it is linked to each, and each to it. Of
-    more than `MOST_LINKS` events the first are told. Only where `is_on`.
+    The trace of each event gets a span, a child of the publishing one. A batch of several events also gets a
+    span in a trace of its own, linked with each of them in both directions. Only the first `MOST_LINKS`
+    events are recorded. Only where `is_on`.
     """
     producers = dict[Any, Any]()
     for headers in parents:
@@ -109,13 +109,13 @@ def tell_batch(
 
 
 def failed(opened: Any, error: BaseException) -> None:
-    """Mark a span as one that an error ended. What the error says stays out: it may quote a value."""
+    """Mark a span as ended by an error, without the error's message, which may quote a value."""
     opened.set_status(_api().Status(_api().StatusCode.ERROR, type(error).__qualname__))
     opened.set_attribute("error.type", type(error).__qualname__)
 
 
 def current_ids() -> tuple[str, str] | None:
-    """Return the ids of the trace and of the span that is open now; None if there is none."""
+    """Return the ids of the current trace and span; None if no span is open."""
     if not is_on():
         return None
     here = _api().get_current_span().get_span_context()
@@ -123,7 +123,7 @@ def current_ids() -> tuple[str, str] | None:
 
 
 def context_headers() -> dict[str, str]:
-    """Return `traceparent` and `tracestate` of the span that is open now, if there is one."""
+    """Return `traceparent` and `tracestate` of the current span, if there is one."""
     propagator = _propagator()
     carrier: dict[str, str] = {}
     if propagator is not None:
@@ -149,12 +149,12 @@ def _kind(name: str) -> Any:
 
 @cache
 def _api() -> Any:
-    """Return OpenTelemetry's module for traces, or None when it is not installed."""
+    """Return OpenTelemetry's trace module, or None when it is not installed."""
     try:
         from opentelemetry import trace
     except ImportError:
         return None
-    trace.get_tracer_provider()  # makes the provider that the environment names, if it names one
+    trace.get_tracer_provider()  # creates the provider that the environment names, if any
     return trace
 
 
@@ -165,7 +165,7 @@ def _tracer() -> Any:
 
 @cache
 def _propagator() -> Any:
-    """Return what reads and writes the W3C trace context, or None."""
+    """Return the propagator of the W3C trace context, or None."""
     try:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
     except ImportError:

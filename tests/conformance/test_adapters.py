@@ -434,12 +434,14 @@ def test_the_wrong_face_is_refused_with_the_remedy(caller: Caller, store: StoreE
     with caller.transaction(store.url) as conn:
         if isinstance(conn, Held):
             for write in WAYS_TO_WRITE:
-                with pytest.raises(UnsupportedConnection, match=r"it is async: `await outbox\.apublish\("):
+                with pytest.raises(
+                    UnsupportedConnection, match=r"it is async: use `await outbox\.apublish\("
+                ):
                     write(store.outbox, conn.conn)
         else:
             with asyncio.Runner() as runner:
                 for write in WAYS_TO_WRITE:
-                    with pytest.raises(UnsupportedConnection, match=r"it is sync: `outbox\.publish\("):
+                    with pytest.raises(UnsupportedConnection, match=r"it is sync: use `outbox\.publish\("):
                         write(AsyncFace(store.outbox), Held(conn, runner))
     store.clock.advance(timedelta(days=1))
     assert drained(store) == []
@@ -450,16 +452,16 @@ class Watched(list[tuple[Any, Any]]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[bool] = []
-        self.is_to_be_told = False
+        self.reports: list[bool] = []
+        self.has_hook = False
 
     def look(self) -> None:
-        """Take note that a library has told of a commit, and whether it was over."""
-        self.told.append(self.is_open())
+        """Record that a library reported a commit, and whether it was over."""
+        self.reports.append(self.is_open())
 
-    def watch(self, conn: Any, is_open: Any, slots: Any = None, *, told: bool = False) -> None:
+    def watch(self, conn: Any, is_open: Any, slots: Any = None, *, hooked: bool = False) -> None:
         self.append((conn, is_open))
-        self.is_to_be_told |= told
+        self.has_hook |= hooked
 
     def close(self) -> None:
         """Nothing to close."""
@@ -490,7 +492,7 @@ def test_the_bell_sees_the_transaction_end(
         if declined:
             raise OrderDeclined
     assert not watched.is_open()
-    assert watched.told == ([False] if watched.is_to_be_told and not declined else [])
+    assert watched.reports == ([False] if watched.has_hook and not declined else [])
 
 
 @pytest.mark.parametrize("caller", VARIANTS, indirect=True, ids=lambda caller: caller.name)

@@ -206,7 +206,7 @@ def test_a_database_that_cannot_be_shared_is_refused(databases: dict[str, Any]) 
     databases["dummy"] = {"ENGINE": "django.db.backends.dummy"}
     with pytest.raises(ImproperlyConfigured, match="is in memory"):
         database_url("memory")
-    with pytest.raises(ImproperlyConfigured, match="can be in sqlite and postgresql"):
+    with pytest.raises(ImproperlyConfigured, match="supports sqlite and postgresql"):
         database_url("dummy")
 
 

@@ -141,7 +141,7 @@ def test_migrate_zero_drops_the_tables_when_nothing_is_lost(
     assert "PENSTOCK_ALLOW_DROP = True" in refused
     assert "Unapplying penstock.0001_staging... OK" in sound(said[:2])
     assert "[ ]" not in said[4], "what is refused is refused at once"
-    assert "refused: 1 members are at work" in said[5]
+    assert "refused: 1 members are running" in said[5]
     assert "Unapplying penstock.0001_staging... OK" in sound(said)
     assert wanting(address) == ([], [])
 

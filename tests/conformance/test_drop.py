@@ -102,7 +102,7 @@ def test_a_store_at_work_is_dropped_by_force_only(outbox: Outbox, url: str) -> N
     database = open_database(url, Names())
     with working(outbox):
         wait_until(lambda: len(seen) == 1, "it is at work")
-        with pytest.raises(StoreBusy, match="1 members are at work"):
+        with pytest.raises(StoreBusy, match="1 members are running"):
             drop(database)
     assert outbox.drain().sequenced == 0
     database.close()

@@ -55,7 +55,7 @@ def small(path: Path) -> Iterator[tuple[SmallDisk, Database]]:
 def test_a_full_disk_refuses_a_migration_and_leaves_none_of_it(small: tuple[SmallDisk, Database]) -> None:
     dialect, database = small
     dialect.pages = 3
-    with pytest.raises(StoreFull, match=r"no space is left for .*shop\.db; free some"):
+    with pytest.raises(StoreFull, match=r"no space left for .*shop\.db; free some"):
         migrate(database)
     dialect.pages = None
     assert migrate(database) == chain(database)
@@ -174,7 +174,9 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "letter.txt").write_bytes(content)
     outbox = Outbox(f"sqlite:///{tmp_path}/letter.txt")
-    with pytest.raises(StoreDamaged, match=r"letter\.txt is damaged or no SQLite database \(file is not a"):
+    with pytest.raises(
+        StoreDamaged, match=r"letter\.txt is damaged or not a SQLite database \(file is not a"
+    ):
         outbox.migrate()
     assert (tmp_path / "letter.txt").read_bytes() == content
     outbox.close()
@@ -194,7 +196,7 @@ def test_p7_a_damaged_file_is_told_and_nothing_good_is_deleted(store: StoreEngin
     topic = other.log.topic("events")
     number = next(number for number, end in other.log.ends(topic).items() if end)
     for call in (lambda: other.log.read("events", number), other.drain):
-        with pytest.raises(StoreDamaged, match=r"shop\.db is damaged .*malformed.*put a backup in its place"):
+        with pytest.raises(StoreDamaged, match=r"shop\.db is damaged .*malformed.*restore a backup"):
             call()
     assert seen == []
     other.close()

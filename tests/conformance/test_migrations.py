@@ -203,9 +203,7 @@ def test_a_schema_of_a_newer_version_is_used_as_long_as_it_says_so(database: Dat
 def test_a_schema_of_a_newer_version_is_refused_once_it_says_so(database: Database, url: str) -> None:
     migrate(database)
     state(database, schema_version=99, usable_from=50)
-    words = (
-        f"version 99 and can be used from version 50 on, this Penstock knows {NEWEST}; update Penstock here"
-    )
+    words = f"99 and can be used from version 50 on, but this Penstock knows {NEWEST}; update Penstock here"
     for call in (migrate, pending, check):
         with pytest.raises(SchemaTooNew, match=words):
             call(database)
@@ -273,7 +271,7 @@ def test_a_schema_that_is_not_there_is_named_with_the_remedy(url: str) -> None:
     database = open_database(url, Names("penstock_", "not_there"))
     assert len(pending(database)) == len(TITLES)
     for call in (migrate, differences):
-        with pytest.raises(NoSuchSchema, match="'not_there' is not in this database; run CREATE SCHEMA"):
+        with pytest.raises(NoSuchSchema, match="this database has no schema 'not_there'; run CREATE SCHEMA"):
             call(database)
     database.close()
 

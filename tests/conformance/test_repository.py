@@ -232,6 +232,6 @@ def test_async_functions_are_marked_in_the_same_way(engine: StoreEngine) -> None
 
 def test_a_call_without_a_connection_writes_nothing(engine: StoreEngine) -> None:
     shop = Shop(engine)
-    with pytest.raises(InvalidTracking, match="_add was called without a connection; pass it the one"):
+    with pytest.raises(InvalidTracking, match="_add was called without a connection; pass the one"):
         shop.add(None, Order(1, 1))
     assert shop.rows() == 0

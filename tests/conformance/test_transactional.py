@@ -508,7 +508,7 @@ def test_a_handler_that_hangs_to_the_last_has_its_fallback(books: Books, leaping
     finally:
         let_go.set()
     assert [reason.partition(";")[0] for reason in told] == [
-        "HandlerTimeout: handler late did not end within 120 s"
+        "HandlerTimeout: handler late did not finish within 120 s"
     ]
     assert (books.read(), dead(books)) == ([-1], [])
     assert metrics.DELIVERED.values()["books", "late"] == counted + 1

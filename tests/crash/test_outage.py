@@ -42,7 +42,7 @@ def said(words: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-WAITS, GOES_ON = "sequencing waits and tries again", "sequencing goes on"
+WAITS, GOES_ON = "sequencing waits and retries", "sequencing has recovered"
 
 
 def test_a_service_says_once_that_the_server_is_away_and_once_that_it_goes_on(
@@ -113,7 +113,7 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost(
             ballast.unlink()
             wait_until(lambda: store.waiting() == 0, "it goes on by itself")
             wait_until(lambda: GOES_ON in said(words), "it says so")
-        assert "no space is left" in words.text
+        assert "no space left" in words.text
         assert said(words) == [WAITS, GOES_ON]
         assert len(logged(store)) == published > 0
         assert not {"lost", "twice", "gap", "waiting"} & kinds(breaches(store))

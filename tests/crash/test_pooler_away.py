@@ -72,7 +72,7 @@ def test_a_worker_waits_for_the_server_behind_a_pooler_and_ends_when_told(tmp_pa
         said = []
         for line in worker.stdout:
             said.append(line)
-            if "waits and tries again" in line or "cannot reach" in line or "try again" in line:
+            if "waits and retries" in line or "cannot reach" in line or "try again" in line:
                 break
         assert worker.poll() is None, "".join(said)
         worker.send_signal(signal.SIGTERM)

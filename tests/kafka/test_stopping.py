@@ -44,7 +44,7 @@ def test_a_directory_is_served_by_one_process_whichever_its_doors(tmp_path: Path
             second = subprocess.run(command, capture_output=True, text=True, timeout=60)
             assert second.returncode == 1
             assert second.stdout == ""
-            assert f"is written by process {first.pid}, and only that one may append" in second.stderr
+            assert f"process {first.pid} writes the log in" in second.stderr
             assert "Traceback" not in second.stderr
             shown = subprocess.run(
                 penstock("topics", "list", "--url", url), capture_output=True, text=True, timeout=60

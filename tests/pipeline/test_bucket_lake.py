@@ -191,7 +191,7 @@ def test_a_checkpoint_belongs_to_its_lake(to: Location, tmp_path: Path) -> None:
 
     second = begun("two")  # on another machine: it goes on where the table ends
     second.run(ends(20), ends(30))
-    with pytest.raises(LakeTakenOver, match="another driver has gone on with s3://"):
+    with pytest.raises(LakeTakenOver, match="another driver writes s3://"):
         first.run(ends(20), ends(25))
     with pytest.raises(InvalidOption, match="or a new folder"):
         begin_checkpoint(to, tmp_path / "one")
@@ -282,8 +282,8 @@ def test_a_store_that_goes_away_while_a_table_is_read_is_no_damage(
     with ExitStack() as away:
         done = penstock(*where)
     assert done.code == 3
-    assert "cannot be reached: it does not answer; look at AWS_ENDPOINT_URL" in done.err
-    assert "make the table again" not in done.err
+    assert "cannot be reached: it does not answer; check AWS_ENDPOINT_URL" in done.err
+    assert "rebuild the table" not in done.err
     assert SECRET not in done.out + done.err
 
 
@@ -297,7 +297,7 @@ def test_the_content_of_a_damaged_file_is_told_and_not_what_the_store_says(
     done = penstock("reconcile", "--url", sqlite_store.url, "--topic", TOPIC, "--lake", str(to))
     assert done.code == 1
     assert "cannot be read" in done.err
-    assert "make the table again" in done.err
+    assert "rebuild the table" in done.err
 
 
 def test_a_checkpoint_that_cannot_be_made_is_told_without_what_the_store_says(

@@ -116,7 +116,7 @@ def _refuse_kill_and_count(cluster: SparkCluster, store: LogStore, folder: Path,
     finally:
         kill_driver(driver)
     assert said.read_text().count(commands.ended(1)) == 1
-    assert "are not there for the driver" in said.read_text()
+    assert "the driver does not see" in said.read_text()
     assert tables_in(unseen) == []
 
     assert len(places(to)) == len(set(places(to))) < RECORDS

@@ -173,7 +173,7 @@ def test_if_the_mark_moved_first_the_same_crash_would_lose(
 def test_a_checkpoint_of_before_is_refused_with_the_command_that_forgets_it(lake: Query, to: Path) -> None:
     """The command that runs a lake has no option continueFrom: it always goes on where the tables end."""
     lake.run(ends(0), ends(10), ["a"])
-    with pytest.raises(RangesDiffer, match=r"forget the checkpoint: penstock pipeline reset\b") as refused:
+    with pytest.raises(RangesDiffer, match=r"replace the checkpoint: penstock pipeline reset\b") as refused:
         lake.run(ends(0), ends(15), ["a"])
     remedy = str(refused.value).partition("penstock pipeline reset")[2]
     assert remedy.startswith(" (for a query of your own: ")

@@ -112,7 +112,7 @@ def test_a_missing_file_is_named(sqlite_store: LogStore, tmp_path: Path) -> None
     file.unlink()
     with pytest.raises(TableDamaged, match=f"its file {file.name} is not there") as refused:
         run(sqlite_store, lake)
-    remedy = f"the old one stays: penstock pipeline reset {lake} --rebuild --table {file.parent.name}"
+    remedy = f"keeps the old one: penstock pipeline reset {lake} --rebuild --table {file.parent.name}"
     assert str(refused.value).endswith(remedy), "not the other tables of the lake"
 
 

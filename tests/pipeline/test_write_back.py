@@ -210,7 +210,7 @@ def test_a_batch_that_does_not_follow_is_refused(
         query.commit([query.task(rows([each]))], each)
     query.plan(2)
     query.plan(number, content)
-    with pytest.raises(WriteOutOfOrder, match=r"spark/query-1.* 1 is the last.*new checkpoint"):
+    with pytest.raises(WriteOutOfOrder, match=r"spark/query-1.* last one in this log is 1.*new checkpoint"):
         query.commit([query.task(rows([9]))], number)
     assert numbers(store) == [0, 1]
 
@@ -219,7 +219,7 @@ def test_a_log_from_before_the_first_batch_is_noticed(store: LogStore, query: Qu
     """A restored backup knew nothing of the query, and took whatever came next."""
     query.plan(0)
     query.plan(1)
-    with pytest.raises(WriteOutOfOrder, match="this log has none of it"):
+    with pytest.raises(WriteOutOfOrder, match="this log has no batch of it"):
         query.commit([query.task(rows([9]))], 1)
     assert numbers(store) == []
 
@@ -262,7 +262,7 @@ def test_an_aborted_batch_leaves_nothing(store: LogStore, query: Query) -> None:
     query.writer().abort([message, None], 0)
     assert held(store) == (0, 0)
     query.plan(0)
-    with pytest.raises(PartsMissing, match="nothing of it was released"):
+    with pytest.raises(PartsMissing, match="none of them was released"):
         query.commit([message], 0)
     assert copied(store) == []
 

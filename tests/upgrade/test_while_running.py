@@ -168,7 +168,7 @@ def test_tables_that_are_found_late_are_checked_then(
         in_a_thread(lambda: outbox.run(until=until)) as ended,
     ):
         try:
-            wait_until(lambda: "waits and tries again" in caplog.text, "it waits for its database")
+            wait_until(lambda: "waits and retries" in caplog.text, "it waits for its database")
             assert not ended.done()
             made.rename(wanted)
             with pytest.raises(error):

@@ -1,6 +1,6 @@
 """The Django app: put "penstock.django" into INSTALLED_APPS.
 
-It brings Penstock's tables by `manage.py migrate`, the commands by `manage.py penstock`, and checks.
+It adds Penstock's tables to `manage.py migrate`, the commands as `manage.py penstock`, and checks.
 """
 
 from .connections import database_url, fresh_connections

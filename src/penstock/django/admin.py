@@ -1,8 +1,7 @@
 """The pages of Django's admin: dead letters, waiting lanes and groups.
 
-They ask `penstock.operate`, page by page, and count nothing: a store may hold millions. Who sees a page, and
-who may requeue or discard, is a matter of Django's permissions; what was decided is in the audit, with the
-user's name.
+They use `penstock.operate`, page by page, and count nothing: a store may hold millions. Django's permissions
+control access to a page and to requeue and discard; decisions are in the audit log, with the user's name.
 """
 
 from collections.abc import Sequence
@@ -48,7 +47,7 @@ class _Listing(admin.ModelAdmin):  # type: ignore[misc]  # Django brings no type
     has_change_permission = has_delete_permission = has_add_permission
 
     def get_urls(self) -> list[Any]:
-        """Return the address of the list, and nothing that Django's own pages would have."""
+        """Return the URL of the list, without those of Django's own pages."""
         name = f"penstock_{self.opts.model_name}_changelist"
         return [path("", self.admin_site.admin_view(self.changelist_view), name=name)]
 
@@ -75,11 +74,11 @@ class _Listing(admin.ModelAdmin):  # type: ignore[misc]  # Django brings no type
         return self._answer(request, "list", context)
 
     def page(self, store: Store, chosen: dict[str, Any], after: str | None) -> Page[Listed]:
-        """Return a page of what is chosen."""
+        """Return a page of the filtered list."""
         raise NotImplementedError
 
     def decisions(self, request: HttpRequest) -> list[str]:
-        """Return what the user may decide on what is listed."""
+        """Return the decisions that the user may make on listed rows."""
         return []
 
     def _check(self, request: HttpRequest) -> None:
@@ -104,7 +103,7 @@ class DeadLettersAdmin(_Listing):
     columns = ("died", "group", "record", "type", "key", "failures", "reason", "holds its key")
 
     def get_urls(self) -> list[Any]:
-        """Return the addresses of the list, of one letter, and of decisions."""
+        """Return the URLs of the list, of one letter, and of decisions."""
         view = self.admin_site.admin_view
         return [
             *super().get_urls(),
@@ -118,7 +117,7 @@ class DeadLettersAdmin(_Listing):
         return Page(listed_letters(found.items), found.after)
 
     def decisions(self, request: HttpRequest) -> list[str]:
-        """Return what the user may decide."""
+        """Return the decisions that the user may make."""
         return [each for each in _DECISIONS if request.user.has_perm(f"penstock.{each}_dead_letters")]
 
     def letter_view(self, request: HttpRequest) -> HttpResponse:
@@ -128,7 +127,7 @@ class DeadLettersAdmin(_Listing):
         try:
             place = given["group"], given["topic"], int(given["partition"]), int(given["offset"])
         except (KeyError, ValueError) as exc:
-            raise BadRequest("a letter has a group, a topic, a partition and an offset") from exc
+            raise BadRequest("a letter needs a group, a topic, a partition and an offset") from exc
         try:
             with project.store() as store:
                 found = dead.show(store, *place)
@@ -139,16 +138,16 @@ class DeadLettersAdmin(_Listing):
         return self._answer(request, "letter", context)
 
     def decide_view(self, request: HttpRequest) -> HttpResponse:
-        """Ask whether the letters that were ticked shall be requeued or discarded, then do it."""
+        """Ask for confirmation to requeue or discard the ticked letters, then do it."""
         self._check(request)
         decision, back = request.POST.get("decision", ""), f"{self._address}?{request.POST.get('back', '')}"
         if decision not in _DECISIONS:
-            raise BadRequest(f"there is {' and '.join(_DECISIONS)}")
+            raise BadRequest(f"the decision must be {' or '.join(_DECISIONS)}")
         if decision not in self.decisions(request):
             raise PermissionDenied
         ticked = request.POST.getlist("letter")
         if len(ticked) > PAGE_ROWS:
-            raise BadRequest(f"at most {PAGE_ROWS} letters at a time; `penstock dead` decides on many")
+            raise BadRequest(f"at most {PAGE_ROWS} letters at a time; use `penstock dead` for more")
         letters = [_selection(each) for each in ticked]
         if not letters:
             messages.warning(request, "No dead letter was ticked.")
@@ -170,7 +169,7 @@ class DeadLettersAdmin(_Listing):
                     count, out_of_order = count + done.count, out_of_order + done.out_of_order
         except Error as exc:
             messages.error(request, str(exc))
-        late = f", {out_of_order} of them out of order: their keys had gone on" if out_of_order else ""
+        late = f", {out_of_order} of them out of order: their keys had continued" if out_of_order else ""
         done_word = "requeued" if decision == "requeue" else "discarded"
         messages.info(request, f"{count} of {len(letters)} dead letters {done_word}{late}.")
 
@@ -203,9 +202,9 @@ class GroupsAdmin(_Listing):
 
 
 def _selection(ticked: str) -> dead.DeadSelection:
-    """Return the dead letter that a tick means."""
+    """Return the dead letter of a ticked box."""
     try:
         group, topic, id = msgspec.json.decode(ticked, type=tuple[str, str, str])
     except msgspec.MsgspecError as exc:
-        raise BadRequest("a letter is named by its group, topic and id") from exc
+        raise BadRequest("a letter is identified by its group, topic and id") from exc
     return dead.DeadSelection(group=group, topic=topic, id=id)

@@ -1,4 +1,4 @@
-"""What `manage.py check` finds: an outbox that cannot be loaded or looks elsewhere, SQLite by its default."""
+"""The checks of `manage.py check`: an outbox that does not load or has another database, SQLite's default."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +15,14 @@ from .connections import database_url
 
 
 def check_transaction_mode(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
-    """Ask that transactions on SQLite begin as writers."""
+    """Warn unless transactions on SQLite begin as writers."""
     connection = connections[project.alias()]
     mode = str(connection.settings_dict["OPTIONS"].get("transaction_mode", "")).upper()
     if connection.vendor != "sqlite" or mode in ("IMMEDIATE", "EXCLUSIVE"):
         return []
     return [
         Warning(
-            f"A transaction on database {project.alias()!r} that reads before it writes can be refused with "
+            f"A transaction on database {project.alias()!r} that reads before it writes can fail with "
             '"database is locked" while a worker writes.',
             hint='Set "OPTIONS": {"transaction_mode": "IMMEDIATE"} (Django 5.1 and later).',
             id="penstock.W001",
@@ -31,7 +31,7 @@ def check_transaction_mode(app_configs: Any, **kwargs: Any) -> Sequence[CheckMes
 
 
 def check_outbox(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
-    """Ask that the project's outbox can be loaded and is in the database that Django publishes in."""
+    """Check that the project's outbox loads and is in the database that Django publishes in."""
     if project.outbox_name() is None:
         return []
     try:
@@ -44,15 +44,15 @@ def check_outbox(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     return [
         Warning(
             f"The outbox {project.outbox_name()} is in another database than {project.alias()!r}: its "
-            "workers would not see what is published there.",
-            hint="Make it with Outbox(database_url()), from penstock.django.",
+            "workers would not see the events published there.",
+            hint="Create it with Outbox(database_url()), from penstock.django.",
             id="penstock.W002",
         )
     ]
 
 
 def _is_test_database() -> bool:
-    """Return whether Django's test runner has put another database in the place of the project's."""
+    """Return whether Django's test runner has replaced the project's database."""
     connection = connections[project.alias()]
     name = str(connection.settings_dict["NAME"])
     given = connection.settings_dict.get("TEST", {}).get("NAME")

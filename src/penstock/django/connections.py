@@ -1,4 +1,4 @@
-"""Django's databases as Penstock sees them: their addresses, and connections that last."""
+"""Django's databases for Penstock: their URLs, and connections in long-running processes."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -12,8 +12,8 @@ from django.db import close_old_connections, connections
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Options that Django's backend or its driver takes, and that no address has.
-_NOT_IN_AN_ADDRESS = {
+# Options of Django's backend or its driver that have no place in a URL.
+_NOT_IN_A_URL = {
     "assume_role",
     "autocommit",
     "context",
@@ -27,9 +27,9 @@ _NOT_IN_AN_ADDRESS = {
 
 
 def database_url(alias: str = "default") -> str:
-    """Return the address of one of Django's databases, for `Outbox(database_url())`.
+    """Return the URL of one of Django's databases, for `Outbox(database_url())`.
 
-    Raises ImproperlyConfigured for a database that Penstock cannot be in.
+    Raises ImproperlyConfigured for a database that Penstock does not support.
     """
     connection = connections[alias]
     if connection.vendor == "sqlite":
@@ -42,14 +42,14 @@ def database_url(alias: str = "default") -> str:
     if connection.vendor == "postgresql":
         return _postgresql(connection.settings_dict)
     raise ImproperlyConfigured(
-        f"database {alias!r} is {connection.vendor}; Penstock can be in sqlite and postgresql"
+        f"database {alias!r} is {connection.vendor}; Penstock supports sqlite and postgresql"
     )
 
 
 def fresh_connections(function: F) -> F:
-    """Let a handler close, before and after it runs, the connections of Django that are broken or too old.
+    """Close Django's broken and expired connections before and after each call of a handler.
 
-    Django does so for a request. Without it a worker would keep a connection that its database has ended.
+    Django does so for each request. Without it a worker would keep a connection that its database has closed.
     """
     if inspect.iscoroutinefunction(function):
         close = sync_to_async(close_old_connections)
@@ -79,10 +79,10 @@ def _postgresql(given: Mapping[str, Any]) -> str:
     options = {
         name: value
         for name, value in given["OPTIONS"].items()
-        if name not in _NOT_IN_AN_ADDRESS and isinstance(value, str | int)
+        if name not in _NOT_IN_A_URL and isinstance(value, str | int)
     }
     host, port = str(given["HOST"] or ""), str(given["PORT"] or "")
-    if host.startswith("/") or "," in host:  # the folder of a socket, or several
+    if host.startswith("/") or "," in host:  # the folder of a socket, or several hosts
         options |= {"host": host, **({"port": port} if port else {})}
         host = port = ""
     user, password = quote(str(given["USER"] or ""), safe=""), quote(str(given["PASSWORD"] or ""), safe="")

@@ -1,6 +1,6 @@
-"""Whether `manage.py migrate penstock zero` may drop Penstock's tables: the care that `penstock drop` takes.
+"""The check before `manage.py migrate penstock zero` drops Penstock's tables, as careful as `penstock drop`.
 
-That command asks a person; a migration cannot. So it refuses to lose anything, unless the settings allow it.
+That command asks for confirmation; a migration cannot, so it refuses to lose data unless settings allow it.
 """
 
 from typing import Any
@@ -15,9 +15,9 @@ from . import project
 
 
 def check_may_drop(connection: Any) -> None:
-    """Refuse to drop tables that hold something, or that members work on; none there is nothing to lose.
+    """Refuse to drop tables that hold data or that members use; missing tables are fine.
 
-    Asked on Django's connection, in its transaction. Raises ImproperlyConfigured, StoreBusy, SchemaBehind,
+    It queries Django's connection, in its transaction. Raises ImproperlyConfigured, StoreBusy, SchemaBehind,
     SchemaTooNew.
     """
     with project.store() as store:
@@ -29,8 +29,8 @@ def check_may_drop(connection: Any) -> None:
         raise ImproperlyConfigured(
             f"Penstock's tables in database {project.alias()!r} hold {lost.records} records, {lost.staged} "
             f"staged and {lost.scheduled} scheduled events, {lost.groups} groups and {lost.dead} dead "
-            "letters, which would be lost: run `manage.py penstock drop` first, which asks, or set "
-            "PENSTOCK_ALLOW_DROP = True"
+            "letters, which would be lost: run `manage.py penstock drop` first, which asks for confirmation, "
+            "or set PENSTOCK_ALLOW_DROP = True"
         )
 
 

@@ -1,8 +1,8 @@
 """Django's models in the transaction of a handler: `with models_on(record.tx): …`.
 
-For the length of the block, `connections[alias]` of this thread is `record.tx`: all that the models do goes
-there, and nothing of Django's begins, ends or closes anything. The block works in a savepoint, so that one
-that raises takes back what it did and nothing else.
+For the length of the block, `connections[alias]` of this thread is `record.tx`: all statements of the models
+go there, and Django begins, ends and closes nothing. The block works in a savepoint, so that one that raises
+undoes its own work and nothing else.
 """
 
 import sqlite3
@@ -28,14 +28,14 @@ _equipped: WeakSet[Any] = WeakSet()  # connections of SQLite that have Django's 
 
 @contextmanager
 def models_on(tx: Tx, *, using: str = "default") -> Iterator[Any]:
-    """Let Django's models, in this thread and on the database `using`, write through `record.tx`.
+    """Make Django's models, in this thread and on the database `using`, write through `record.tx`.
 
-    Gives Django's connection. Raises UnsupportedConnection when `record.tx` is in another database,
-    NoTransaction, and from `close` on that connection TransactionEnded.
+    Yields Django's connection. Raises UnsupportedConnection when `record.tx` is in another database,
+    NoTransaction, and, from `close` on that connection, TransactionEnded.
     """
     vendor = _vendor_of(tx)
     if commits_alone(tx, autocommit=bool(getattr(tx, "autocommit", False))):
-        raise NoTransaction("pass record.tx, inside the handler it was given to")
+        raise NoTransaction("pass record.tx, inside its handler")
     check_same_database(tx, vendor, using)
     kind, prepared = _ways(vendor)
     backend: Any = type(connections.create_connection(using))
@@ -47,7 +47,7 @@ def models_on(tx: Tx, *, using: str = "default") -> Iterator[Any]:
         with prepared(tx, joined), atomic(using=using):
             yield joined
     finally:
-        joined.connection = None  # who kept it has nothing
+        joined.connection = None  # a kept reference is useless from now on
         if before is None:
             del connections[using]
         else:
@@ -55,7 +55,7 @@ def models_on(tx: Tx, *, using: str = "default") -> Iterator[Any]:
 
 
 class _JoinedWrapper:
-    """What a connection of Django's does otherwise while it is `record.tx`."""
+    """The behaviour that differs while a Django connection is `record.tx`."""
 
     def _close(self) -> NoReturn:
         """Refuse."""
@@ -63,23 +63,23 @@ class _JoinedWrapper:
 
     def connect(self) -> NoReturn:
         """Refuse: it is connected, or its block has ended."""
-        raise TransactionEnded("another connection was asked for in place of record.tx")
+        raise TransactionEnded("Django asked for another connection instead of record.tx")
 
     def on_commit(self, func: Callable[[], Any], robust: bool = False) -> NoReturn:
-        """Refuse: nobody would call it."""
+        """Refuse: the function would never be called."""
         raise TransactionManagementError(
-            "transaction.on_commit() in models_on(record.tx): Penstock commits this transaction and calls "
-            "nothing back; publish an event on the connection, whose handler runs after the commit"
+            "transaction.on_commit() in models_on(record.tx): Penstock commits this transaction and makes no "
+            "such calls; publish an event on the connection, whose handler runs after the commit"
         )
 
 
 class _SqliteCursors:
-    """Cursors of Django's on a connection of SQLite."""
+    """Django's cursors on an SQLite connection."""
 
     connection: Any
 
     def create_cursor(self, name: str | None = None) -> Any:
-        """Return a cursor that gives plain rows, whatever the connection's own row factory is."""
+        """Return a cursor that gives plain rows, whatever the connection's row factory."""
         cursor = self.connection.cursor(factory=SQLiteCursorWrapper)
         cursor.row_factory = None
         return cursor
@@ -92,7 +92,7 @@ def _joined_class(backend: type, kind: type) -> Any:
 
 @contextmanager
 def _with_functions(tx: Any, joined: Any) -> Iterator[None]:
-    """Give a connection of SQLite the functions that Django's SQL calls."""
+    """Register the functions that Django's SQL calls on an SQLite connection."""
     if tx not in _equipped:
         register_functions(tx)
         _equipped.add(tx)
@@ -100,7 +100,7 @@ def _with_functions(tx: Any, joined: Any) -> Iterator[None]:
 
 
 def _ways(vendor: str) -> tuple[type, Callable[[Any, Any], AbstractContextManager[None]]]:
-    """Return what makes cursors on a database of this kind, and what prepares its connection for a block."""
+    """Return the cursor class for a kind of database, and the context manager that prepares a block."""
     if vendor == "sqlite":
         return _SqliteCursors, _with_functions
     from .joining_postgres import PostgresCursors, with_time_zone

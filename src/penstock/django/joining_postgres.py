@@ -1,4 +1,4 @@
-"""Django's cursors on a connection of psycopg's that Django has not opened."""
+"""Django's cursors on a psycopg connection that Django has not opened."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,7 +10,7 @@ from psycopg.rows import tuple_row
 
 
 class PostgresCursors:
-    """They write and read values as those of Django's own connections do."""
+    """Cursors that write and read values like those of Django's own connections."""
 
     connection: Any
     get_connection_params: Callable[[], dict[str, Any]]
@@ -28,15 +28,15 @@ class PostgresCursors:
 
 @contextmanager
 def with_time_zone(tx: Any, joined: Any) -> Iterator[None]:
-    """Let PostgreSQL speak in Django's time zone for a while: Django takes what it says to be in that one."""
+    """Set PostgreSQL's time zone to Django's for the block: Django assumes values in that zone."""
     before, wanted = tx.info.parameter_status("TimeZone"), joined.timezone_name
     if before == wanted:
         yield
         return
-    ask = "SELECT set_config('TimeZone', %s, true)"  # until the transaction ends, at the latest
-    tx.execute(ask, (wanted,))
+    setting = "SELECT set_config('TimeZone', %s, true)"  # until the transaction ends, at the latest
+    tx.execute(setting, (wanted,))
     try:
         yield
     finally:
-        with suppress(Exception):  # a transaction that failed is rolled back, and this with it
-            tx.execute(ask, (before,))
+        with suppress(Exception):  # the rollback of a failed transaction restores it, too
+            tx.execute(setting, (before,))

@@ -1,4 +1,4 @@
-"""What the admin's pages say of dead letters, lanes and groups: plain rows, for its templates."""
+"""The rows of the admin's pages: dead letters, lanes and groups, for its templates."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _LONGEST_REASON = 200
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text, a moment or a number, and perhaps where it leads."""
+    """A text, a moment or a number, and optionally a link."""
 
     value: Any
     link: str = ""
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One row. `tick`: what ticking it sends, where something can be decided on it."""
+    """One row. `tick`: the value of its checkbox, if there is one."""
 
     cells: tuple[Cell, ...]
     tick: str = ""
@@ -74,7 +74,7 @@ def listed_lanes(lanes: Iterable[WaitingLane]) -> list[Listed]:
 
 
 def listed_groups(groups: Iterable[Group]) -> list[Listed]:
-    """Return groups as rows, with links to what waits and what is dead: there may be too many to count."""
+    """Return groups as rows, with links to waiting lanes and dead letters, which may be too many to count."""
     return [
         Listed(
             (

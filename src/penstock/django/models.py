@@ -1,6 +1,6 @@
-"""What the admin lists, as Django wants it named: for its menu, its addresses and its permissions.
+"""Models for the admin's lists: Django needs them for its menu, its URLs and its permissions.
 
-They have no tables and no rows: the pages ask `penstock.operate`. Migration 0001 knows them, too.
+They have no tables and no rows: the pages use `penstock.operate`. Migration 0001 names them, too.
 """
 
 from typing import ClassVar
@@ -14,7 +14,7 @@ class DeadList(models.Model):  # type: ignore[misc]  # Django brings no types
     id = models.TextField(primary_key=True)
 
     class Meta:
-        """Who may see them, and who may decide on them."""
+        """The permissions to view, requeue and discard."""
 
         managed = False
         verbose_name = verbose_name_plural = "dead letters"
@@ -27,12 +27,12 @@ class DeadList(models.Model):  # type: ignore[misc]  # Django brings no types
 
 
 class LaneList(models.Model):  # type: ignore[misc]  # Django brings no types
-    """The lanes that wait."""
+    """The waiting lanes."""
 
     id = models.TextField(primary_key=True)
 
     class Meta:
-        """Who may see them."""
+        """The permission to view."""
 
         managed = False
         verbose_name = verbose_name_plural = "waiting lanes"
@@ -46,7 +46,7 @@ class GroupList(models.Model):  # type: ignore[misc]  # Django brings no types
     id = models.TextField(primary_key=True)
 
     class Meta:
-        """Who may see them."""
+        """The permission to view."""
 
         managed = False
         verbose_name = verbose_name_plural = "groups"

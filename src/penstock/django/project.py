@@ -1,12 +1,12 @@
-"""What a project's settings say of Penstock.
+"""The settings of a project for Penstock.
 
-| setting               | means                                                  | unless it is there    |
+| setting               | meaning                                                | default               |
 |-----------------------|--------------------------------------------------------|-----------------------|
 | `PENSTOCK_OUTBOX`     | the outbox in your code, such as "shop.events:outbox"  | only `--url` is known |
 | `PENSTOCK_DATABASE`   | the alias of the database that has Penstock's tables   | "default"             |
-| `PENSTOCK_PREFIX`     | what the names of its tables begin with                | as for `Outbox`       |
+| `PENSTOCK_PREFIX`     | the prefix of the names of its tables                  | as for `Outbox`       |
 | `PENSTOCK_SCHEMA`     | their schema (PostgreSQL)                              | the connection's own  |
-| `PENSTOCK_ALLOW_DROP` | True: `migrate penstock zero` drops what holds records | it refuses            |
+| `PENSTOCK_ALLOW_DROP` | True: `migrate penstock zero` drops tables with data   | it refuses            |
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def names() -> Names:
 
 @contextmanager
 def store() -> Iterator[Store]:
-    """Open the store for a while. Raises ImproperlyConfigured, InvalidName."""
+    """Open the store for the length of a block. Raises ImproperlyConfigured, InvalidName."""
     found = open_store(database_url(alias()), names())
     try:
         yield found
@@ -45,12 +45,12 @@ def store() -> Iterator[Store]:
 
 
 def allows_drop() -> bool:
-    """Return whether tables that hold something may be dropped."""
+    """Return whether tables with data may be dropped."""
     return getattr(settings, "PENSTOCK_ALLOW_DROP", False) is True
 
 
 def outbox_name() -> str | None:
-    """Return where the outbox is, if the settings say it."""
+    """Return the import name of the outbox, if the settings have one."""
     found: str | None = getattr(settings, "PENSTOCK_OUTBOX", None)
     return found
 

@@ -1,7 +1,7 @@
-"""Whether `record.tx` and one of Django's databases are the same database, asked of the databases themselves.
+"""The check that `record.tx` and one of Django's databases are the same, by a query to both.
 
-An address does not tell: a host has several names, a pooler another port. The answer is kept for as long as
-the process lives.
+Addresses do not tell: a host has several names, a pooler another port. The result is cached for the lifetime
+of the process.
 """
 
 from pathlib import Path
@@ -12,9 +12,9 @@ from django.db import connections
 
 from penstock.errors import UnsupportedConnection
 
-_known: set[tuple[Any, ...]] = set()  # pairs that were found to be the same
+_known: set[tuple[Any, ...]] = set()  # pairs found to be the same
 _lock = Lock()
-# A server since its start, a database on it, and where names without a schema lead.
+# The start of the server, the database, and the schemas of names without one.
 _IDENTITY = (
     "SELECT extract(epoch FROM pg_postmaster_start_time())::text, current_database(), "
     "current_setting('search_path')"
@@ -22,39 +22,39 @@ _IDENTITY = (
 
 
 def check_same_database(tx: Any, vendor: str, alias: str) -> None:
-    """Refuse a transaction of another database. Raises UnsupportedConnection."""
+    """Refuse a transaction in another database. Raises UnsupportedConnection."""
     own = connections.create_connection(alias)
     if own.vendor != vendor:
-        raise _refusal(tx, alias, f"that is {own.vendor}")
+        raise _refusal(tx, alias, f"Django's is {own.vendor}")
     if vendor == "sqlite":
         _check_file(tx, own, alias)
         return
     if "assume_role" in own.settings_dict["OPTIONS"]:
-        raise _refusal(tx, alias, 'its "assume_role" makes it another role than that of the worker')
+        raise _refusal(tx, alias, 'its "assume_role" gives it another role than the worker\'s')
     if not hasattr(own.Database, "ClientCursor"):
-        raise _refusal(tx, alias, "Django has psycopg 2 there; install psycopg 3")
+        raise _refusal(tx, alias, "Django uses psycopg 2; install psycopg 3")
     given = own.settings_dict
     pair = (alias, *(repr(given[name]) for name in ("HOST", "PORT", "NAME", "USER", "OPTIONS")), tx.info.dsn)
     with _lock:
         if pair in _known:
             return
     if _identity_here(tx, own.Database) != _identity_there(own):
-        raise _refusal(tx, alias, "that is another one, or has another search_path")
+        raise _refusal(tx, alias, "Django's is another one, or has another search_path")
     with _lock:
         _known.add(pair)
 
 
 def _check_file(tx: Any, own: Any, alias: str) -> None:
     cursor = tx.cursor()
-    cursor.row_factory = None  # plain rows, whatever the handler has set
+    cursor.row_factory = None  # plain rows, whatever the handler's row factory
     here = next((row[2] for row in cursor.execute("PRAGMA database_list") if row[1] == "main"), "")
     there = Path(str(own.settings_dict["NAME"]))
     if own.is_in_memory_db() or not here or not there.exists() or not there.samefile(here):
-        raise _refusal(tx, alias, f"that is {there}, and record.tx is in {here or 'memory'}")
+        raise _refusal(tx, alias, f"Django's is {there}, and record.tx is in {here or 'memory'}")
 
 
 def _identity_here(tx: Any, driver: Any) -> tuple[Any, ...]:
-    cursor = tx.cursor(row_factory=driver.rows.tuple_row)  # whatever the handler has set
+    cursor = tx.cursor(row_factory=driver.rows.tuple_row)  # whatever the handler's row factory
     found: tuple[Any, ...] = cursor.execute(_IDENTITY).fetchone()
     return found
 
@@ -71,7 +71,7 @@ def _identity_there(own: Any) -> tuple[Any, ...]:
 
 def _refusal(tx: Any, alias: str, why: str) -> UnsupportedConnection:
     wanted = (
-        f"its transaction and Django's database {alias!r} are not one database: {why}; make the outbox with "
-        f'Outbox(database_url("{alias}")), or name the database that the outbox is in: using='
+        f"its transaction is not in Django's database {alias!r}: {why}; create the outbox with "
+        f'Outbox(database_url("{alias}")), or name the database of the outbox: using='
     )
     return UnsupportedConnection(tx, wanted, asked="models_on")

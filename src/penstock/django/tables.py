@@ -1,4 +1,4 @@
-"""The operation of a Django migration that brings Penstock's tables to a version of their own chain."""
+"""The operation of a Django migration that migrates Penstock's tables to a version of their own chain."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,9 +16,9 @@ from .dropping import check_may_drop
 class Tables(Operation):  # type: ignore[misc]  # Django brings no types
     """Runs the chain up to a version, on Django's connection and in its transaction.
 
-    What `penstock migrate` has made is not made again. Back goes only all of it: the first version drops the
-    tables, as `penstock drop` does, the others only ask whether that may be. Tables that would lose
-    something, or that members work on, stay.
+    Migrations that `penstock migrate` has applied are skipped. The chain is reversible only as a whole: the
+    first version drops the tables, as `penstock drop` does; the others only check whether it may. Tables that
+    hold data, or that members use, stay.
     """
 
     reversible = True
@@ -31,7 +31,7 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
         """Change no model: Penstock has none."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        """Run what is missing, on the database that shall have the tables."""
+        """Run the missing migrations, on the database for the tables."""
         connection = schema_editor.connection
         if connection.alias != project.alias() or not router.allow_migrate(connection.alias, app_label):
             return
@@ -44,7 +44,7 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
         hosted.upgrade(dialect, names, lambda sql: _execute(connection, sql), to=self.version)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        """Refuse what would lose something; drop the tables when nothing is left to go back to.
+        """Refuse to lose data; drop the tables when reversing version 1.
 
         Raises ImproperlyConfigured, StoreBusy, SchemaBehind, SchemaTooNew.
         """
@@ -62,8 +62,8 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
             hosted.drop(dialect, names, lambda sql: _execute(connection, sql))
 
     def describe(self) -> str:
-        """Say what it does, for `migrate --plan`."""
-        return f"Bring Penstock's tables to version {self.version}"
+        """Return a description for `migrate --plan`."""
+        return f"Migrate Penstock's tables to version {self.version}"
 
 
 def _execute(connection: Any, sql: str) -> Sequence[Any]:

@@ -8,7 +8,7 @@ The bytes are Avro's single-object encoding, which names the schema that wrote t
 | 2-9   | fingerprint | of the writer's schema: CRC-64-AVRO, little endian        |
 | ...   | body        | the value in Avro's binary form                           |
 
-So a schema may change: what an older one has written is resolved into the present one by Avro's own rules.
+So a schema may change: values of an older one are resolved into the current one by Avro's own rules.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ class Avro:
     content_type = "application/avro"
 
     def __init__(self, cls: Any, schema: Schema, *, older: Iterable[Schema] = ()) -> None:
-        """`schema`: what is written, as JSON text or as that means; `older`: others that are still read."""
+        """`schema`: the schema for writing, JSON text or parsed; `older`: others that can still be read."""
         try:
             import fastavro
         except ModuleNotFoundError as exc:
@@ -52,14 +52,14 @@ class Avro:
         self._writers[self._head] = self._schema
 
     def encode(self, event: Any, /) -> bytes:
-        """Return an event as bytes. Raises what the library raises for a value outside the schema."""
+        """Return an event as bytes. Raises the library's error for a value outside the schema."""
         out = BytesIO()
         out.write(self._head)
         self._write(out, self._schema, self._to_plain(event))
         return out.getvalue()
 
     def decode(self, data: bytes, /) -> Any:
-        """Return the event that bytes hold. Raises Undecodable, or what the library raises."""
+        """Return the event in bytes. Raises Undecodable, or an error of the library."""
         head = data[:_HEAD_BYTES]
         writer = self._writers.get(head)
         if writer is None:
@@ -72,7 +72,7 @@ class Avro:
 
 
 def _ways(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """Return how objects of a class become plain data with Python's own dates and numbers, and back."""
+    """Return functions from objects of a class to plain data with Python's dates and numbers, and back."""
     if is_pydantic(cls):
         return lambda event: event.model_dump(by_alias=True), cls.model_validate
     if is_struct(cls) or is_dataclass(cls):
@@ -84,7 +84,7 @@ def _ways(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
 
 
 def _parsed(cls: Any, schema: Any) -> tuple[Any, bytes]:
-    """Return a schema as the library wants it, and its fingerprint. Raises NotAnEventClass."""
+    """Return a schema in the library's form, and its fingerprint. Raises NotAnEventClass."""
     from fastavro.schema import SchemaParseException, fingerprint, parse_schema, to_parsing_canonical_form
 
     try:
@@ -100,4 +100,4 @@ def _unknown(head: bytes) -> str:
     if len(head) < _HEAD_BYTES or not head.startswith(_MARKER):
         return "this is not Avro's single-object encoding: it does not begin with C3 01 and a fingerprint"
     mark = head[len(_MARKER) :].hex()
-    return f"it was written with the schema of fingerprint {mark}, which is not known here: name it in older="
+    return f"it was written with the schema of fingerprint {mark}, which is unknown here: add it to older="

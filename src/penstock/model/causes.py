@@ -1,7 +1,7 @@
-"""Walking an exception with all that caused it.
+"""Walking the chain of causes of an exception.
 
-Follows what a traceback shows: the cause if one was given, else the context unless it was hidden with
-`from None`, and the members of exception groups. Safe against cycles.
+Follows the chain that a traceback shows: the cause if one was given, else the context unless `from None`
+hides it, and the members of exception groups. Safe against cycles.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ Matcher = type[BaseException] | str  # a class, or its dotted name
 
 
 def chain(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[BaseException]:
-    """Yield an error, then everything behind it that may be shown, each once."""
+    """Yield an error, then every error in its chain that may be shown, each once."""
     waiting, seen = [error], {id(error)}
     while waiting:
         current = waiting.pop()
@@ -24,7 +24,7 @@ def chain(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[Bas
 
 
 def reason(error: BaseException, at_most: int, how: ErrorText = ErrorText.REDACTED) -> str:
-    """Return the whole chain in words, the root cause first, within that many characters."""
+    """Return the whole chain as text, the root cause first, in at most `at_most` characters."""
     text = " <- ".join(reversed([words(each, how) for each in chain(error, how)]))
     return text if len(text) <= at_most else text[: at_most - 1] + "…"
 

@@ -4,7 +4,7 @@
 |-----------------|------------------------------------------|
 | id, type        | id, type                                 |
 | time            | timestamp, RFC 3339 to the millisecond   |
-| source          | handed in: the log's own name            |
+| source          | a parameter: the log's own name          |
 | datacontenttype | header `content-type`, else JSON         |
 | partitionkey    | key (in Kafka: the message's key)        |
 | data            | value; absent for a tombstone            |
@@ -29,7 +29,7 @@ from .record import RawHeaders, Record
 
 SPEC_VERSION = "1.0"
 _JSON_MARK = (CONTENT_TYPE, JSON.encode())
-_BLANKS = b" \t\r\n"  # what JSON allows around a value
+_BLANKS = b" \t\r\n"  # allowed around a JSON value
 _REQUIRED = ("ce_specversion", "ce_id", "ce_type", "ce_source")
 
 
@@ -53,8 +53,8 @@ def to_kafka(envelope: Envelope) -> RawHeaders:
         "ce_source": envelope.source,
         "ce_time": format_time(record.timestamp_ms),
     }
-    # The default needs no mark in the record; a header that says the same is doubled here, so that
-    # from_kafka, which takes the first one off, gives it back.
+    # The default needs no mark in the record; a header with the same value is repeated here, so that
+    # from_kafka, which removes the first one, returns it.
     own = _content_type(record.raw_headers)
     content = (_JSON_MARK,) if own == _JSON_MARK or (own is None and record.data is not None) else ()
     return (*((name, text.encode()) for name, text in attributes.items()), *content, *record.raw_headers)
@@ -63,9 +63,9 @@ def to_kafka(envelope: Envelope) -> RawHeaders:
 def from_kafka(
     key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]], timestamp_ms: int
 ) -> Envelope | None:
-    """Return the envelope a Kafka message carries, or None when it is no CloudEvent in binary form.
+    """Return the envelope in a Kafka message, or None when it is not a CloudEvent in binary form.
 
-    Raises InvalidEnvelope when it says it is one and lacks what one must have.
+    Raises InvalidEnvelope when it claims to be one but lacks a required attribute.
     """
     raw: dict[str, bytes | None] = {}
     rest: list[tuple[str, bytes | None]] = []
@@ -105,7 +105,7 @@ class _JsonEvent(msgspec.Struct, omit_defaults=True):
 
 
 def to_json(envelope: Envelope) -> bytes:
-    """Return the JSON form; JSON data stands in it as it is, other bytes in base64.
+    """Return the JSON form; JSON data is embedded unchanged, other bytes in base64.
 
     Raises InvalidEnvelope for a key of bytes that are not text, or a time out of range.
     """
@@ -134,7 +134,7 @@ def to_json(envelope: Envelope) -> bytes:
 
 
 def from_json(text: bytes, received_ms: int) -> Envelope:
-    """Return the envelope of the JSON form; without a time the moment it was received counts.
+    """Return the envelope of the JSON form; without a time, the time of receipt counts.
 
     Raises InvalidEnvelope.
     """
@@ -154,7 +154,7 @@ def from_json(text: bytes, received_ms: int) -> Envelope:
 def format_time(ms: int) -> str:
     """Return milliseconds since 1970 as RFC 3339 text. Raises InvalidEnvelope outside the years 1 to 9999."""
     moment = from_ms(ms)
-    if to_ms(moment) != ms:  # beyond the calendar it gives the first or last moment there is
+    if to_ms(moment) != ms:  # from_ms clamps a moment beyond the calendar
         raise InvalidEnvelope("time", f"{ms} ms since 1970 is out of range")
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -189,7 +189,7 @@ def _data(event: _JsonEvent) -> bytes | None:
         return None
     data = bytes(event.data)
     if event.datacontenttype is not None and not is_json(event.datacontenttype) and data[:1] == b'"':
-        return _decode_text(data).encode()  # text of another kind, such as XML, stands there as a string
+        return _decode_text(data).encode()  # text of another kind, such as XML, is a string there
     return data
 
 
@@ -230,7 +230,7 @@ def _unbase64(name: str, text: str) -> bytes:
 
 
 def _stays_itself(data: bytes) -> bool:
-    """Return whether bytes can stand inside a JSON text and come out the same: JSON, no blanks around it."""
+    """Return whether bytes survive a round trip inside a JSON text: JSON without surrounding blanks."""
     if data.strip(_BLANKS) != data:
         return False
     try:
@@ -242,4 +242,4 @@ def _stays_itself(data: bytes) -> bool:
 
 def _check_version(version: str) -> None:
     if version != SPEC_VERSION:
-        raise InvalidEnvelope("specversion", f"is {shown(version)}; only {SPEC_VERSION} is known")
+        raise InvalidEnvelope("specversion", f"is {shown(version)}; only {SPEC_VERSION} is supported")

@@ -1,4 +1,4 @@
-"""CloudEvents 1.0 over HTTP: which form a request has, and the events in it.
+"""CloudEvents 1.0 over HTTP: the form of a request, and the events in it.
 
 | form       | content type                          | attributes                                          |
 |------------|---------------------------------------|-----------------------------------------------------|
@@ -6,8 +6,8 @@
 | structured | `application/cloudevents+json`        | members of the JSON object                          |
 | batch      | `application/cloudevents-batch+json`  | an array of such objects                            |
 
-`partitionkey` is the record's key. Extensions become headers `ce_…`, as Kafka's binding has them. Codecs
-without I/O.
+`partitionkey` is the record's key. Extensions become headers `ce_…`, as in the Kafka binding. Codecs without
+I/O.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ def from_batch(body: bytes, received_ms: int) -> list[Record]:
 
 
 def content_headers(content_type: str | None, data: bytes | None) -> RawHeaders:
-    """Return the header that says what the data of a record are; JSON needs none."""
+    """Return the content-type header of a record's data; JSON needs none."""
     if data is None or content_type == JSON:
         return ()
     return ((CONTENT_TYPE, (content_type or BINARY).encode()),)
@@ -85,7 +85,7 @@ def _extensions(body: bytes, record: Record) -> RawHeaders:
 
 
 def _text(name: str, value: bytes) -> bytes:
-    """Return an extension as its text: a string, a number or a truth value."""
+    """Return the text of an extension: a string, a number or a boolean."""
     try:
         found = msgspec.json.decode(value, type=str | int | bool)
     except (ValueError, RecursionError) as exc:

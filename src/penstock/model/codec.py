@@ -1,7 +1,7 @@
-"""How the objects of a class become bytes, and bytes objects again: JSON, or a codec of your own.
+"""Encoding the objects of a class to bytes and decoding them: JSON, or a codec of your own.
 
-A dataclass, a msgspec Struct and a pydantic v2 model have a JSON form and need none. Any other class can be
-an event with a codec; its bytes are marked with the codec's content type.
+A dataclass, a msgspec Struct and a pydantic v2 model have a JSON form and need no codec. Any other class can
+be an event with a codec; its bytes are marked with the codec's content type.
 """
 
 import dataclasses
@@ -15,10 +15,10 @@ _KINDS = "a dataclass, a msgspec Struct or a pydantic v2 model"
 
 
 class Codec(Protocol):
-    """What turns the events of one class into bytes and back: Protobuf, Avro, or anything else.
+    """Encodes and decodes the events of one class: Protobuf, Avro, or anything else.
 
     `content_type` is stored beside the bytes, in the header of that name. If `decode` raises, the
-    bytes are not such an event: the record is not tried again.
+    bytes are not such an event: the record is not retried.
     """
 
     content_type: str
@@ -27,7 +27,7 @@ class Codec(Protocol):
         """Return an event as bytes."""
 
     def decode(self, data: bytes, /) -> Any:
-        """Return the event that bytes hold."""
+        """Return the event in bytes."""
 
 
 class Json:
@@ -36,7 +36,7 @@ class Json:
     content_type = "application/json"
 
     def __init__(self, cls: Any) -> None:
-        """Find out what kind of class it is. Raises NotAnEventClass."""
+        """Determine the kind of the class. Raises NotAnEventClass."""
         if is_pydantic(cls):
             self.encode = lambda event: event.model_dump_json(by_alias=True).encode()
             self.decode = cls.model_validate_json
@@ -45,12 +45,12 @@ class Json:
             raise NotAnEventClass(cls, f"it must be {_KINDS}, or have a codec=")
         try:
             self.encode, self.decode = msgspec.json.encode, msgspec.json.Decoder(cls).decode
-        except (TypeError, NameError) as exc:  # a field's type is unknown, or none that JSON could give back
+        except (TypeError, NameError) as exc:  # a field's type is unknown, or cannot be decoded from JSON
             raise NotAnEventClass(cls, str(exc)) from exc
 
 
 def check_codec(cls: type, codec: Any) -> Codec:
-    """Return a codec. Raises NotAnEventClass when it lacks what a codec has."""
+    """Return a codec. Raises NotAnEventClass when it lacks a part of `Codec`."""
     for name in ("encode", "decode"):
         if not callable(getattr(codec, name, None)):
             raise NotAnEventClass(cls, f"its codec {codec!r} has no method {name!r}")

@@ -1,7 +1,7 @@
-"""The types of the connections that callers bring and are given. Types only: nothing here opens or calls one.
+"""The types of the connections that callers pass and receive. Types only: nothing here opens or calls one.
 
-A connection is known by what it can do, so that no driver has to be installed to check a program's types.
-`adapters/` of the outbox has the list of the classes that work; any other is refused when it is used.
+A connection is typed by its methods, so that no driver has to be installed to check a program's types.
+`adapters/` of the outbox lists the supported classes; any other is refused when it is used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,15 +12,15 @@ TxRow: TypeAlias = tuple[Any, ...]
 
 
 class TxCursor(Protocol):
-    """What a statement on a `Tx` gives: the part that the cursors of sqlite3 and psycopg share."""
+    """The cursor of a statement on a `Tx`: the common part of sqlite3's and psycopg's cursors."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows the statement changed or found; -1 where that is not known."""
+        """The number of rows that the statement changed or found; -1 if unknown."""
 
     @property
     def description(self) -> Sequence[Any] | None:
-        """Its columns; None of a statement that gives no rows."""
+        """The columns of its rows; None for a statement that returns no rows."""
 
     def execute(self, sql: Any, params: Any = ..., /) -> "TxCursor":
         """Run a statement."""
@@ -29,16 +29,16 @@ class TxCursor(Protocol):
         """Run a statement once for each of several parameters."""
 
     def fetchone(self) -> TxRow | None:
-        """Return the next row; None: there is no more."""
+        """Return the next row, or None after the last."""
 
     def fetchmany(self, size: int = ..., /) -> list[TxRow]:
         """Return some more rows."""
 
     def fetchall(self) -> list[TxRow]:
-        """Return the rest of the rows."""
+        """Return the remaining rows."""
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the cursor."""
 
     def __iter__(self) -> Iterator[TxRow]: ...
 
@@ -46,8 +46,8 @@ class TxCursor(Protocol):
 class Tx(Protocol):
     """A connection of Penstock's in an open transaction: `record.tx`, `outbox.transaction()`.
 
-    It is a `sqlite3.Connection` or a `psycopg.Connection`; `isinstance` tells which, where that matters. Who
-    opened it commits it, so its type has neither `commit` nor `rollback`.
+    It is a `sqlite3.Connection` or a `psycopg.Connection`; use `isinstance` if that matters. Penstock commits
+    it, so its type has neither `commit` nor `rollback`.
     """
 
     def execute(self, sql: str, params: TxParams = ..., /) -> TxCursor:
@@ -78,7 +78,7 @@ class _CommitsAsync(Protocol):
 
 
 class _Asyncpg(Protocol):
-    """A connection of asyncpg, whose transactions are objects of their own."""
+    """A connection of asyncpg, whose transactions are separate objects."""
 
     def is_in_transaction(self) -> bool: ...
 
@@ -86,7 +86,7 @@ class _Asyncpg(Protocol):
 
 
 class _DjangoProxy(Protocol):
-    """`django.db.connection`, for those who read Django's source in place of stubs: it hands all on."""
+    """`django.db.connection`, for type checkers that read Django's source instead of stubs: it delegates."""
 
     def __getattr__(self, item: Any, /) -> Any: ...
 
@@ -94,7 +94,7 @@ class _DjangoProxy(Protocol):
 
 
 class _AsyncpgProxy(Protocol):
-    """What a pool of asyncpg gives, for those who read its source: its methods are made when it is loaded."""
+    """A proxy of asyncpg's pool, for type checkers that read its source: its methods are made at import."""
 
     _con: Any
     _holder: Any
@@ -103,7 +103,7 @@ class _AsyncpgProxy(Protocol):
 
 
 Connection: TypeAlias = _Commits | Tx | _DjangoProxy
-"""What `publish` and its like take: a `Tx`, or one of sqlite3, psycopg, SQLAlchemy or Django."""
+"""A connection for the sync methods, as `publish`: a `Tx`, or of sqlite3, psycopg, SQLAlchemy or Django."""
 
 AsyncConnection: TypeAlias = _CommitsAsync | _Asyncpg | _AsyncpgProxy
-"""What `apublish` and its like take: one of aiosqlite, psycopg, asyncpg or SQLAlchemy."""
+"""A connection for the async methods, as `apublish`: of aiosqlite, psycopg, asyncpg or SQLAlchemy."""

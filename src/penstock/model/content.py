@@ -1,9 +1,8 @@
-"""From a value to the bytes that are stored, and back.
+"""From a value to its stored bytes, and back.
 
-JSON is the default and needs no mark. Bytes are stored as they are and marked by the header
-`content-type` (`application/octet-stream` unless the caller names another). None is a tombstone: no bytes
-at all, which is not the same as empty bytes. NaN and the infinities have no JSON form: they are
-refused, as everything else that has none.
+JSON is the default and needs no mark. Bytes are stored unchanged and marked by the header `content-type`
+(`application/octet-stream` unless the caller names another). None is a tombstone: no bytes at all, which is
+not the same as empty bytes. NaN, the infinities and all other values without a JSON form are refused.
 """
 
 from math import isfinite
@@ -20,23 +19,23 @@ _SERIES = frozenset({list, tuple, set, frozenset})
 CONTENT_TYPE = "content-type"
 JSON = "application/json"
 BINARY = "application/octet-stream"
-# What msgspec and pydantic raise for a value that has no JSON form.
+# The errors of msgspec and pydantic for a value that has no JSON form.
 ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RecursionError, msgspec.EncodeError)
 
 
 def encode_value(type_name: str, value: Any) -> tuple[bytes | None, str]:
     """Return a value's bytes and their content type.
 
-    Raises InvalidValue when it has no JSON form; `type_name` is the event's, for the message.
+    Raises InvalidValue when it has no JSON form; `type_name` is the event's type, for the message.
     """
-    if type(value) is not dict:  # which most are: the questions cost more than the answer
+    if type(value) is not dict:  # most are dicts: skip the costlier checks
         if value is None:
             return None, JSON
         if isinstance(value, _BYTES):
             return bytes(value), BINARY
     try:
         data = _encode(value)
-        if b"null" in data:  # msgspec's word for NaN and the infinities, too
+        if b"null" in data:  # also msgspec's form of NaN and the infinities
             _refuse_not_finite(value)
     except ENCODE_ERRORS as exc:
         raise InvalidValue(type_name, str(exc)) from exc
@@ -64,7 +63,7 @@ def _refuse_not_finite(value: Any) -> None:
 
 
 def decode_value(data: bytes | None, content_type: str) -> Any:
-    """Return the value that `data` holds: JSON as Python data, everything else as the bytes it is.
+    """Return the value in `data`: JSON as Python data, everything else as bytes.
 
     Raises Undecodable.
     """
@@ -83,7 +82,7 @@ def is_json(content_type: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return what msgspec does not know by itself, a pydantic model, as JSON-like data."""
+    """Return a pydantic model, which msgspec does not know, as JSON-like data."""
     dump = getattr(value, "model_dump", None)
     if dump is None:
         raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} is not JSON-like")

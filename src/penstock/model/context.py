@@ -1,9 +1,8 @@
-"""The context in which a program publishes: names with texts that go with each event as headers.
+"""The context of a publish: named strings that each event carries as headers.
 
-It belongs to the running thread or task (a context variable), and a handler runs in that of its record:
-what it publishes carries the same names on. `penstock-context` names the headers that are context, so that
-a handler can tell them from those that an event was given by hand; `traceparent` and `tracestate` are so by
-W3C's word.
+It belongs to the running thread or task (a context variable), and a handler runs in the context of its
+record, so its own publishes carry the same entries. `penstock-context` names the headers that are context, to
+distinguish them from an event's own headers; `traceparent` and `tracestate` always are, by the W3C standard.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +27,7 @@ current = _current.get
 
 @contextmanager
 def context(values: Mapping[str, str] | None = None, /, **named: str) -> Iterator[None]:
-    """Give every event published in a block these headers, beside those of the blocks around it.
+    """Add headers to every event published in a block, beside those of the outer blocks.
 
     `with penstock.context(tenant="acme"):`. A handler of such an event runs in the same context. Raises
     InvalidHeaders.
@@ -44,7 +43,7 @@ def context(values: Mapping[str, str] | None = None, /, **named: str) -> Iterato
 
 
 def check_entry(name: object, value: object) -> None:
-    """Refuse what cannot be a header, or has a name that means something else. Raises InvalidHeaders."""
+    """Refuse an entry that is not a valid header or has a reserved name. Raises InvalidHeaders."""
     if not isinstance(value, str):
         raise InvalidHeaders(name, f"in a context its value must be a string, not {type(value).__name__}")
     check_header(name, value)
@@ -62,7 +61,7 @@ def headers_of(entries: Mapping[str, str]) -> RawHeaders:
 
 
 def context_of(headers: RawHeaders) -> Mapping[str, str]:
-    """Return the context that a record's headers carry; what is malformed is left out."""
+    """Return the context in a record's headers, without malformed entries."""
     if not any(name in _MARKS for name, _ in headers):
         return _EMPTY
     texts = {name: value.decode("utf-8", "replace") for name, value in headers if value is not None}
@@ -74,7 +73,7 @@ def context_of(headers: RawHeaders) -> Mapping[str, str]:
 
 @contextmanager
 def only(entries: Mapping[str, str]) -> Iterator[None]:
-    """Make these the whole context of a block."""
+    """Replace the whole context in a block."""
     token = _current.set(entries)
     try:
         yield

@@ -1,7 +1,8 @@
-"""How listings call an event: `event:{type}:{partition}:{timestamp}:{id}`.
+"""The display name of an event in listings: `event:{type}:{partition}:{timestamp}:{id}`.
 
-Partition in four digits, or `-` while it has none; time in milliseconds since 1970, of a scheduled event when
-it is due, with zeros in front so that names sort by it. The view `penstock_events` says the same.
+The partition has four digits, or is `-` while there is none; the time, for a scheduled event its due time, is
+in milliseconds since 1970 with leading zeros, so that names sort by it. The view `penstock_events` uses the
+same form.
 """
 
 

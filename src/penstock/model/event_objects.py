@@ -1,7 +1,8 @@
-"""The types of the objects that can be published as they are. Types only: the registry has the classes.
+"""The types of publishable event objects. Types only: the registry has the classes.
 
-A type checker cannot know what `outbox.event` has registered, but it knows what cannot be: a number, a text,
-a mapping. So `publish(conn, "order.placed")`, where the value was forgotten, is an error before it runs.
+A type checker does not know the classes that `outbox.event` has registered, but it knows the types that can
+never be one: a number, a string, a mapping. So `publish(conn, "order.placed")` without a value is an error
+before it runs.
 """
 
 from dataclasses import Field

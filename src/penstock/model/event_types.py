@@ -1,8 +1,8 @@
-"""Typed events: classes published as themselves, stored under a logical name.
+"""Typed events: objects of registered classes, stored under a logical name.
 
 The stored name is the one given here, never a class path, so a class may be renamed or moved freely; old
-names live on as aliases, each with a function that brings an old value up to date where it needs one. A type
-may have parents: names or classes; a handler that asks for one is given all types below it.
+names remain as aliases, each with a function that converts an old value if necessary. A type may have
+parents: names or classes; a handler of a parent receives all types below it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,9 +27,9 @@ Parents = Parent | Iterable[Parent]
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """One registered class: its name, where it goes, and how it is turned to bytes and back.
+    """One registered class: its name, its topic, and its encoding.
 
-    `upgrades` are functions by alias: from a value as it was stored under that name to one of today.
+    `upgrades` are functions by alias: from a value stored under that name to a current one.
     """
 
     name: str
@@ -56,23 +56,23 @@ class EventType:
         """Return an event as bytes. Raises InvalidValue."""
         try:
             data = self.codec.encode(event)
-        except Exception as exc:  # a codec of the user's may raise anything, and quote the value
+        except Exception as exc:  # a user's codec may raise anything, and quote the value
             is_plain = isinstance(self.codec, Json) and isinstance(exc, ENCODE_ERRORS)
             why = text(exc) if is_plain else f"its codec failed: {named(exc)}"
             raise InvalidValue(self.name, why) from exc
         if not isinstance(data, bytes):
-            raise InvalidValue(self.name, f"its codec gave {type(data).__name__}, not bytes")
+            raise InvalidValue(self.name, f"its codec returned {type(data).__name__}, not bytes")
         return data
 
     def decode(self, data: bytes, name: str | None = None) -> Any:
-        """Return the event that `data` holds, stored under a name of its own. Raises Undecodable."""
+        """Return the event in `data`, which was stored under `name`. Raises Undecodable."""
         upgrade = None if name is None else self.upgrades.get(name)
         try:
             return self.codec.decode(data) if upgrade is None else self._upgraded(data, upgrade)
         except Undecodable as exc:
             raise Undecodable(f"an event {self.name!r}", exc.why) from exc
         except (ValueError, RecursionError) as exc:  # msgspec's and pydantic's errors are ValueErrors
-            why = place(exc) if upgrade is None else text(exc)  # what an upgrade says is its author's
+            why = place(exc) if upgrade is None else text(exc)  # an upgrade's message is its author's
             raise Undecodable(f"an event {self.name!r}", why) from exc
         except Exception as exc:
             if upgrade is None and isinstance(self.codec, Json):
@@ -83,7 +83,7 @@ class EventType:
             raise Undecodable(f"an event {self.name!r}", why) from exc
 
     def _upgraded(self, data: bytes, upgrade: Callable[[Any], Any]) -> Any:
-        """Let a function bring an old value up to date: of JSON its data, of another codec its bytes."""
+        """Convert an old value with a function: for JSON its data, for another codec its bytes."""
         is_json = isinstance(self.codec, Json)
         value = upgrade(msgspec.json.decode(data) if is_json else data)
         if isinstance(value, self.cls):
@@ -144,14 +144,14 @@ class EventTypes:
             raise UnregisteredEvent(type(event)) from None
 
     def of_class(self, cls: type) -> EventType | None:
-        """Return the type that a class is registered as, if it is."""
+        """Return the type of a registered class, or None."""
         return self._by_class.get(cls)
 
     def of_class_named(self, name: str) -> EventType | None:
-        """Return the type whose class bears a name, the newest if a module was loaded again.
+        """Return the type whose class has a name, the newest if a module was reloaded.
 
-        For annotations that cannot be looked up: names seen by type checkers only. None if two classes share
-        the name.
+        For annotations that cannot be resolved: names for type checkers only. None if two classes share the
+        name.
         """
         found = [each for each in self._by_class.values() if each.cls.__name__ == name.rpartition(".")[2]]
         one = all(_same_class(each.cls, found[-1].cls) for each in found)
@@ -162,10 +162,10 @@ class EventTypes:
         return frozenset(self._by_name)
 
     def beneath(self, wanted: Parent) -> dict[str, int]:
-        """Return the stored names that a name or a class stands for, each with how far beneath it stands.
+        """Return the stored names of a name or class and of its descendants, each with its depth.
 
-        0: its own name and aliases; 1: the types that name it as a parent; and so on down. Nothing for a
-        class that is neither registered nor a parent.
+        0: its own name and aliases; 1: the types that name it as a parent; and so on. Empty for a class that
+        is neither registered nor a parent.
         """
         own = self._by_class.get(wanted) if isinstance(wanted, type) else self._by_name.get(wanted)
         level: set[Parent] = {wanted} if own is None else {wanted, own.cls, *own.names}
@@ -183,12 +183,12 @@ class EventTypes:
         return found
 
     def named_like(self, prefix: str) -> set[str]:
-        """Return all names of the types of which one name begins so."""
+        """Return all names of the types that have a name with this prefix."""
         kinds = [kind for name, kind in self._by_name.items() if name.startswith(prefix)]
         return {name for kind in kinds for name in kind.names}
 
     def find(self, name: str) -> EventType | None:
-        """Return the type stored under a name or alias, if there is one."""
+        """Return the type stored under a name or alias, or None."""
         return self._by_name.get(name)
 
 
@@ -212,7 +212,7 @@ def _parents(cls: type, names: tuple[str, ...], parents: Parents) -> tuple[Paren
     try:
         given = (parents,) if isinstance(parents, str | type) else tuple(parents)
     except TypeError:
-        given = (parents,)  # type: ignore[assignment]  # refused below, by what it is
+        given = (parents,)  # type: ignore[assignment]  # refused below, by its type
     for each in given:
         if not isinstance(each, str | type):
             raise NotAnEventClass(cls, f"its parent {each!r} must be the name of a type, or a class")
@@ -224,5 +224,5 @@ def _parents(cls: type, names: tuple[str, ...], parents: Parents) -> tuple[Paren
 
 
 def _same_class(one: type, other: type) -> bool:
-    """Return whether two classes are one: a module that is loaded again defines its classes again."""
+    """Return whether two classes are the same: a reloaded module defines its classes again."""
     return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)

@@ -14,18 +14,18 @@ from collections.abc import Callable
 from hashlib import blake2b
 
 _RANDOM_BYTES = 10
-_LOT = 128  # ids' worth of randomness fetched at a time: the system call is most of an id's cost
+_LOT = 128  # ids per fetch of randomness: the system call is most of an id's cost
 _VARIANTS = {digit: "89ab"[number % 4] for number, digit in enumerate("0123456789abcdef")}
 
 _lot: list[str] = []
-_source: Callable[[int], bytes] | None = None  # the system's
-os.register_at_fork(after_in_child=_lot.clear)  # a child must not give out what its parent will
+_source: Callable[[int], bytes] | None = None  # None: the system's
+os.register_at_fork(after_in_child=_lot.clear)  # a child must not use the same randomness as its parent
 
 
 def new_id(now_ms: int) -> str:
-    """Return a new id of the given moment; random enough to be made in any process, also after a fork."""
+    """Return a new id for the given moment; unique across processes, also after a fork."""
     try:
-        random = _lot.pop()  # taking from a list is safe between threads
+        random = _lot.pop()  # popping from a list is thread-safe
     except IndexError:
         fetched = _fetch()
         random = fetched.pop()  # not from the list again: another thread may have emptied it
@@ -34,21 +34,21 @@ def new_id(now_ms: int) -> str:
 
 
 def repeatable_id(moment_ms: int, name: str) -> str:
-    """Return the id of a moment and a name: the same for the same two, in any process."""
+    """Return the id of a moment and a name: the same pair has the same id in any process."""
     time = f"{moment_ms & 0xFFFF_FFFF_FFFF:012x}"
     digits = blake2b(f"{moment_ms}/{name}".encode(), digest_size=_RANDOM_BYTES).hexdigest()
     return f"{time[:8]}-{time[8:]}-7{_shaped(digits)}"
 
 
 def draw_from(source: Callable[[int], bytes]) -> None:
-    """Take the randomness of ids from elsewhere in this process: for a test that must repeat itself."""
+    """Use another source of randomness in this process, for a reproducible test."""
     global _source
     _source = source
     _lot.clear()
 
 
 def _fetch() -> list[str]:
-    """Return some lots of randomness, each as what follows the version digit."""
+    """Return randomness for a lot of ids, each as the text after the version digit."""
     digits = (_source or os.urandom)(_RANDOM_BYTES * _LOT).hex()
     size = _RANDOM_BYTES * 2
     parts = (digits[start : start + size] for start in range(0, len(digits), size))
@@ -56,5 +56,5 @@ def _fetch() -> list[str]:
 
 
 def _shaped(part: str) -> str:
-    """Return 20 digits as what follows the version digit of an id."""
+    """Return 20 digits as the text after the version digit of an id."""
     return f"{part[:3]}-{_VARIANTS[part[3]]}{part[4:7]}-{part[7:19]}"

@@ -1,7 +1,7 @@
-"""What may be published: the checks that run before anything is written.
+"""The checks of a publish, before anything is written.
 
-Each refusal is an error class of its own. The checks know no database; the limits that a user may move
-are settings, the others are fixed by what is stored (columns of 255 characters, Kafka's topic names).
+Each refusal has its own error class. The checks know no database; adjustable limits are settings, the others
+are fixed by storage (columns of 255 characters, Kafka's topic names).
 """
 
 import re
@@ -15,18 +15,18 @@ from penstock.settings import Settings, setting
 from .record import TOKEN, RawHeaders
 
 ERASED = "penstock.erased"  # the type of a record whose content was erased; readers skip it
-LAST_TIME_MS = 253_402_300_799_999  # of a record: the end of the year 9999
+LAST_TIME_MS = 253_402_300_799_999  # the latest time of a record: the end of the year 9999
 NAME_CHARACTERS = 255
 HEADER_NAME_CHARACTERS = 255
 Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-# Made from the record itself wherever it is shown as a CloudEvent; a second one could contradict it.
+# Derived from the record whenever it is shown as a CloudEvent; a second value could contradict it.
 _RESERVED = {"ce_id", "ce_type", "ce_source", "ce_time", "ce_specversion"}
 
 
 class LimitsSettings(Settings, room="limits"):
-    """How large things may be."""
+    """Size limits of published events."""
 
     event_bytes: int = setting(1_048_576, "Largest value of one event, in bytes.", at_least=1)
     headers_bytes: int = setting(
@@ -69,31 +69,31 @@ def check_owner(owner: object, limits: LimitsSettings) -> str | None:
 
 
 def check_headers(headers: Headers | None, limits: LimitsSettings) -> RawHeaders:
-    """Return headers as they are stored, in the caller's order. Raises InvalidHeaders.
+    """Return headers in stored form, in the caller's order. Raises InvalidHeaders.
 
-    A token is left out: headers may have been copied from another record, which the new one is not.
+    A token is left out: the headers may have been copied from another record.
     """
     if not headers:
         return ()
     checked = tuple(check_header(name, value) for name, value in _pairs(headers) if name != TOKEN)
     size = sum(len(name.encode()) + len(value or b"") for name, value in checked)
     if size > limits.headers_bytes:
-        why = f"all together have {size} bytes, the limit limits.headers_bytes is {limits.headers_bytes}"
+        why = f"all together have {size} bytes, and limits.headers_bytes is {limits.headers_bytes}"
         raise InvalidHeaders("*", why)
     return checked
 
 
 def check_moment(name: str, value: object, now_ms: int) -> int:
-    """Return the milliseconds since 1970 that an aware datetime or a timedelta from now means.
+    """Return the milliseconds since 1970 of an aware datetime, or of a timedelta from now.
 
-    Raises InvalidTime; `name` is the argument's, for the message.
+    Raises InvalidTime; `name` is the argument's name, for the message.
     """
     if isinstance(value, timedelta):
         moment_ms = now_ms + value // timedelta(milliseconds=1)
     elif isinstance(value, datetime):
         if value.tzinfo is None or value.utcoffset() is None:
             raise InvalidTime(
-                name, value, "a naive datetime says no moment; add a time zone, e.g. tzinfo=UTC"
+                name, value, "a naive datetime is not a definite moment; add a time zone, e.g. tzinfo=UTC"
             )
         moment_ms = to_ms(value)
     else:
@@ -120,11 +120,11 @@ def _pairs(headers: Headers) -> Iterator[tuple[object, object]]:
 
 
 def check_header(name: object, value: object) -> tuple[str, bytes | None]:
-    """Return one header as it is stored. Raises InvalidHeaders."""
+    """Return one header in stored form. Raises InvalidHeaders."""
     if not isinstance(name, str) or not 0 < len(name) <= HEADER_NAME_CHARACTERS or not name.isprintable():
         raise InvalidHeaders(name, f"a name must be 1 to {HEADER_NAME_CHARACTERS} printable characters")
     if name.lower() in _RESERVED:
-        raise InvalidHeaders(name, "is made from the event itself and cannot be set")
+        raise InvalidHeaders(name, "is derived from the event and cannot be set")
     if value is None or isinstance(value, bytes):
         return name, value
     if isinstance(value, str):

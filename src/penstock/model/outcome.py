@@ -1,4 +1,4 @@
-"""What a handler answers: a value, never a flag. What it raises goes to the retry policy instead.
+"""The outcome that a handler returns: a value, never a flag. Its exceptions go to the retry policy instead.
 
 None and `Done` mean the same.
 """
@@ -17,7 +17,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Deliver it again, counted as an attempt; after `after`, or when the retry policy says."""
+    """Deliver it again, counted as an attempt; after `after`, or after the delay of the retry policy."""
 
     after: timedelta | None = None
 
@@ -42,7 +42,7 @@ class Snooze:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Give the record up: it becomes a dead letter with this reason, and its lane goes on."""
+    """Give the record up: it becomes a dead letter with this reason, and its lane continues."""
 
     reason: str
 
@@ -57,7 +57,7 @@ HandlerAnswer = RecordAnswer | Sequence[RecordAnswer]  # a batch handler may ans
 
 
 def outcome_of(result: object) -> Outcome:
-    """Return the outcome that a handler's return value means.
+    """Return the outcome of a handler's return value.
 
     Raises InvalidOutcome for anything but None and the classes above.
     """

@@ -1,11 +1,11 @@
 """From a key to its place: hash, slot and partition.
 
 The function is murmur3 x86 32-bit, seed 0, without its top bit; never Python's `hash()`, which differs
-between processes. Slots and partitions are both taken from the same hash, so a key has one slot and one
-partition per topic wherever it is computed: here, in SQL, or in another language.
+between processes. Slots and partitions come from the same hash, so a key has one slot and one partition per
+topic wherever it is computed: here, in SQL, or in another language.
 
 A topic stores its partitioner. `murmur3` is ours; `kafka` places keys as Kafka's own clients do, for topics
-that are made through the Kafka port: murmur2, which agrees with ours for one key in two hundred.
+created through the Kafka port: murmur2, which agrees with ours for one key in two hundred.
 """
 
 from mmh3 import hash as _murmur3
@@ -24,7 +24,7 @@ def key_hash(key: str | bytes) -> int:
 
 
 def slot(hashed: int) -> int:
-    """Return the slot, the unit of sequencing, of a hash: the same 256 for all topics."""
+    """Return the slot of a hash, the unit of sequencing; all topics share the same 256 slots."""
     return hashed & (SLOTS - 1)
 
 
@@ -40,16 +40,16 @@ def partition(hashed: int, partitions: int) -> int:
 
 
 def partition_of(key: str | bytes, partitions: int) -> int:
-    """Return the partition where an outbox topic of that many partitions keeps a key.
+    """Return the partition of a key in an outbox topic of that many partitions.
 
-    The same on every machine and for ever; a topic that grows has another count, and `partition_of` with the
-    new one says where the key goes on. Raises InvalidPartitions.
+    The same on every machine and for ever; after a topic has grown, `partition_of` with the new count returns
+    the partition of the key's later records. Raises InvalidPartitions.
     """
     return partition(key_hash(key), check_partitions(partitions))
 
 
 def partition_for(partitioner: str, key: bytes | None, id: str, partitions: int) -> int:
-    """Return the partition where a topic's partitioner puts a record; one without a key goes by its id."""
+    """Return the partition of a record by a topic's partitioner; a record without a key goes by its id."""
     if partitioner == KAFKA and key is not None:
         return (murmur2(key) & 0x7FFFFFFF) % partitions
     return partition(key_hash(id if key is None else key), partitions)

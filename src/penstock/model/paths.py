@@ -29,17 +29,16 @@ def key_reader(cls: type, key: KeyOf) -> Callable[[Any], Any]:
     def read(event: Any) -> Any:
         found = _read(event, names)
         if found is None:
-            raise InvalidKey(None, NAME_CHARACTERS, f"{cls.__qualname__}.{key} gives none")
+            raise InvalidKey(None, NAME_CHARACTERS, f"{cls.__qualname__}.{key} is None")
         return found
 
     return read
 
 
 def headers_reader(cls: type, headers: HeadersOf) -> Callable[[Any], Mapping[str, str]] | None:
-    """Return a function from an event to its headers; of a mapping each value is a path.
+    """Return a function from an event to its headers; in a mapping each value is a path.
 
-    What a path leads to must be a string; None: the event goes without that header. Raises NotAnEventClass,
-    InvalidHeaders.
+    The value at a path must be a string; None omits the header. Raises NotAnEventClass, InvalidHeaders.
     """
     if headers is None or callable(headers):
         return headers
@@ -54,7 +53,7 @@ def headers_reader(cls: type, headers: HeadersOf) -> Callable[[Any], Mapping[str
         for name, value in found.items():
             if not isinstance(value, str):
                 path = f"{cls.__qualname__}.{headers[name]}"
-                raise InvalidHeaders(name, f"{path} gives {type(value).__name__}; it must give a string")
+                raise InvalidHeaders(name, f"{path} is of type {type(value).__name__}; it must be a string")
         return found
 
     return read
@@ -68,7 +67,7 @@ def _checked(cls: type, what: str, path: Any) -> list[str]:
     holder: Any = cls
     for name in names:
         known = _fields(holder)
-        if known is None:  # of a type that does not say what it holds
+        if known is None:  # a type without declared fields
             break
         if name not in known and not hasattr(holder, name):
             why = f"{what}={path!r}, but {holder.__qualname__} has no field {name!r}; it has {sorted(known)}"
@@ -84,7 +83,7 @@ def _read(event: Any, names: list[str]) -> Any:
 
 
 def _fields(cls: Any) -> dict[str, Any] | None:
-    """Return the fields of a class that could be an event, with their types; None for any other thing."""
+    """Return the fields of a class that could be an event, with their types; None for anything else."""
     if is_pydantic(cls):
         return {name: each.annotation for name, each in cls.model_fields.items()}
     if is_struct(cls):

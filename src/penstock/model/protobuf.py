@@ -1,6 +1,6 @@
 """Events that are Protobuf messages: `codec=Protobuf(OrderPlaced)`, with the extra `protobuf`.
 
-The bytes are the message's own, without any frame, so that every reader with the same `.proto` can take them.
+The bytes are the plain message, without framing, so that every reader with the same `.proto` can decode them.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ class Protobuf:
     content_type = "application/x-protobuf"
 
     def __init__(self, cls: Any) -> None:
-        """`cls`: the class that protoc has made of a message."""
+        """`cls`: the class that protoc has generated for a message."""
         try:
             from google.protobuf.message import Message
         except ModuleNotFoundError as exc:
@@ -24,10 +24,10 @@ class Protobuf:
         self._cls = cls
 
     def encode(self, event: Any, /) -> bytes:
-        """Return a message as bytes; the same message gives the same bytes."""
+        """Return a message as bytes; the same message always has the same bytes."""
         data: bytes = event.SerializeToString(deterministic=True)
         return data
 
     def decode(self, data: bytes, /) -> Any:
-        """Return the message that bytes hold. Raises the library's DecodeError."""
+        """Return the message in bytes. Raises the library's DecodeError."""
         return self._cls.FromString(data)

@@ -1,7 +1,7 @@
-"""Values as JSON and as Protobuf, by the description of a message; Protobuf's own JSON mapping does the work.
+"""Values as JSON and as Protobuf, by the descriptor of a message, through Protobuf's own JSON mapping.
 
-Nothing is dropped silently: a member that the message has no field for, and a field that the description does
-not know, are refused. Codecs without I/O.
+Nothing is dropped silently: a member without a field in the message, and a field unknown to the descriptor,
+are refused. Codecs without I/O.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from .content import JSON, is_json
 
 PROTOBUF = "application/x-protobuf"
 _PROTOBUF = {PROTOBUF, "application/protobuf", "application/vnd.google.protobuf"}
-_MOST_BYTES = 4 * 1024 * 1024  # of a description
+_MOST_BYTES = 4 * 1024 * 1024  # of a descriptor set
 
 
 def is_protobuf(content_type: str) -> bool:
@@ -21,10 +21,10 @@ def is_protobuf(content_type: str) -> bool:
 
 
 class ProtobufJson:
-    """One message and what describes it. From any thread."""
+    """One message and its descriptor. From any thread."""
 
     def __init__(self, message: str, descriptors: bytes) -> None:
-        """`descriptors`: a FileDescriptorSet with all that it needs. Raises InvalidInput, MissingExtra."""
+        """`descriptors`: a FileDescriptorSet with all imports. Raises InvalidInput, MissingExtra."""
         try:
             from google.protobuf import json_format
             from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -34,7 +34,7 @@ class ProtobufJson:
         except ImportError as exc:
             raise MissingExtra("converting JSON and Protobuf", "protobuf") from exc
         if len(descriptors) > _MOST_BYTES:
-            raise InvalidInput(f"a schema of {len(descriptors)} bytes; {_MOST_BYTES} are taken")
+            raise InvalidInput(f"the schema has {len(descriptors)} bytes, and the limit is {_MOST_BYTES}")
         self.message, self._json, self._decode_error = message, json_format, DecodeError
         self._pool = DescriptorPool()
         try:
@@ -43,11 +43,11 @@ class ProtobufJson:
             self._class: Any = GetMessageClass(self._pool.FindMessageTypeByName(message))
         except DecodeError:
             raise InvalidInput(
-                "the schema is no FileDescriptorSet; make it with protoc --descriptor_set_out"
+                "the schema is not a FileDescriptorSet; create it with protoc --descriptor_set_out"
             ) from None
         except (KeyError, TypeError, ValueError):
             raise InvalidInput(
-                f"the schema does not describe {shown(message)} whole; make it with protoc --include_imports"
+                f"the schema lacks a part of {shown(message)}; create it with protoc --include_imports"
             ) from None
 
     def convert(self, value: bytes, content_type: str, wanted: str) -> bytes:
@@ -56,14 +56,14 @@ class ProtobufJson:
             return self._to_protobuf(value)
         if is_protobuf(content_type) and wanted == JSON:
             return self._to_json(value)
-        raise NotConvertible(content_type, wanted, "only JSON and Protobuf are turned into one another")
+        raise NotConvertible(content_type, wanted, "only JSON and Protobuf can be converted")
 
     def _to_protobuf(self, value: bytes) -> bytes:
         made = self._class()
         try:
             self._json.Parse(value, made, descriptor_pool=self._pool)
         except (self._json.ParseError, RecursionError, ValueError) as exc:
-            raise NotConvertible(JSON, PROTOBUF, f"it is no {self.message}: {_said(exc)}") from None
+            raise NotConvertible(JSON, PROTOBUF, f"it is not a {self.message}: {_reason(exc)}") from None
         data: bytes = made.SerializeToString(deterministic=True)
         return data
 
@@ -71,23 +71,23 @@ class ProtobufJson:
         try:
             made = self._class.FromString(value)
         except self._decode_error:
-            raise NotConvertible(PROTOBUF, JSON, f"it is no {self.message}") from None
+            raise NotConvertible(PROTOBUF, JSON, f"it is not a {self.message}") from None
         size = made.ByteSize()
         made.DiscardUnknownFields()
         if made.ByteSize() != size:
             raise NotConvertible(
-                PROTOBUF, JSON, f"it has fields that {self.message} has not; renew the schema"
+                PROTOBUF, JSON, f"it has fields unknown to {self.message}; update the schema"
             )
         try:
             text: str = self._json.MessageToJson(
                 made, preserving_proto_field_name=True, indent=None, descriptor_pool=self._pool
             )
         except (self._json.Error, RecursionError, TypeError, ValueError) as exc:
-            raise NotConvertible(PROTOBUF, JSON, _said(exc)) from None
+            raise NotConvertible(PROTOBUF, JSON, _reason(exc)) from None
         return text.encode()
 
 
-def _said(error: Exception) -> str:
-    """Return why, without the value: it may be anybody's data."""
-    said = str(error).partition("\n")[0]
-    return type(error).__name__ if not said else said.partition(": ")[0][:200]
+def _reason(error: Exception) -> str:
+    """Return the reason without the value, which may be private data."""
+    text = str(error).partition("\n")[0]
+    return type(error).__name__ if not text else text.partition(": ")[0][:200]

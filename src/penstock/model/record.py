@@ -1,7 +1,7 @@
-"""The record: what is published, logged and handed to readers.
+"""The record: an event as it is published, logged and delivered to readers.
 
-A value: frozen, compared by content, no I/O. It is a msgspec Struct because one is made for every event
-that passes through (`bench/cases/record.py` holds its cost against a plain slotted class).
+A value: frozen, compared by content, no I/O. It is a msgspec Struct because one is created for every event
+(`bench/cases/record.py` compares its cost with that of a plain slotted class).
 """
 
 from datetime import datetime
@@ -23,13 +23,13 @@ TOKEN = "penstock-token"  # noqa: S105  # the header that carries the token of a
 class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
     """One event.
 
-    `data` holds the stored bytes and `value` what they mean; `raw_headers` keeps order, repeats and null
-    values, `headers` is the plain dict of those that its publisher gave. `type` is None for a record that
-    came in by another door than `publish` and says none. `topic`, `partition` and `offset` are None until the
-    record stands in the log. `attempt` counts deliveries to a handler from 1; `redelivered` means that it
-    may have been delivered before; `fence` is the epoch of the owner, for sinks that can compare. `late`: the
-    group passed it over before it had a handler for its type, so that others of its key have come before it.
-    `handler_id` names the handler that it is given to.
+    `data` holds the stored bytes and `value` the decoded value; `raw_headers` keeps order, repeats and null
+    values, `headers` is the plain dict of those from its publisher. `type` is None for a record that came by
+    another way than `publish` and has none. `topic`, `partition` and `offset` are None until the record is in
+    the log. `attempt` counts deliveries to a handler from 1; `redelivered` means that it may have been
+    delivered before; `fence` is the epoch of the owner, for sinks that can compare it. `late`: the group
+    skipped it before it had a handler for its type, so later records of its key came first. `handler_id`
+    names the handler of this delivery.
     """
 
     id: str
@@ -62,7 +62,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
 
     @property
     def headers(self) -> dict[str, str | None]:
-        """The headers as text, without its token; of a repeated name the last one counts."""
+        """The headers as text, without the token; the last value of a repeated name wins."""
         return {
             name: None if value is None else value.decode("utf-8", "replace")
             for name, value in self.raw_headers
@@ -71,7 +71,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
 
     @property
     def token(self) -> str | bytes | None:
-        """The token that it was published with, if any: text, or bytes that are no UTF-8."""
+        """The token that it was published with, if any: text, or bytes if not UTF-8."""
         given = next((value for name, value in self.raw_headers if name == TOKEN), None)
         try:
             return None if given is None else given.decode()
@@ -92,12 +92,12 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
 
     @property
     def failures(self) -> int:
-        """How often its handler has failed on it before this attempt."""
+        """The number of failures of its handler before this attempt."""
         return self.attempt - 1
 
     @property
     def is_retry(self) -> bool:
-        """Whether its handler has failed on it before; being delivered again after a crash does not count."""
+        """Whether its handler has failed on it before; a redelivery after a crash does not count."""
         return self.attempt > 1
 
     @property

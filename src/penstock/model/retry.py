@@ -1,7 +1,7 @@
-"""Retry policies: whether a failed record is tried again, and after how long.
+"""Retry policies: whether a failed record is retried, and after which delay.
 
-Values without clock or I/O. n counts the failures so far, from 1; a record is tried again while
-n <= max_retries, so the default gives four attempts with 2, 4 and 8 seconds between them.
+Values without clock or I/O. n counts the failures so far, from 1; a record is retried while n <= max_retries,
+so the default makes four attempts with 2, 4 and 8 seconds between them.
 
 | policy      | delay before the attempt after failure n       |
 |-------------|------------------------------------------------|
@@ -9,7 +9,7 @@ n <= max_retries, so the default gives four attempts with 2, 4 and 8 seconds bet
 | Linear      | min(initial_delay + increment * (n-1), max)    |
 | Exponential | min(initial_delay * multiplier ** (n-1), max)  |
 | PowerOfTwo  | min(2 ** n seconds, max)                       |
-| Custom      | what your function says, within 0 and max      |
+| Custom      | the result of your function, within 0 and max  |
 
 Jitter j spreads the delay d, after the cap, over whole milliseconds from max(0, d-j) to d+j.
 """
@@ -40,7 +40,7 @@ _FROM_ZERO, _ABOVE_ZERO = "zero or more", "a millisecond or more"
 
 
 class Random(Protocol):
-    """What jitter asks of a source of chance."""
+    """The source of randomness for jitter."""
 
     def randint(self, a: int, b: int, /) -> int:
         """Return a whole number from a to b, both included."""
@@ -53,11 +53,11 @@ def _duration(default: Duration, *, zero: bool = False) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """What all policies share: how often, how spread, and for which errors.
+    """The options of all policies: the number of retries, the jitter, and the errors to retry.
 
     `retry_on` names the errors that are retried, by default all; `no_retry_on` those that never are, and it
     wins. Each takes exception classes, their dotted names and functions of the error, one or several. Classes
-    and names are compared along the chain of causes and inside exception groups; a function sees the error
+    and names are matched along the chain of causes and inside exception groups; a function gets the error
     that the handler raised. `retry_if` is an earlier name for functions in `retry_on`.
     """
 
@@ -82,19 +82,19 @@ class RetryPolicy:
 
     def base_delay_ms(self, failures: int) -> int:
         """Return the delay after that many failures, before jitter, in milliseconds."""
-        raise NotImplementedError(f"{type(self).__name__} gives no delay")
+        raise NotImplementedError(f"{type(self).__name__} has no delay")
 
     def delay_after(self, failures: int, rng: Random = CHANCE) -> timedelta:
-        """Return how long to wait after failure number `failures` (from 1)."""
+        """Return the delay after failure number `failures` (from 1)."""
         base, jitter = self.base_delay_ms(failures), _ms(self.jitter)
         return (rng.randint(max(0, base - jitter), base + jitter) if jitter else base) * _MS
 
     def retries(self, failures: int, error: BaseException) -> bool:
-        """Return whether a record that failed so often, last with `error`, is tried again."""
+        """Return whether a record with that many failures, the last being `error`, is retried."""
         return failures <= self.max_retries and self.accepts(error)
 
     def accepts(self, error: BaseException) -> bool:
-        """Return whether errors of this kind are worth another attempt at all."""
+        """Return whether errors of this kind are retried at all."""
         if _fits(_listed(self.no_retry_on), error, in_doubt=False):
             return False
         wanted = (*_listed(self.retry_on), *_listed(self.retry_if))
@@ -125,7 +125,7 @@ class RetryPolicy:
         return each
 
     def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)  # the frozen dataclass's own way, once, while it is built
+        object.__setattr__(self, name, value)  # as frozen dataclasses do, once, during construction
 
     def _refusal(self, name: str, wanted: str) -> InvalidPolicy:
         return InvalidPolicy(type(self).__name__, name, getattr(self, name), wanted)
@@ -191,7 +191,7 @@ class PowerOfTwo(RetryPolicy):
 
 @dataclass(frozen=True)
 class Custom(RetryPolicy):
-    """Delays from your own function of the failure count; what it returns is kept within 0 and max_delay."""
+    """Delays from your own function of the failure count, clamped to the range from 0 to max_delay."""
 
     function: Callable[[int], Duration]
     max_delay: Duration = _duration(timedelta(hours=1))
@@ -202,11 +202,11 @@ class Custom(RetryPolicy):
             raise self._refusal("function", "a function from the failure count to a delay")
 
     def base_delay_ms(self, failures: int) -> int:
-        """Return what the function says; max_delay if it raises or answers nonsense."""
+        """Return the delay from the function; max_delay if it raises or returns an invalid value."""
         longest = _ms(self.max_delay)
         try:
-            said = self.function(failures)
-            wanted = said if isinstance(said, timedelta) else timedelta(seconds=said)
+            result = self.function(failures)
+            wanted = result if isinstance(result, timedelta) else timedelta(seconds=result)
         except Exception as exc:
             failed = "the delay function of a Custom retry policy failed; waiting %d ms"
             logger.warning(failed, longest, exc_info=traced(exc), extra={"error": words(exc)})
@@ -219,19 +219,19 @@ def _ms(span: Duration) -> int:
 
 
 def _listed(value: Any) -> tuple[Any, ...]:
-    """Return one thing or several as a tuple."""
+    """Return one value or several as a tuple."""
     return (value,) if isinstance(value, str | type) or callable(value) else tuple(value)
 
 
 def _can_match(one: Any) -> bool:
-    """Return whether something is an exception class, the name of one, or a function."""
+    """Return whether a value is an exception class, the name of one, or a function."""
     if isinstance(one, type):
         return issubclass(one, BaseException)
     return one != "" if isinstance(one, str) else callable(one)
 
 
 def _fits(wanted: Iterable[Any], error: BaseException, *, in_doubt: bool) -> bool:
-    """Return whether an error is one of those: its chain for classes and names, itself for functions."""
+    """Return whether an error matches: classes and names its chain, functions the error itself."""
     matchers, predicates = list[Matcher](), list[Predicate]()
     for one in wanted:
         (matchers if isinstance(one, str | type) else predicates).append(one)
@@ -241,10 +241,10 @@ def _fits(wanted: Iterable[Any], error: BaseException, *, in_doubt: bool) -> boo
 
 
 def _ask(predicate: Predicate, error: BaseException, in_doubt: bool) -> bool:
-    """Return a function's answer; one that raises means another attempt, since a retry loses nothing."""
+    """Return a function's result; `in_doubt` if it raises, so that errors are rather retried than lost."""
     try:
         return bool(predicate(error))
     except Exception as exc:
-        failed = "a function of a retry policy failed; the record is tried again"
+        failed = "a function of a retry policy failed; the record is retried"
         logger.warning(failed, exc_info=traced(exc), extra={"error": words(exc)})
         return in_doubt

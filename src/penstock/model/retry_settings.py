@@ -1,6 +1,6 @@
-"""The retry policy that settings describe, for handlers that name none.
+"""The retry policy of the settings, for handlers that name none.
 
-Empty settings give the same policy as `Exponential()`.
+Empty settings mean the same policy as `Exponential()`.
 """
 
 from datetime import timedelta
@@ -10,12 +10,12 @@ from penstock.settings import Settings, setting
 
 from .retry import Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
 
-_TEN_YEARS = 315_360_000  # the longest a policy takes
+_TEN_YEARS = 315_360_000  # the longest delay of a policy
 _POLICIES = ("exponential", "fixed", "linear", "power_of_two")
 
 
 class RetrySettings(Settings, room="retry"):
-    """How a failed record is tried again when its handler does not say."""
+    """How a failed record is retried when its handler has no policy."""
 
     policy: str = setting("exponential", "The kind of policy.", choices=_POLICIES)
     max_retries: int = setting(3, "Retries after the first attempt.", at_least=0)

@@ -11,7 +11,7 @@ _MS = timedelta(milliseconds=1)
 
 
 def policy_words(policy: RetryPolicy) -> str:
-    """Return what a policy does, in one line."""
+    """Return a description of a policy in one line."""
     if not policy.max_retries:
         return "no retries"
     parts = [_delays(policy)]
@@ -23,7 +23,7 @@ def policy_words(policy: RetryPolicy) -> str:
 
 
 def span_words(milliseconds: int) -> str:
-    """Return a span of time in the largest unit that fits it without a rest."""
+    """Return a duration in the largest unit that divides it."""
     for per, unit in _UNITS:
         if milliseconds and milliseconds % per == 0:
             return f"{milliseconds // per}{unit}"

@@ -1,8 +1,8 @@
-"""When a schedule ticks: by a cron expression in a time zone, or at even intervals of elapsed time.
+"""The ticks of a schedule: by a cron expression in a time zone, or at even intervals of elapsed time.
 
-A rule is a value: it gives the moments, in milliseconds since 1970, and knows no clock. Cron expressions are
-read by cronsim, which behaves as Debian's cron does when clocks change: a fixed time that is skipped comes at
-the first moment after the gap, one that is repeated comes once, and `*` goes by elapsed time.
+A rule is a value: it yields moments in milliseconds since 1970, and knows no clock. Cron expressions are read
+by cronsim, which behaves like Debian's cron when clocks change: a fixed time that is skipped comes at the
+first moment after the gap, one that is repeated comes once, and `*` goes by elapsed time.
 """
 
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ _FIRST_WINDOW_MS = 3_600_000
 
 
 class MissedTicks(StrEnum):
-    """What becomes of ticks that nobody published when they were due."""
+    """The treatment of ticks that were not published when due."""
 
-    NONE = "none"  # they are left out
-    LAST = "last"  # the newest of them is published
-    ALL = "all"  # each is published, up to a bound
+    NONE = "none"  # skip them
+    LAST = "last"  # publish the newest of them
+    ALL = "all"  # publish each, up to a limit
 
 
 class TickRule(Protocol):
@@ -42,7 +42,7 @@ class TickRule(Protocol):
         """Return the first tick after a moment."""
 
     def newest(self, after_ms: int, until_ms: int, most: int) -> list[int]:
-        """Return the newest ticks after one moment and up to another, oldest first; at most so many."""
+        """Return the newest `most` ticks after one moment and up to another, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class IntervalRule:
         return (moment_ms // self.interval_ms + 1) * self.interval_ms
 
     def newest(self, after_ms: int, until_ms: int, most: int) -> list[int]:
-        """Return the newest ticks after one moment and up to another, oldest first; at most so many."""
+        """Return the newest `most` ticks after one moment and up to another, oldest first."""
         last = until_ms // self.interval_ms
         first = max(after_ms // self.interval_ms + 1, last - most + 1)
         return [number * self.interval_ms for number in range(first, last + 1)]
@@ -74,9 +74,10 @@ class CronRule:
         return next(self._ticks(moment_ms))
 
     def newest(self, after_ms: int, until_ms: int, most: int) -> list[int]:
-        """Return the newest ticks after one moment and up to another, oldest first; at most so many.
+        """Return the newest `most` ticks after one moment and up to another, oldest first.
 
-        Searched in a window that grows backwards, so that a long absence costs no walk through all of it.
+        It searches a window that grows backwards, so that a long absence does not cost a walk through all of
+        it.
         """
         window_ms = _FIRST_WINDOW_MS
         while True:
@@ -93,7 +94,7 @@ class CronRule:
     def _ticks(self, after_ms: int) -> Iterator[int]:
         """Yield the ticks after a moment.
 
-        Within an hour that is repeated cronsim starts again from its first pass: what has been is passed by.
+        In a repeated hour cronsim starts again from its first pass: earlier ticks are skipped.
         """
         for tick in CronSim(self.expression, from_ms(after_ms).astimezone(self.zone)):
             tick_ms = to_ms(tick.astimezone(UTC))
@@ -102,9 +103,9 @@ class CronRule:
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the store keeps of a schedule: when it ticks, what it makes of missed ticks, what it publishes.
+    """The stored part of a schedule: its times, its treatment of missed ticks, its topic and type.
 
-    Either `cron` with its time zone, or `interval_ms`. `type` is None where the function names it.
+    Either `cron` with its time zone, or `interval_ms`. `type` is None if the function determines it.
     """
 
     catch_up: MissedTicks
@@ -116,7 +117,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def rule(self) -> TickRule:
-        """The moments it means."""
+        """The rule for its ticks."""
         if self.interval_ms is not None:
             return IntervalRule(self.interval_ms)
         assert self.cron is not None
@@ -124,24 +125,24 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def words(self) -> str:
-        """When it ticks, for a listing; also where the time zone is not known."""
+        """The times of its ticks, for a listing; works even if the time zone is unknown here."""
         if self.interval_ms is not None:
             seconds = f"{self.interval_ms / 1000:.3f}".rstrip("0").rstrip(".")  # :g has six digits only
             return f"every {seconds} s"
         return f"{self.cron} {self.timezone}"
 
     def encode(self) -> str:
-        """Return it as JSON."""
+        """Return the definition as JSON."""
         return msgspec.json.encode(self, order="deterministic").decode()
 
 
 def decode_definition(text: str) -> Definition:
-    """Return the definition that a row holds."""
+    """Return the definition in a row."""
     return msgspec.json.decode(text, type=Definition)
 
 
 def fingerprint(definition: str) -> str:
-    """Return a short name for a definition, as two of them are compared."""
+    """Return a short fingerprint, by which definitions are compared."""
     return blake2b(definition.encode(), digest_size=8).hexdigest()
 
 
@@ -163,14 +164,14 @@ def define(
     if len(cron.split()) != _FIELDS:
         fields = "minute, hour, day of month, month, day of week"
         raise InvalidSchedule(
-            name, f"{shown(every)} must have five fields: {fields}; for seconds give an interval"
+            name, f"{shown(every)} must have five fields: {fields}; for seconds use an interval"
         )
     try:
         next(CronSim(cron, datetime(2000, 1, 1, tzinfo=zone)))
     except CronSimError as exc:
-        raise InvalidSchedule(name, f"{shown(every)} is no cron expression: {exc}") from None
+        raise InvalidSchedule(name, f"{shown(every)} is not a cron expression: {exc}") from None
     except StopIteration:
-        raise InvalidSchedule(name, f"{shown(every)} never comes") from None
+        raise InvalidSchedule(name, f"{shown(every)} never ticks") from None
     return Definition(chosen, topic, type, cron=cron, timezone=zone.key)
 
 
@@ -180,7 +181,7 @@ def _interval_ms(name: str, every: object) -> int:
     try:
         lasting = every if isinstance(every, timedelta) else timedelta(seconds=every)
     except (OverflowError, ValueError):
-        raise InvalidSchedule(name, f"every={shown(every)} is no interval") from None
+        raise InvalidSchedule(name, f"every={shown(every)} is not an interval") from None
     interval_ms = lasting // timedelta(milliseconds=1)
     if interval_ms < _LEAST_MS or timedelta(milliseconds=interval_ms) != lasting:
         raise InvalidSchedule(name, f"every={shown(every)} must be at least 1 second, in whole milliseconds")
@@ -193,5 +194,5 @@ def _zone(name: str, timezone: object) -> ZoneInfo:
             return ZoneInfo(timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             pass
-    remedy = "one is Europe/Berlin; a machine without any needs `pip install tzdata`"
-    raise InvalidSchedule(name, f"timezone={shown(timezone)} is no time zone known here; {remedy}")
+    remedy = "use a name such as Europe/Berlin; a machine without any needs `pip install tzdata`"
+    raise InvalidSchedule(name, f"timezone={shown(timezone)} is not a time zone known here; {remedy}")

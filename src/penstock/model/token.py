@@ -1,6 +1,6 @@
-"""The token by which a caller says "this event, once".
+"""The token by which a caller publishes an event only once.
 
-What is looked up is its 128-bit hash; the token itself goes with the event, in a header of ours.
+It is looked up by its 128-bit hash; the token itself is stored with the event, in a header.
 """
 
 from hashlib import blake2b
@@ -15,9 +15,9 @@ GivenToken = str | bytes | UUID
 
 
 class Token(NamedTuple):
-    """A checked token of a topic: what is stored, and what the caller gave, for use in messages.
+    """A checked token of a topic: the stored hash, and the token as given, for messages.
 
-    `store_hash`: what the version before stores, which knows one token for the whole store.
+    `store_hash`: the hash of the previous version, whose tokens apply to the whole store.
     """
 
     hash: bytes
@@ -26,7 +26,7 @@ class Token(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The bytes that it counts as."""
+        """The token as bytes."""
         return _bytes(self.given)
 
 
@@ -44,7 +44,7 @@ def check_token(given: object, topic: str | None) -> Token:
 
 
 def digest(*parts: bytes | None) -> bytes:
-    """Return a hash of some parts, each told apart from the next, and nothing from empty."""
+    """Return a hash of some parts that depends on their boundaries and tells None from empty."""
     hash = blake2b(digest_size=HASH_BYTES)
     for part in parts:
         hash.update(b"-" if part is None else b"%d:" % len(part))

@@ -1,4 +1,4 @@
-"""The W3C trace context as headers carry it: which trace, and which span of it, published a record."""
+"""The W3C trace context in headers: the trace, and the span in it, that published a record."""
 
 import re
 

@@ -1,1 +1,1 @@
-"""Publishing on the caller's own connection, and what becomes of what was staged."""
+"""Publishing on the caller's own connection, and moving staged events into the log."""

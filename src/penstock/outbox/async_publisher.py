@@ -88,7 +88,7 @@ class AsyncPublisher(Publisher):
         owner: str | None = None,
         topic: str = DEFAULT_TOPIC,
     ) -> int:
-        """Take scheduled events back in the open transaction of an async connection; else as `cancel`."""
+        """Cancel scheduled events in the open transaction of an async connection; else as `cancel`."""
         return await self._aon(conn, cancel_steps(id, topic, key=key, owner=owner, limits=self._limits))
 
     @overload
@@ -117,7 +117,7 @@ class AsyncPublisher(Publisher):
         owner: str | None = None,
         topic: str = DEFAULT_TOPIC,
     ) -> int:
-        """Give scheduled events another time on an async connection; else as `reschedule`."""
+        """Reschedule events on an async connection; else as `reschedule`."""
         now_ms = self._clock.now_ms()
         steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
         return await self._aon(conn, steps)
@@ -125,17 +125,18 @@ class AsyncPublisher(Publisher):
     async def apublished(
         self, conn: AsyncConnection | None, token: GivenToken, /, *, topic: str | None = None
     ) -> str | None:
-        """Look up a token on an async connection, or on one of our own; else as `published`."""
+        """Look up a token on an async connection, or on a connection of our own; else as `published`."""
         if conn is None:
             return await asyncio.to_thread(self.published, None, token, topic=topic)
         steps = find_steps(check_token(token, topic), self._clock.now_ms(), self._window_ms)
         return await arun(steps, self._aexecute(conn))
 
     async def arun_in_tx(self, begin: Begin, work: Callable[[Any], Awaitable[T]], /) -> T:
-        """Run `await work(conn)` in a transaction of your own, again when others made it fail.
+        """Run `await work(conn)` in a transaction of your own, retrying after conflicts.
 
-        `begin` gives an async block that begins one, hands out its connection and commits at its end:
-        `engine.begin` of SQLAlchemy, `pool.connection` of psycopg. Else as `run_in_tx`. Raises InvalidInput.
+        `begin` returns an async context manager that begins a transaction, yields its connection and commits
+        at the end: `engine.begin` of SQLAlchemy, `pool.connection` of psycopg. Else as `run_in_tx`. Raises
+        InvalidInput.
         """
         dialect = self._database.dialect
         return await arun_in_tx(
@@ -162,12 +163,12 @@ class AsyncPublisher(Publisher):
         owner: declaration.ValueReader = None,
         connection: Callable[..., Any] | None = None,
     ) -> Repository[M]:
-        """Declare the events of a plain class, for programs that write its rows with SQL of their own.
+        """Declare the events of a plain class, for programs that write its rows with their own SQL.
 
         `orders.inserts`, `orders.updates` and `orders.deletes` mark the functions that write. `id` names the
-        attributes that are its primary key; the other options are those of `track`. `connection` is called
-        with the arguments of a marked function and returns its connection; else that is one of them. Raises
-        InvalidTracking, InvalidType, InvalidTopic.
+        attributes of the primary key; the other options are those of `track`. `connection` is called with the
+        arguments of a marked function and returns its connection; by default one of the arguments is the
+        connection. Raises InvalidTracking, InvalidType, InvalidTopic.
         """
         return declared_repository(
             self,
@@ -222,7 +223,7 @@ class AsyncPublisher(Publisher):
         return await arun(steps, self._aexecute(conn, adapter))
 
     def _aexecute(self, conn: Any, adapter: AsyncAdapter | None = None) -> Callable[[Step], Awaitable[Any]]:
-        """Return what runs a step on an async connection."""
+        """Return a function that runs a step on an async connection."""
         found = adapter or async_adapter_for(conn, self._database.dialect.name)
         names = self._names
         return lambda step: (found.arows if step.reads else found.arun)(conn, step, names)

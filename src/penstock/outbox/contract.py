@@ -1,9 +1,9 @@
-"""What an adapter does: run our statements on the caller's connection, inside the caller's transaction.
+"""The contract of an adapter: run our statements on the caller's connection, in the caller's transaction.
 
-An adapter never begins, commits or rolls back; it only refuses a connection on which staging would commit
-by itself. One short file per kind of connection in `adapters/`.
+An adapter never begins, commits or rolls back; it only refuses a connection on which staging would
+autocommit. One short file per kind of connection in `adapters/`.
 
-An adapter is sync or async, as its connections are.
+An adapter is sync or async like its connections.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from .steps import Step
 class Adapter(Protocol):
     """One kind of connection."""
 
-    dialect: str | None  # of all its connections, if it is the same
+    dialect: str | None  # the dialect of all its connections, if they share one
 
     def dialect_of(self, conn: Any) -> str:
         """Return the dialect of the database behind the connection."""
 
     def check(self, conn: Any) -> None:
-        """Refuse a connection that would commit by itself. Raises NoTransaction."""
+        """Refuse a connection that would autocommit. Raises NoTransaction."""
 
     def driver_connection(self, conn: Any) -> Any:
         """Return the driver's own connection, whose transaction the bell can watch."""
@@ -33,18 +33,18 @@ class Adapter(Protocol):
         """Return whether a transaction is open on it; from another thread, without I/O."""
 
     def after_commit(self, conn: Any, call: Callable[[], object]) -> bool:
-        """Have `call` called once the transaction has committed, if the library tells; return if it will."""
+        """Register `call` to run after the commit, if the library has a hook; return whether it has."""
 
     def beneath(self, conn: Any) -> Any:
-        """Return the driver's connection for a statement that the query log of a library shall not see.
+        """Return the driver's connection, for a statement to keep out of a library's query log.
 
-        Where that is async, or of a driver that is not known here, the connection itself.
+        If that is async or of an unknown driver, return the connection itself.
         """
 
     def run(self, conn: Any, step: Step, names: Names) -> int:
-        """Run one step and return how many rows it changed.
+        """Run one step and return the number of rows it changed.
 
-        Raises SchemaMissing, or the driver's own error untouched.
+        Raises SchemaMissing, or the driver's own error unchanged.
         """
 
     def rows(self, conn: Any, step: Step, names: Names) -> list[Row]:
@@ -52,7 +52,7 @@ class Adapter(Protocol):
 
 
 class AsyncAdapter(Protocol):
-    """One kind of async connection; what does no I/O is as in `Adapter`."""
+    """One kind of async connection; methods without I/O are as in `Adapter`."""
 
     dialect: str | None
 
@@ -60,7 +60,7 @@ class AsyncAdapter(Protocol):
         """Return the dialect of the database behind the connection."""
 
     async def acheck(self, conn: Any) -> None:
-        """Refuse a connection that would commit by itself. Raises NoTransaction."""
+        """Refuse a connection that would autocommit. Raises NoTransaction."""
 
     def driver_connection(self, conn: Any) -> Any:
         """Return the driver's own connection, whose transaction the bell can watch."""
@@ -69,10 +69,10 @@ class AsyncAdapter(Protocol):
         """Return whether a transaction is open on it; from another thread, without I/O."""
 
     def after_commit(self, conn: Any, call: Callable[[], object]) -> bool:
-        """Have `call` called once the transaction has committed, if the library tells; return if it will."""
+        """Register `call` to run after the commit, if the library has a hook; return whether it has."""
 
     async def arun(self, conn: Any, step: Step, names: Names) -> int:
-        """Run one step and return how many rows it changed. Raises as `Adapter.run` does."""
+        """Run one step and return the number of rows it changed. Raises as `Adapter.run` does."""
 
     async def arows(self, conn: Any, step: Step, names: Names) -> list[Row]:
         """Run a step that reads and return the rows it finds. Raises as `Adapter.run` does."""

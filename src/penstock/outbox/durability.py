@@ -1,9 +1,9 @@
-"""Whether a commit of the caller's session survives a crash of its server or machine: asked once, warned.
+"""The durability check: warn if a commit of the caller's session may not survive a crash.
 
-`publish` is as durable as the caller's own commit. A session may have given that up, often by an option of a
-pool that nobody remembers: `synchronous_commit=off` in PostgreSQL, `synchronous=OFF` in SQLite. Then events
-can be lost that the caller was told of. One short question, after the first event that a connection stages;
-a session that changes its mind later is not asked again.
+`publish` is as durable as the caller's own commit. A session may have given that up, often by a forgotten
+option of a pool: `synchronous_commit=off` in PostgreSQL, `synchronous=OFF` in SQLite. Acknowledged events can
+then be lost. The check is one short query, after the first event that a connection stages; a session that
+changes the setting later is not checked again.
 """
 
 import logging
@@ -22,7 +22,7 @@ _MOST_KNOWN = 10_000
 
 
 class PublishingSettings(Settings, room="publishing"):
-    """What is looked at when events are published."""
+    """Checks when events are published."""
 
     check_durability: bool = setting(
         True,
@@ -32,11 +32,11 @@ class PublishingSettings(Settings, room="publishing"):
 
 
 class DurabilityCheck:
-    """Remembers which sessions were asked. From any thread; a race costs one question more.
+    """Remembers the sessions that were checked. From any thread; a race costs one more query.
 
-    A driver's connection is known by a weak reference. Python's own for SQLite has none: there its count of
-    changes tells it from an earlier one at the same address, since it only grows. Other connections that have
-    none are not asked.
+    A driver's connection is identified by a weak reference. Python's own SQLite connection supports none:
+    there its count of changes, which only grows, distinguishes it from an earlier one at the same address.
+    Other connections that support none are not checked.
     """
 
     def __init__(self) -> None:
@@ -44,10 +44,10 @@ class DurabilityCheck:
         self._changes: dict[int, int] = {}
 
     def is_due(self, driver_connection: Any) -> bool:
-        """Return whether the session behind a connection is to be asked; in a pipeline that would wait."""
+        """Return whether to check the session behind a connection; in a pipeline the query would wait."""
         known = self._known.get(id(driver_connection))
         if known is not None and known() is driver_connection:
-            return False  # the usual way
+            return False  # the common case
         session = session_of(driver_connection)
         key = id(session)
         changes = getattr(session, "total_changes", None)
@@ -61,7 +61,7 @@ class DurabilityCheck:
         return hasattr(session, "__weakref__") and not is_in_pipeline(session)
 
     def judge(self, driver_connection: Any, answer: object) -> None:
-        """Remember a session, and warn if its answer says that it may lose commits."""
+        """Remember a session, and warn if its setting may lose commits."""
         session = session_of(driver_connection)
         key = id(session)
         if not hasattr(session, "total_changes"):
@@ -71,14 +71,14 @@ class DurabilityCheck:
         setting = _WEAK.get(str(answer))
         if setting is not None:
             logger.warning(
-                "a connection that publishes has %s: its commits, events with them, may be lost when the "
+                "a publishing connection has %s: its commits, and the events in them, may be lost when the "
                 "database server or its machine fails; leave that setting at its default, or turn this check "
-                "off by publishing.check_durability",
+                "off with publishing.check_durability",
                 setting,
             )
 
 
 def durability_steps() -> Steps[object]:
-    """Ask a session how it commits."""
+    """Query the durability setting of a session."""
     rows = yield Step("durability", [()], reads=True)
     return rows[0][0]

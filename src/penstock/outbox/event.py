@@ -1,4 +1,4 @@
-"""The event as it is staged: checked, encoded and placed, before any database is touched."""
+"""The staged event: checked, encoded and placed in a partition before any database access."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -23,14 +23,14 @@ from penstock.model.token import GivenToken, Token, check_token
 from penstock.wire.kafka.headers import encode_headers
 
 DEFAULT_TOPIC = "events"
-NOT_GIVEN: Any = object()  # in place of a value: the event itself says it
+NOT_GIVEN: Any = object()  # in place of a value: the event object is the value
 _checked_type = lru_cache(maxsize=1024)(check_type)  # a program has few types
 _made = tuple.__new__
 OPTIONS = frozenset({"key", "topic", "headers", "at", "owner", "token"})
 
 
 class StagedEvent(NamedTuple):
-    """One row of `staged`, or of `scheduled` when `due_ms` is set; its token has a row of its own."""
+    """One row of `staged`, or of `scheduled` when `due_ms` is set; its token has its own row."""
 
     slot: int
     key_hash: int
@@ -62,8 +62,8 @@ def staged_event(
 ) -> StagedEvent:
     """Return the checked event.
 
-    No key: the hash of its id spreads it, and no order is promised. Due now or earlier: not scheduled.
-    `context`: headers that the surroundings give; the event's own win over them.
+    Without a key, the hash of its id places it, and no order is promised. An event due now or earlier is not
+    scheduled. `context`: headers from the context; the event's own win over them.
     Raises a subclass of InvalidInput.
     """
     _checked_type(type)
@@ -101,11 +101,11 @@ def staged_event(
         None if due_ms is None or due_ms <= now_ms else due_ms,
         checked_token,
     )
-    return _made(StagedEvent, fields)  # as `_make` does, without its calls: for every event
+    return _made(StagedEvent, fields)  # what `_make` does, without its calls: this runs for every event
 
 
 def with_id(event: StagedEvent, id: str) -> StagedEvent:
-    """Return an event with another id, which also places it if it has no key."""
+    """Return an event with another id, which also determines its partition if it has no key."""
     if event.key is not None:
         return event._replace(id=id)
     slot, hashed = place(id)
@@ -113,41 +113,41 @@ def with_id(event: StagedEvent, id: str) -> StagedEvent:
 
 
 def check_id(id: object) -> str:
-    """Return an event's id. Raises InvalidInput for what can be none: a database would choke on it."""
+    """Return a valid event id. Raises InvalidInput for any other value, which a database could reject."""
     if isinstance(id, str) and id.isprintable():
         return id
     raise InvalidInput(f"id {shown(id)} must be the string that publish returned")
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse what no event can be given. Raises InvalidInput."""
+    """Refuse unknown options of an event. Raises InvalidInput."""
     if not options.keys() <= OPTIONS:
         unknown = options.keys() - OPTIONS
         known = ", ".join(sorted(OPTIONS))
-        raise InvalidInput(f"an event has no option {shown(unknown.pop())}; there are {known}")
+        raise InvalidInput(f"an event has no option {shown(unknown.pop())}; its options are {known}")
 
 
 def parts_of(event: Mapping[str, Any], topic: str) -> tuple[Any, Any, dict[str, Any]]:
     """Return the type, the value and the options of an event that a mapping describes.
 
-    Both must be there: a value left out by mistake would be a tombstone. Raises InvalidInput.
+    Both are required: a value left out by mistake would be a tombstone. Raises InvalidInput.
     """
     options = {"topic": topic, **event}
     try:
         return options.pop("type"), options.pop("value"), options
     except KeyError as exc:
-        given = shown(sorted(map(str, event)))  # not its value: an error is logged
-        raise InvalidInput(f"an event described by the keys {given} lacks {exc}") from None
+        given = shown(sorted(map(str, event)))  # without values: errors are logged
+        raise InvalidInput(f"an event with the keys {given} lacks {exc}") from None
 
 
 def _in_context(headers: RawHeaders, context: RawHeaders, limits: LimitsSettings) -> RawHeaders:
-    """Return an event's own headers and those of its context that it does not name itself."""
+    """Return an event's own headers, then those of its context that it does not override."""
     own = {name for name, _ in headers}
     return check_headers((*headers, *(each for each in context if each[0] not in own)), limits)
 
 
 def _marked_binary(headers: RawHeaders) -> RawHeaders:
-    """Return the headers of bytes marked as such, unless the caller has named their type."""
+    """Return the headers with the binary content type, unless the caller has given another."""
     if any(name == CONTENT_TYPE for name, _ in headers):
         return headers
     return (*headers, (CONTENT_TYPE, BINARY.encode()))

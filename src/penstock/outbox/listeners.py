@@ -1,11 +1,11 @@
 """Listeners: functions of the publishing process that are called after the commit.
 
-Drivers show when a transaction has ended, not how, and none of them shows a savepoint that was rolled back.
-So a publish that a listener wants writes one more row beside its events, a mark: the id of the first of them,
-in `token`. Once the transaction has ended, the mark is there exactly if it has committed. This works on every
-kind of connection, asks nothing of the caller's own, and writes nothing when no listener wants the events.
+Drivers show when a transaction has ended but not how, and none of them shows a savepoint that was rolled
+back. So a publish that a listener wants writes one more row beside its events, a mark: the id of the first of
+them, in `token`. Once the transaction has ended, the mark exists exactly if it committed. This works on every
+kind of connection, sends nothing more on the caller's, and writes nothing when no listener wants the events.
 
-Best effort: if this process dies, its listeners are not called. What must be called is a handler.
+Best effort: if this process dies, its listeners are not called. Use a handler for calls that must happen.
 """
 
 import logging
@@ -28,24 +28,24 @@ from .steps import Step, Steps
 
 logger = logging.getLogger("penstock.listeners")
 
-_MOST_WAITING = 10_000  # publishes whose end is not known yet
+_MOST_WAITING = 10_000  # publishes whose transactions have not ended
 
 
 class ListenersSettings(Settings, room="listeners"):
     """Whether functions of the publishing process are called after a commit."""
 
     enabled: bool = setting(True, "Call the listeners of this process.")
-    publish_after_save: bool = setting(True, "Give listeners what was published, once it has committed.")
+    publish_after_save: bool = setting(True, "Pass published events to listeners once they have committed.")
 
     @property
     def wanted(self) -> bool:
-        """Whether they are called at all."""
+        """Whether listeners are called at all."""
         return self.enabled and self.publish_after_save
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One function: its name, which records it wants, and how it is called."""
+    """One function: its name, its filter of records, and the call."""
 
     name: str
     wants: Callable[[Record], bool]
@@ -57,7 +57,7 @@ ListenerCall = tuple[Listener, Record]
 
 @dataclass(frozen=True, slots=True)
 class _Publish:
-    """Events of one call, and the connection whose transaction they wait for."""
+    """The events of one publish, and the connection whose transaction they wait for."""
 
     mark: str
     calls: Sequence[ListenerCall]
@@ -70,21 +70,21 @@ class _Publish:
 
 
 class Listeners:
-    """The listeners of one outbox. Safe from any thread; called in one of their own, one after another."""
+    """The listeners of one outbox. Safe from any thread; calls are made one by one in a dedicated thread."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.all: tuple[Listener, ...] = ()  # looked at for every publish: no call for it
+        self.all: tuple[Listener, ...] = ()  # read at every publish: an attribute saves a call
         self._waiting: deque[_Publish] = deque(maxlen=_MOST_WAITING)
         self._lock = Lock()
         self._bell = Bell(self._look)
 
     def add(self, listener: Listener) -> None:
-        """Tell this one too."""
+        """Add a listener."""
         self.all = (*self.all, listener)
 
     def mark_steps(self, events: Sequence[StagedEvent]) -> Steps[Sequence[ListenerCall]]:
-        """Write the mark of a publish that some listener wants; return the calls that its commit means."""
+        """Write the mark of a publish that a listener wants; return the calls to make after its commit."""
         calls = [call for event in events for call in self._calls(_record_of(event))]
         if calls:
             first = events[0]
@@ -95,30 +95,31 @@ class Listeners:
         """Make the calls once the transaction on a driver's connection has committed."""
         with self._lock:
             if len(self._waiting) == _MOST_WAITING:
-                logger.warning("too many transactions wait for their end; listeners miss the oldest")
+                logger.warning("too many open transactions to watch; listeners miss the oldest")
             self._waiting.append(_Publish(mark, calls, reference_to(conn), is_open))
         self._bell.watch(conn, is_open)
 
     def close(self) -> None:
-        """Stop calling."""
+        """Stop calling listeners."""
         self._bell.close()
 
     def _calls(self, record: Record) -> list[ListenerCall]:
         return [(listener, record) for listener in self.all if _wants(listener, record)]
 
     def _look(self, slots: object = None) -> None:
-        """Call those whose transactions have committed, forget what was rolled back. In the bell's thread."""
+        """Call listeners for committed transactions, drop rolled-back ones. Runs in the bell's thread."""
         with self._lock:
             waiting = list(self._waiting)
             self._waiting.clear()
         if not waiting:
             return
-        over = {each.mark for each in waiting if each.has_ended()}  # before the look: what ends later waits
+        over = {each.mark for each in waiting if each.has_ended()}  # before the query: later ends wait
         try:
             committed = self._committed([each.mark for each in waiting], over)
         except Exception as exc:
-            said = "what has committed cannot be looked up, so listeners are not called: %s"
-            logger.warning(said, words(exc))
+            logger.warning(
+                "cannot look up which transactions committed; listeners are not called: %s", words(exc)
+            )
             return
         self._watch_on([each for each in waiting if each.mark not in committed | over])
         for each in waiting:
@@ -128,7 +129,7 @@ class Listeners:
         self._drop(sorted(committed))
 
     def _watch_on(self, publishes: list[_Publish]) -> None:
-        """Go on waiting for these, which came before all that came since."""
+        """Keep watching these publishes, ahead of all newer ones."""
         with self._lock:
             self._waiting.extendleft(reversed(publishes))
         for each in publishes:
@@ -137,23 +138,23 @@ class Listeners:
                 self._bell.watch(conn, each.is_open)
 
     def _committed(self, marks: list[str], over: set[str]) -> set[str]:
-        """Return the marks that are there.
+        """Return the marks that exist.
 
-        SQLite says that a transaction is over when its COMMIT begins. So what seems to be rolled back is
-        looked up again in a transaction that may write: there that waits for the COMMIT.
+        SQLite reports the end of a transaction when its COMMIT begins. So marks that seem rolled back are
+        looked up again in a write transaction, which waits for the COMMIT.
         """
         found = self._database.look(lambda tx: _found(tx, marks))
         missing = sorted(over - found)
         return found | self._database.run(lambda tx: _found(tx, missing)) if missing else found
 
     def _drop(self, marks: list[str]) -> None:
-        """Remove marks that have done their work; retention removes what is left of them."""
+        """Remove used marks; retention removes any that remain."""
         if not marks:
             return
         try:
             self._database.run(lambda tx: tx.change("outbox", "marks_drop", ids=marks))
         except Exception as exc:
-            logger.debug("marks are left to retention: %s", words(exc))
+            logger.debug("marks left to retention: %s", words(exc))
 
 
 def _found(tx: Transaction, marks: list[str]) -> set[str]:
@@ -171,7 +172,7 @@ def _wants(listener: Listener, record: Record) -> bool:
 def _call(listener: Listener, record: Record) -> None:
     try:
         listener.call(record)
-    except BaseException as exc:  # a cancelled task or an exit, too: it would end the thread, with all calls
+    except BaseException as exc:  # a cancelled task or an exit too: it would end the thread and all calls
         _failed(listener, record, exc)
 
 

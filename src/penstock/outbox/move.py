@@ -1,11 +1,11 @@
-"""The move: picked rows leave their table and enter the log of the same database, under locks held already.
+"""The move: picked rows leave their table and enter the log of the same database, under locks already held.
 
-Two ways, the same result. Where a DELETE can feed an INSERT, one statement numbers and inserts only what
-the delete returned. Elsewhere: insert by ids, delete by ids, and if another transaction has taken one of
-them meanwhile the counts differ and all is rolled back. Inserting from the pick without either check would
-put a cancelled event into the log, and a retried move would put every event there twice.
+Two ways, one result. Where a DELETE can feed an INSERT, one statement numbers and inserts only the deleted
+rows. Elsewhere: insert by ids, delete by ids, and if another transaction has taken one of them meanwhile the
+counts differ and everything is rolled back. An insert from the pick without either check would put a
+cancelled event into the log, and a retried move would put every event there twice.
 
-One statement knows our own partitioner only; rows for a topic with another one are moved by ids.
+The single statement supports our own partitioner only; rows for a topic with another one are moved by ids.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ from penstock.model.partition import MURMUR3, partition, partition_for
 
 
 class Picked(NamedTuple):
-    """One row to move, as the pick statements give it; within a key in the order to be kept."""
+    """One row to move, from a pick statement; rows of a key are in the order to keep."""
 
     seq: int
     slot: int
@@ -38,7 +38,7 @@ class Pick(NamedTuple):
 
     @property
     def ids(self) -> dict[str, Any]:
-        """What names its rows in a statement."""
+        """The parameters that identify its rows in a statement."""
         return {
             "slots": sorted({row.slot for row in self.rows}),
             "seqs": [row.seq for row in self.rows],
@@ -53,9 +53,9 @@ def move(
     in_one_statement: bool,
     now_ms: int | None,
 ) -> list[Raised]:
-    """Move the picks, in their order, and return how far their rows have raised the heads, in turn.
+    """Move the picks, in their order, and return the resulting growth of the heads, in the same order.
 
-    `topics` are kept by this transaction already; those that are missing are made.
+    `topics` are already locked by this transaction; missing ones are created.
     """
     names = {row.topic for pick in picks for row in pick.rows}
     if not names <= topics.keys():
@@ -78,7 +78,7 @@ def _head(topics: dict[str, Topic], row: Picked) -> HeadKey:
 
 
 def _places(tx: Transaction, pick: Pick, topics: dict[str, Topic], foreign: set[str]) -> list[HeadKey]:
-    """Return the head of each row; where the partitioner is not ours, by the key itself."""
+    """Return the head of each row; a foreign partitioner places it by the key itself."""
     strange = Pick(pick.table, [row for row in pick.rows if row.topic in foreign])
     keys = {}
     if strange.rows:
@@ -98,7 +98,7 @@ def _places(tx: Transaction, pick: Pick, topics: dict[str, Topic], foreign: set[
 def _move_in_one(
     tx: Transaction, picks: Sequence[Pick], topics: dict[str, Topic], heads: Sequence[HeadKey]
 ) -> list[Raised]:
-    """Lock the heads and move, in one trip; a head that is missing undoes it all."""
+    """Lock the heads and move, in one round trip; a missing head rolls everything back."""
     named = Rows(
         name=list(topics),
         id=[topic.id for topic in topics.values()],

@@ -1,7 +1,8 @@
 """`Publisher`: publishing on the caller's connection, in the caller's transaction.
 
-It checks what is given, finds the adapter of the connection, runs the steps of staging on it, and lets bell
-and listeners watch for the end of the transaction. It never begins, commits or rolls back the caller's.
+It checks its input, finds the adapter of the connection, runs the steps of staging on it, and makes the bell
+and the listeners watch for the end of the transaction. It never begins, commits or rolls back that
+transaction.
 """
 
 from collections import Counter
@@ -66,7 +67,7 @@ class Publisher:
         *,
         allow_autocommit: bool = False,
     ) -> None:
-        """`allow_autocommit`: what is one statement may be written where it commits by itself."""
+        """`allow_autocommit`: allow a publish of one statement on a connection in autocommit."""
         self._allow_autocommit = allow_autocommit
         self._database, self._names, self._limits, self._clock = database, names, limits, clock
         self._dialect, self._now_ms = database.dialect.name, clock.now_ms
@@ -78,8 +79,8 @@ class Publisher:
         self._tokens_used: TokensUsed = {}
         self._durability = DurabilityCheck() if PublishingSettings.load().check_durability else None
         self._closing = Event()
-        self._has_outbox = True  # unless the store says otherwise
-        self._tracker: Any = None  # of the ORM whose models are tracked
+        self._has_outbox = True  # unless the store has none
+        self._tracker: Any = None  # the tracker of the ORM
 
     @property
     def event_types(self) -> EventTypes:
@@ -100,8 +101,8 @@ class Publisher:
         """Register a dataclass, msgspec Struct or pydantic model as an event under a logical name.
 
         `key` is a path through its fields or a function; `headers` a function, or paths by name. `aliases`
-        are its older names, perhaps each with a function that brings an old value up to date. Who asks for
-        one of its `parents`, names or classes, is given it too. With a `codec` the class may be any.
+        are its older names, optionally each with a function that converts an old value. Handlers of one of
+        its `parents`, names or classes, receive it too. With a `codec` any class will do.
         Raises NotAnEventClass, EventNameTaken, InvalidType, InvalidTopic, InvalidHeaders.
         """
 
@@ -134,11 +135,11 @@ class Publisher:
     ) -> C:
         """Publish an event for each row of a SQLAlchemy model that a flush inserts, updates or deletes.
 
-        Types are `orders.inserted`, `orders.updated` and `orders.deleted` of its table, or the `names`: one
-        event each, for all actions, or by action; a method `events` of the model names them too. `key`
-        (default: the primary key) and `owner` are an attribute or a function. `value`: "image" (its columns
-        without those of `exclude`), "reference" (`orders:1`), a function, or one of these by type. Raises
-        InvalidTracking, InvalidType, InvalidTopic, MissingExtra.
+        Types are `orders.inserted`, `orders.updated` and `orders.deleted`, after its table, or the `names`:
+        one event for each name, for all actions or by action; a method `events` of the model can name them
+        too. `key` (default: the primary key) and `owner` are an attribute or a function. `value`: "image"
+        (its columns without those of `exclude`), "reference" (`orders:1`), a function, or one of these by
+        type. Raises InvalidTracking, InvalidType, InvalidTopic, MissingExtra.
         """
         try:
             from .tracking.mapped import table_of
@@ -166,10 +167,10 @@ class Publisher:
     def tracking(
         self, *, skip: block.Skip = False, force: bool = False, metadata: Mapping[str, Any] | None = None
     ) -> AbstractContextManager[None]:
-        """Say something of what is flushed in a block: `with outbox.tracking(skip=True): …`.
+        """Configure the tracking of flushes inside a block: `with outbox.tracking(skip=True): …`.
 
-        `skip` (True, or some models) publishes nothing for it; `metadata` are headers of its events; `force`
-        publishes in spite of a skip around it, and an update that changes nothing.
+        `skip` (True, or some models) publishes nothing; `metadata` adds headers to the events; `force`
+        publishes despite an outer skip, and even an update that changes nothing.
         """
         return block.tracking(self, skip, force, metadata)
 
@@ -203,10 +204,10 @@ class Publisher:
         """Write one event in the caller's open transaction and return its id.
 
         Either `publish(conn, "order.placed", {...}, key="o-1")` or `publish(conn, event)` for a registered
-        class. `at` (an aware datetime, or a timedelta from now) schedules it; `owner` tags it. `token`: the
-        same again, in its topic and within `tokens.window`, is the same event and writes nothing; with other
-        content it is refused, by TokenReused. Raises a subclass of InvalidInput or ConnectionRefused before
-        anything is written, SchemaMissing, or the driver's own error.
+        class. `at` (an aware datetime, or a timedelta from now) schedules it; `owner` tags it. `token`: a
+        repetition in the same topic within `tokens.window` is the same event and writes nothing; with other
+        content it raises TokenReused. Raises a subclass of InvalidInput or ConnectionRefused before anything
+        is written, SchemaMissing, or the driver's own error.
         """
         if tracing.is_on():
             with tracing.span("penstock.publish", events=1):
@@ -242,7 +243,7 @@ class Publisher:
         owner: str | None = None,
         topic: str = DEFAULT_TOPIC,
     ) -> int:
-        """Take scheduled events of a topic back in the caller's transaction; return how many were in time.
+        """Cancel scheduled events of a topic in the caller's transaction; return how many were in time.
 
         One by its id, or all of a key or an owner. Raises InvalidSelection, or as `publish` does.
         """
@@ -272,10 +273,11 @@ class Publisher:
         owner: str | None = None,
         topic: str = DEFAULT_TOPIC,
     ) -> int:
-        """Give scheduled events of a topic another time in the caller's transaction.
+        """Reschedule events of a topic in the caller's transaction.
 
-        One by its id: return whether that was in time. All of a `key` or an `owner`: return how many were.
-        Now or earlier: they go out at the next pass. Raises InvalidSelection, or as `publish` does.
+        One by its id: return whether it was in time. All of a `key` or an `owner`: return how many were in
+        time. Now or earlier: they are sequenced in the next pass. Raises InvalidSelection, or as `publish`
+        does.
         """
         now_ms = self._clock.now_ms()
         steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
@@ -284,33 +286,33 @@ class Publisher:
     def published(
         self, conn: Connection | None, token: GivenToken, /, *, topic: str | None = None
     ) -> str | None:
-        """Return the id of the event published with a token, within `tokens.window`; None if none was.
+        """Return the id of the event published with a token within `tokens.window`, or None.
 
-        In a topic, or in the one that used the token first.
+        In the given topic, or in the one that used the token first.
 
-        On a connection of the caller's it sees what that sees. With None it asks on one of its own and waits
-        for a transaction that is using the token: then the answer is the truth, also after a commit in doubt.
+        A connection of the caller sees its own transaction. With None it uses a connection of its own and
+        waits for a transaction that is using the token, so the answer is final even after a commit in doubt.
         Raises InvalidToken, UnsupportedConnection, StoreUnreachable; CommitOutcomeUnknown after a long wait.
         """
-        asked, now_ms = check_token(token, topic), self._clock.now_ms()
+        checked, now_ms = check_token(token, topic), self._clock.now_ms()
         if conn is None:
-            return look_up(self._database, self._execute, asked, now_ms, self._window_ms)
-        return run(find_steps(asked, now_ms, self._window_ms), self._execute(conn))
+            return look_up(self._database, self._execute, checked, now_ms, self._window_ms)
+        return run(find_steps(checked, now_ms, self._window_ms), self._execute(conn))
 
     def run_in_tx(self, work: Callable[[Any], T], /) -> T:
-        """Run `work(conn)` in a transaction of the outbox, again when others made it fail; return its result.
+        """Run `work(conn)` in a transaction of the outbox, retrying after conflicts; return its result.
 
-        Up to ten times, after a deadlock, a serialization failure or a lock time-out: so `work` may be
-        called several times. Raises CommitOutcomeUnknown, with the tokens it published with, when the
-        connection is lost while it commits: that is never run again.
+        It retries up to ten times after a deadlock, a serialization failure or a lock time-out, so `work` may
+        be called several times. Raises CommitOutcomeUnknown, with the published tokens, when the connection
+        is lost during the commit: that is never retried.
         """
         return run_in_tx(self._database, work, used=self._tokens_used, rest=self._closing.wait)
 
     def context(self, provider: P, /) -> P:
-        """Let a function give headers to every event: `@outbox.context`, on `() -> Mapping[str, str]`.
+        """Register a function that returns headers for every event: `@outbox.context`.
 
-        Later ones win over earlier ones, an event's own headers over all; one that raises is logged and left
-        out. Raises InvalidInput.
+        It takes nothing and returns a mapping of strings. Later ones win over earlier ones, and an event's
+        own headers over all; one that raises is logged and left out. Raises InvalidInput.
         """
         return self._context.add(provider)
 
@@ -322,8 +324,8 @@ class Publisher:
         try:
             return staged_event(type, value, now_ms=now_ms, limits=self._limits, context=context, **options)
         except TypeError:
-            check_options(options)  # asked only now: for every event it would cost as much as its hash
-            check_type(type)  # what has no hash, too
+            check_options(options)  # only now: for every event it would cost as much as its hash
+            check_type(type)  # an unhashable type too
             raise
 
     def _all_checked(
@@ -333,7 +335,7 @@ class Publisher:
         context = self._context.headers(traced=span is not None)
         checked = [
             self._checked(*parts_of(each, topic), now_ms, context)
-            if isinstance(each, (dict, Mapping))  # dict first: asking for a Mapping costs a microsecond
+            if isinstance(each, (dict, Mapping))  # dict first: the Mapping check costs a microsecond
             else self._checked(each, NOT_GIVEN, {}, now_ms, context)
             for each in events
         ]
@@ -361,7 +363,7 @@ class Publisher:
         except NoTransaction as refusal:
             self._refuse(refusal, events)
         step, calls = plain_step(events), NO_CALLS
-        if step is not None:  # without a generator, which costs as much as the event's id and hash
+        if step is not None:  # no generator: it costs as much as the event's id and hash
             points.reach(BEFORE_STAGE)
             adapter.run(conn, step, self._names)
             points.reach(AFTER_STAGE)
@@ -374,25 +376,25 @@ class Publisher:
             calls = run(self._listeners.mark_steps(staged), self._execute(conn, adapter))
         unknown = self._was_staged(conn, adapter, staged, calls) if staged else None
         if unknown is not None and self._durability is not None:
-            asking = self._execute(adapter.beneath(conn))
-            self._durability.judge(unknown, run(durability_steps(), asking))
+            execute = self._execute(adapter.beneath(conn))
+            self._durability.judge(unknown, run(durability_steps(), execute))
         metrics.PUBLISH_SECONDS.note(self._clock.monotonic() - began)
         return ids
 
     def _check_outbox(self) -> None:
-        """Raise NoOutbox where the store has none."""
+        """Raise NoOutbox if the store has none."""
         if not self._has_outbox:
             raise NoOutbox(self._database.where, "publish")
 
     def _refuse(self, refusal: NoTransaction, events: Sequence[StagedEvent] = ()) -> None:
-        """Refuse a connection that commits by itself, unless that is allowed and all is one statement."""
+        """Refuse a connection in autocommit, unless that is allowed and one statement does it all."""
         if not self._allow_autocommit:
             raise NoTransaction(f"{refusal.remedy}; {_ALLOW}") from None
         if len(events) > 1 or any(each.token is not None for each in events):
             raise NoTransaction(f"{refusal.remedy}; {_ONE_STATEMENT}") from None
 
     def _note_tokens(self, conn: Any, tokens: Sequence[GivenToken]) -> None:
-        """Keep the tokens of a transaction of `run_in_tx`: if its commit is in doubt, they tell."""
+        """Record the tokens of a `run_in_tx` transaction, to resolve a commit in doubt."""
         if self._tokens_used and id(conn) in self._tokens_used:
             self._tokens_used[id(conn)].extend(tokens)
 
@@ -403,9 +405,9 @@ class Publisher:
         events: Sequence[StagedEvent],
         calls: Sequence[ListenerCall],
     ) -> Any:
-        """Let the bell and the listeners watch for the end of the transaction, and count.
+        """Make the bell and the listeners watch for the end of the transaction, and count the events.
 
-        Return the driver's connection if nobody has asked yet how durable its commits are, else None.
+        Return the driver's connection if its durability has not been checked yet, else None.
         """
         driver = adapter.driver_connection(conn)
         if calls:
@@ -418,8 +420,8 @@ class Publisher:
             for topic, count in Counter(map(_TOPIC_OF, events)).items():
                 metrics.PUBLISHED.note(count, topic)
         if self._bell is not None:
-            told = adapter.after_commit(conn, self._bell.look)
-            self._bell.watch(driver, adapter.is_open, slots, told=told)
+            hooked = adapter.after_commit(conn, self._bell.look)
+            self._bell.watch(driver, adapter.is_open, slots, hooked=hooked)
         return driver if self._durability is not None and self._durability.is_due(driver) else None
 
     def _on(self, conn: Any, steps: Steps[T]) -> T:
@@ -433,7 +435,7 @@ class Publisher:
         return run(steps, self._execute(conn, adapter))
 
     def _execute(self, conn: Any, adapter: Adapter | None = None) -> Callable[[Step], Any]:
-        """Return what runs a step on a connection."""
+        """Return a function that runs a step on a connection."""
         found = adapter or adapter_for(conn, self._database.dialect.name)
         names = self._names
         return lambda step: (found.rows if step.reads else found.run)(conn, step, names)

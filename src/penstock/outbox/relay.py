@@ -1,15 +1,16 @@
-"""The relay: the move into a log that is not in the outbox's database.
+"""The relay: the move into a log outside the outbox's database.
 
 Two places cannot commit at once, so the log comes first, idempotently, and the rows are deleted after it. The
-rows of one slot for one topic are the batches of one producer, in the slot's epoch: a sequencer that was
-replaced is refused by the log. Whatever ends a move in between leaves the producer's last batch in doubt: it
-is in the log, and its rows may still be there, picked next time with others, in part, or not at all. So a
-relay that has not seen the commit of a producer's last batch deletes the rows of that batch, wherever they
-are, and appends the next one in another transaction: only the last batch can be in doubt. Which rows these
-are the log remembers by their ids, also when retention has deleted the records. Until then such an event can
-be cancelled although it is in the log.
+rows of one slot for one topic are the batches of one producer, in the slot's epoch, so the log refuses a
+sequencer that was replaced. A move that is interrupted leaves the producer's last batch in doubt: it is in
+the log, and its rows may still exist, to be picked next time with others, in part, or not at all. So a relay
+that has not seen the commit of a producer's last batch deletes the rows of that batch, wherever they are, and
+appends the next one in another transaction: only the last batch can be in doubt. The log remembers the ids of
+these rows, even after retention has deleted the records. Until then such an event can be cancelled although
+it is in the log.
 
-Rows are locked when they are read: who cancels or erases one waits, and then finds it in the log.
+Rows are locked when they are read: a transaction that cancels or erases one waits, and then finds it in the
+log.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,9 +35,9 @@ _TABLES = ("scheduled", "staged")
 
 
 class Relayed(NamedTuple):
-    """What a move did: how many rows are gone, and where the partitions end that it added to.
+    """The result of a move: the number of moved rows, and the new ends of the partitions.
 
-    `left`: some of the picked rows are still there, to be moved next.
+    `left`: some of the picked rows remain, to be moved next.
     """
 
     moved: int
@@ -45,28 +46,28 @@ class Relayed(NamedTuple):
 
 
 class _RelaySource(NamedTuple):
-    """Whose rows are one producer's batches."""
+    """The slot and topic whose rows form one producer's batches."""
 
     slot: int
     topic: str
 
 
 class _Place(NamedTuple):
-    """Where a producer goes on: the number of its next record in its epoch."""
+    """The position of a producer: the number of its next record in its epoch."""
 
     epoch: int
     sequence: int
 
 
 class _Unsure(NamedTuple):
-    """Where a producer goes on as the log says, and its last batch, which may be in doubt."""
+    """The position of a producer according to the log, and its last batch, which may be in doubt."""
 
     place: _Place
     last: Appended | None
 
 
 class Relay:
-    """Moves what one sequencer has picked, in transactions: `begin`, perhaps `move`, then `committed`.
+    """Moves the picks of one sequencer, in transactions: `begin`, optionally `move`, then `committed`.
 
     One thread at a time.
     """
@@ -74,17 +75,17 @@ class Relay:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._outbox = ""
-        self._places: dict[_RelaySource, _Place] = {}  # of producers whose last batch is committed here too,
-        self._moving: dict[_RelaySource, _Place] = {}  # and of those that append in the transaction under way
+        self._places: dict[_RelaySource, _Place] = {}  # producers whose last batch is committed here too,
+        self._moving: dict[_RelaySource, _Place] = {}  # and those that append in the current transaction
 
     def begin(self) -> None:
-        """Begin a transaction: where those go on that moved in one not seen to be committed is in doubt."""
+        """Begin a transaction: the producers of an uncommitted one are now in doubt."""
         for each in self._moving:
             self._places.pop(each, None)
         self._moving = {}
 
     def move(self, tx: Transaction, picks: Sequence[Pick], epochs: Mapping[int, int]) -> Relayed:
-        """Append what was picked and delete it. Raises ProducerFenced when another goes on with a slot."""
+        """Append the picked rows and delete them. Raises ProducerFenced when a slot has a new owner."""
         self._outbox = self._outbox or _name(tx)
         sources = sorted({_RelaySource(row.slot, row.topic) for pick in picks for row in pick.rows})
         topics = {name: self._topic(name) for name in sorted({each.topic for each in sources})}
@@ -96,7 +97,7 @@ class Relay:
         return Relayed(deleted + sum(settled.values()), bool(settled), ends)
 
     def committed(self) -> None:
-        """End a transaction that is committed: the rows that it moved are gone for good."""
+        """Record the commit of a transaction: the rows that it moved are gone for good."""
         self._places |= self._moving
         self._moving = {}
 
@@ -106,13 +107,13 @@ class Relay:
         except UnknownTopic:
             try:
                 return self._log.create_topic(name)
-            except (PartitionsDiffer, PartitionerDiffers):  # somebody else has made it, in another way
+            except (PartitionsDiffer, PartitionerDiffers):  # created meanwhile with other options
                 return self._log.topic(name)
 
     def _unsure(
         self, sources: Sequence[_RelaySource], epochs: Mapping[int, int]
     ) -> dict[_RelaySource, _Unsure]:
-        """Return the producers of which this relay has not seen a batch committed in their epoch."""
+        """Return the producers without a batch that this relay saw committed in their epoch."""
         found = {}
         for each in sources:
             place, epoch = self._places.get(each), epochs[each.slot]
@@ -125,7 +126,7 @@ class Relay:
     def _settle(
         self, tx: Transaction, unsure: Mapping[_RelaySource, _Unsure], topics: Mapping[str, Topic]
     ) -> dict[_RelaySource, int]:
-        """Delete what is left of batches in doubt; return how many rows that were, of which sources."""
+        """Delete the remaining rows of batches in doubt; return their number by source."""
         settled = {}
         for source, (_, last) in unsure.items():
             topic = topics[source.topic]
@@ -145,7 +146,7 @@ class Relay:
         topics: Mapping[str, Topic],
         unsure: Mapping[_RelaySource, _Unsure],
     ) -> dict[HeadKey, int]:
-        """Append the batches, and return where the partitions end that they went to."""
+        """Append the batches, and return the new ends of their partitions."""
         batches = {}
         for source, contents in runs.items():
             place = unsure[source].place if source in unsure else self._places[source]
@@ -164,7 +165,7 @@ class Relay:
         return ends
 
     def _append_all(self, batches: list[Batch]) -> list[list[Position]]:
-        """Append batches; the move is tried again if the log has changed since it was looked at."""
+        """Append batches; the move is retried if the log has changed since it was read."""
         try:
             return self._log.append_all(batches) if batches else []
         except UnknownTopic:
@@ -173,10 +174,10 @@ class Relay:
             raise PickChanged(sum(len(each.contents) for each in batches), 0) from exc
 
     def _check(self, batch: Batch) -> None:
-        """Make sure that the first batch of an epoch is the one that the log has.
+        """Make sure that the first batch of an epoch is the one in the log.
 
-        One that a replaced sequencer appended since the look at the last batch has the same number, so that
-        the log may take ours for a repetition of it. The move is tried again, and finds the other one.
+        A replaced sequencer may have appended one with the same number after we read the last batch, so that
+        the log takes ours for a repetition of it. The retried move then finds that batch.
         """
         assert batch.producer is not None
         last = self._log.last_batch(batch.producer.id)
@@ -186,7 +187,7 @@ class Relay:
 
 
 def _name(tx: Transaction) -> str:
-    """Return what names this outbox among all that write to the log; one from a backup is another."""
+    """Return the name of this outbox among all writers of the log; one restored from a backup is another."""
     ((id,),) = tx.rows("log", "meta_read", name="log_id")
     ((incarnation,),) = tx.rows("log", "meta_read", name="incarnation")
     return f"outbox/{id}.{incarnation}"
@@ -197,7 +198,7 @@ def _without(pick: Pick, sources: Collection[_RelaySource]) -> Pick:
 
 
 def _runs(tx: Transaction, picks: Sequence[Pick]) -> dict[_RelaySource, list[Content]]:
-    """Return what the picked rows hold, in order; those that were erased since are not there any more."""
+    """Return the contents of the picked rows, in order, without those erased since the pick."""
     found: dict[_RelaySource, list[Content]] = {}
     for source, content in _contents(tx, picks):
         found.setdefault(source, []).append(content)

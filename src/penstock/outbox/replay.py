@@ -1,9 +1,8 @@
-"""Running a caller's transaction again when a conflict made it fail, and never when its outcome is unknown.
+"""Replay: retry a caller's transaction after a conflict, but never while its commit is in doubt.
 
 A transaction is replayed only when it certainly left nothing behind: after a serialization failure, a
-deadlock, or a lock that was not obtained in time. When the connection is lost while COMMIT runs, the
-transaction may have committed or not, and running it again could do everything twice: then the caller gets
-`CommitOutcomeUnknown` and looks up its tokens to find out.
+deadlock, or a lock time-out. When the connection is lost during COMMIT, the commit is in doubt, and a replay
+could do everything twice: the caller gets `CommitOutcomeUnknown` and looks up its tokens.
 """
 
 import logging
@@ -30,20 +29,20 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 0.05, 2.0
 
 @dataclass(slots=True)
 class _Try:
-    """One run of a transaction: how long to wait before the next, and how far it has come."""
+    """One run of a transaction: the pause before the next, and its progress."""
 
-    seconds: float | None  # None: there is no next
+    seconds: float | None  # None: this is the last run
     tokens: list[GivenToken] = field(default_factory=list)
-    finished: bool = False  # only the commit was left to do
+    finished: bool = False  # only the commit remained
 
     def judge(self, error: Exception, is_conflict: Test, is_lost: Test) -> float:
-        """Return how long to wait before the next. Raises CommitOutcomeUnknown, or what it failed with."""
+        """Return the pause before the next run. Raises CommitOutcomeUnknown, or the error itself."""
         if self.finished and is_lost(error):
             why = text(error).strip() or type(error).__name__
             raise CommitOutcomeUnknown(why, self.tokens) from error
         if self.seconds is None or not is_conflict(error):
             raise error
-        logger.debug("transaction runs again after a conflict: %s", words(error))
+        logger.debug("retrying the transaction after a conflict: %s", words(error))
         return self.seconds
 
 
@@ -54,10 +53,10 @@ def run_in_tx(
     used: TokensUsed,
     rest: Callable[[float], object],
 ) -> T:
-    """Run `work(conn)` in a transaction, again after a conflict; return what it returns.
+    """Run `work(conn)` in a transaction, again after a conflict; return its result.
 
-    `used` gets the connection, and gathers the tokens; `rest` waits. Raises
-    CommitOutcomeUnknown, what `work` raises, or the conflict when it was met once too often.
+    `used` collects the tokens by connection; `rest` waits. Raises CommitOutcomeUnknown, an error of `work`,
+    or the conflict after the last retry.
     """
     dialect = database.dialect
     for this in _tries():
@@ -85,9 +84,9 @@ async def arun_in_tx(
     is_lost: Test,
     rest: Callable[[float], Awaitable[object]],
 ) -> T:
-    """Run `await work(conn)` in the transaction of a block that `begin` gives; else as `run_in_tx`.
+    """Run `await work(conn)` in the transaction of the block that `begin` returns; else as `run_in_tx`.
 
-    Raises InvalidInput when that is not an async block.
+    Raises InvalidInput when that is not an async context manager.
     """
     for this in _tries():
         try:
@@ -99,7 +98,7 @@ async def arun_in_tx(
                     del used[id(conn)]
                 this.finished = True
             if not this.finished:
-                raise InvalidInput(f"the block of {shown(begin)} has swallowed what its work raised")
+                raise InvalidInput(f"the block of {shown(begin)} has swallowed the exception of its work")
             return result
         except Exception as exc:
             seconds = this.judge(exc, is_conflict, is_lost)
@@ -112,13 +111,13 @@ def _block(begin: Begin) -> AbstractAsyncContextManager[Any]:
     if callable(begin) and hasattr(block, "__aenter__"):
         return block
     raise InvalidInput(
-        f"{shown(begin)} must be a function that gives an async block which begins a transaction and commits "
-        "it at its end, for example engine.begin of SQLAlchemy"
+        f"{shown(begin)} must be a function that returns an async context manager which begins a transaction "
+        "and commits it at its end, for example engine.begin of SQLAlchemy"
     )
 
 
 def _tries() -> Iterator[_Try]:
-    """Yield the runs, each with the pause after it: doubling, and up to half as much again."""
+    """Yield the runs, each with the pause after it, which doubles and has up to half as much jitter."""
     for replay in range(REPLAYS):
         pause = min(_FIRST_SECONDS * 2**replay, _LONGEST_SECONDS)
         yield _Try(pause + CHANCE.uniform(0, pause / 2))

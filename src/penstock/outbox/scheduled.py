@@ -1,7 +1,8 @@
-"""Events for later: taking them back, and moving them to another time, while they wait in `scheduled`.
+"""Scheduled events: cancelling and rescheduling them while they wait in `scheduled`.
 
-The move skips a row that a caller has locked, and a caller waits for a move that has it locked. The second to
-come finds nothing, so the answer "in time" is always true and neither can block the other forever.
+The move skips a row that a caller has locked, and a caller waits for a move that has locked the row. The
+second to arrive finds nothing, so the answer "in time" is always correct and neither can block the other
+forever.
 """
 
 from typing import Any
@@ -17,13 +18,13 @@ from .steps import Step, Steps
 def cancel_steps(
     id: str | None, topic: str, *, key: str | None, owner: str | None, limits: LimitsSettings
 ) -> Steps[int]:
-    """Take scheduled events back, by id, key or owner; return how many were: those that were in time.
+    """Cancel scheduled events by id, key or owner; return how many were in time.
 
-    Raises InvalidSelection, or a subclass of InvalidInput for what cannot be an id, key, owner or topic.
+    Raises InvalidSelection, or a subclass of InvalidInput for an invalid id, key, owner or topic.
     """
     statement, which = _selected("cancel", id, key, owner, topic, limits)
-    taken_back: int = yield Step(statement, [which], counts=True)
-    return taken_back
+    cancelled: int = yield Step(statement, [which], counts=True)
+    return cancelled
 
 
 def reschedule_steps(
@@ -36,10 +37,9 @@ def reschedule_steps(
     owner: str | None = None,
     limits: LimitsSettings,
 ) -> Steps[int]:
-    """Give scheduled events another time, by id, key or owner; return how many were in time.
+    """Reschedule events by id, key or owner; return how many were in time, or by id whether it was.
 
-    Of one by its id: whether it was. A time that is now or past means now: it goes out at the next pass.
-    Raises as `cancel_steps` does.
+    A time that is now or past means now: the next pass sequences them. Raises as `cancel_steps` does.
     """
     statement, which = _selected("reschedule", id, key, owner, topic, limits)
     due_ms = max(check_moment("at", at, now_ms), now_ms)
@@ -51,9 +51,9 @@ def _selected(
     act: str, id: str | None, key: str | None, owner: str | None, topic: str, limits: LimitsSettings
 ) -> tuple[str, tuple[Any, ...]]:
     """Return the statement for the selection, and its values."""
-    said = [name for name, value in (("id", id), ("key", key), ("owner", owner)) if value is not None]
-    if len(said) != 1:
-        how = "nothing was said" if not said else f"{' and '.join(said)} were given"
+    given = [name for name, value in (("id", id), ("key", key), ("owner", owner)) if value is not None]
+    if len(given) != 1:
+        how = "none was given" if not given else f"{' and '.join(given)} were given"
         raise InvalidSelection(f"{act} takes exactly one of id, key=... and owner=...; {how}")
     check_topic(topic)
     if id is not None:

@@ -1,11 +1,11 @@
-"""The sequencer: moves what is staged in the slots a member owns into the log.
+"""The sequencer: moves the staged rows of the slots that a member owns into the log.
 
-One pass: a look without locks for slots that have something; then one transaction that locks and fences
-those slots, picks due rows and then staged rows on a snapshot newer than the lock, and moves them. A few
-staged rows go in one trip where the database can take one (`whole_move`), together with the look if something
-is likely to be there; the rest goes step by step. What commits later than the pick is found by a later pass;
-nothing is remembered between passes that could hide a row (with a remembered lower bound, an event that
-commits late would follow a newer one of its key).
+One pass: a look without locks for slots with rows; then one transaction that locks and fences those slots,
+picks due rows and then staged rows on a snapshot newer than the lock, and moves them. A few staged rows go in
+one round trip where the database supports that (`whole_move`), together with the look if rows are likely; the
+rest goes step by step. A later pass finds rows that commit after the pick; nothing is remembered between
+passes that could hide a row (with a remembered lower bound, an event that commits late would follow a newer
+one of its key).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -48,15 +48,13 @@ HeadEnds = Mapping[HeadKey, int]
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What one pass did."""
+    """The result of one pass."""
 
     moved: int
-    fenced: int  # slots that turned out to belong to someone else
-    full: bool  # it stopped at its limit, so more is waiting
-    ends: HeadEnds = field(default_factory=dict)  # where the partitions it added to now end
-    entries: Sequence[
-        tuple[int, Entry]
-    ] = ()  # what it moved, each with the id of its topic, if it was little
+    fenced: int  # slots that turned out to have another owner
+    full: bool  # it stopped at its limit, so more rows are waiting
+    ends: HeadEnds = field(default_factory=dict)  # the new ends of the partitions it added to
+    entries: Sequence[tuple[int, Entry]] = ()  # the moved records with their topic ids, unless too many bytes
 
 
 _NOTHING = Pass(0, 0, False)
@@ -68,7 +66,7 @@ class Sequencer:
     def __init__(
         self, store: Store, settings: SequencerSettings, clock: Clock, *, hand_over_bytes: int = 0
     ) -> None:
-        """`hand_over_bytes`: a pass that moves no more than that says what it moved."""
+        """`hand_over_bytes`: a pass that moves no more than that returns the records."""
         self._database, self._settings, self._clock = store.database, settings, clock
         self._hand_over_bytes = hand_over_bytes
         self._is_calm = True  # the last move was a small one
@@ -76,17 +74,17 @@ class Sequencer:
         self._per_slot = settings.batch_records
         self._turn = 0
         self._spans = SequenceSpans()
-        self._topics: set[str] = set()  # those of the last move,
-        self._kept: dict[str, Topic] = {}  # and those of them that are there, kept by this transaction
+        self._topics: set[str] = set()  # the topics of the last move,
+        self._kept: dict[str, Topic] = {}  # and those of them that exist, locked by this transaction
 
-    def sequence(self, fence: Fence, told: Collection[int] | None = None, *, expects: bool = False) -> Pass:
-        """Make one pass over the slots of a fence; over those of `told` without asking where work waits.
+    def sequence(self, fence: Fence, rung: Collection[int] | None = None, *, expects: bool = False) -> Pass:
+        """Make one pass over the slots of a fence; over the `rung` ones without looking for work first.
 
-        `expects`: something is likely to be there; then asking goes with the move, in one trip.
+        `expects`: work is likely; then the look goes with the move, in one round trip.
         """
         goes_at_once = self._goes_at_once()
-        if told is not None:
-            slots = sorted(fence.epochs.keys() & told)
+        if rung is not None:
+            slots = sorted(fence.epochs.keys() & rung)
         else:
             slots = fence.slots() if expects and goes_at_once else self._waiting(fence.slots())
         if not slots:
@@ -100,7 +98,7 @@ class Sequencer:
         return done
 
     def _waiting(self, slots: list[int]) -> list[int]:
-        """Return the slots that seem to have something, beginning elsewhere each time: none starves."""
+        """Return the slots that seem to have rows, beginning with another one each time, so none starves."""
         if not slots:
             return []
         rows = self._database.look(
@@ -114,7 +112,7 @@ class Sequencer:
         return waiting[start:] + waiting[:start]
 
     def _goes_at_once(self) -> bool:
-        """Return whether to try one trip: for a few rows, and not if a test is to see its steps."""
+        """Return whether to try one round trip: for a few rows, and not if a test needs its steps."""
         dialect = self._database.dialect
         if self._relay is not None or not self._is_calm or not dialect.whole_trips or dialect.lacks:
             return False
@@ -123,7 +121,7 @@ class Sequencer:
         return not points.is_armed(AFTER_FENCE, AFTER_PICK, BEFORE_COMMIT)
 
     def _at_once(self, fence: Fence, slots: list[int]) -> Pass:
-        """Move in one trip; what that leaves, step by step."""
+        """Move in one round trip, and the remaining rows step by step."""
         limit = min(MOST_RECORDS, self._settings.batch_records)
         found = move_whole(
             self._database, self._clock, fence, slots, limit=limit, hand_over=self._hand_over_bytes
@@ -171,7 +169,7 @@ class Sequencer:
         return Pass(moved, asked - len(slots), self._full(picks, len(slots)) or left, ends)
 
     def _moved(self, tx: Transaction, picks: list[Pick], fence: Fence) -> Relayed:
-        """Move what was picked."""
+        """Move the picked rows."""
         if self._relay is not None:
             return self._relay.move(tx, picks, fence.epochs)
         in_one = "writing_with" not in self._database.dialect.lacks
@@ -180,9 +178,9 @@ class Sequencer:
         return Relayed(sum(one.added for one in raised), False, ends)
 
     def _pick(self, tx: Transaction, slots: list[int]) -> list[Pick]:
-        """Pick due rows, then staged ones; the order in which they get their offsets.
+        """Pick due rows, then staged ones, in the order of their offsets.
 
-        The topics that the pass before moved to are kept along with it: most often they are the same.
+        The topics of the previous pass are locked along with the pick, since they are usually the same.
         """
         limit = self._settings.batch_records
         self._per_slot = max(self._per_slot, -(-limit // len(slots)))
@@ -194,16 +192,16 @@ class Sequencer:
             calls.append(keeping(self._topics))
         due, staged, *topics = tx.execute_all(calls)
         picks = [Pick("scheduled", picked(due.rows)), Pick("staged", picked(staged.rows))]
-        if len(due.rows) == limit:  # staged rows follow what was due before them, so they wait for the rest
+        if len(due.rows) == limit:  # staged rows follow earlier due rows, so they wait for the rest of those
             del picks[1]
         self._kept = kept(row for each in topics for row in each.rows)
         return picks
 
     def _full(self, picks: list[Pick], slots: int) -> bool:
-        """Return whether more is waiting, and let the limit per slot follow what was found.
+        """Return whether more rows are waiting, and adapt the limit per slot.
 
-        Even shares would starve a hot key: a slot that fills its share while the batch is not full doubles
-        it for the next pass, up to the whole batch.
+        Even shares would starve a hot key: a slot that fills its share of a batch that is not full doubles
+        the share for the next pass, up to the whole batch.
         """
         limit = self._settings.batch_records
         if any(len(pick.rows) >= limit for pick in picks):

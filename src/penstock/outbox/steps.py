@@ -1,6 +1,6 @@
-"""Steps: what is to be run on the caller's connection, and the two drivers that run it, sync and async.
+"""Steps: requests to run on the caller's connection, and two drivers that run them, sync and async.
 
-A rule is written once, as a generator that yields steps and is sent what each gave; it does no I/O itself.
+A rule is written once, as a generator that yields steps and receives their results; it does no I/O.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -10,12 +10,12 @@ T = TypeVar("T")
 
 
 class Step(NamedTuple):
-    """One thing to run on the caller's connection: the statement's name and the rows of values it takes."""
+    """One request on the caller's connection: the statement's name and its rows of values."""
 
     statement: str
     rows: Sequence[tuple[Any, ...]]
-    counts: bool = False  # how many rows it changed is wanted, so its end must be waited for
-    reads: bool = False  # the rows it finds are wanted
+    counts: bool = False  # the count of changed rows is needed, so the driver waits for the end
+    reads: bool = False  # the found rows are needed
 
 
 Steps = Generator[Step, Any, T]

@@ -1,15 +1,15 @@
 """Tokens: the same token again, in the same topic and within the window, is the same event.
 
 A row of `token` is written in the caller's own transaction, so a rollback leaves the token free. Of two
-transactions that use one token the second waits for the first: `ON CONFLICT DO NOTHING` says only that the
-token was taken, so a second statement asks for which event. Rows are taken in the order of their hashes: two
-callers with the same tokens in different orders would wait for each other. What is older than the window
-counts as not there, whether retention has removed it or not.
+transactions that use one token the second waits for the first: `ON CONFLICT DO NOTHING` tells only that the
+token was taken, so a second statement reads the event. Rows are taken in the order of their hashes:
+otherwise two callers with the same tokens in different orders would deadlock. A row older than the window is
+ignored, whether retention has removed it or not.
 
-A row says by a hash what was published with the token: the same token with other content is refused. The
-version before knows tokens of the whole store, and stores another hash of them. For one release both are
-taken, so that programs of both versions beside each other publish an event once; what such a program has
-stored, which is without content, counts for every topic.
+A row holds a hash of the published content: the same token with other content is refused. The previous
+version has tokens for the whole store, under another hash. For one release both are taken, so that programs
+of both versions side by side publish an event once; rows of the previous version, which have no content,
+count for every topic.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,15 +25,15 @@ from .event import StagedEvent
 from .steps import Step, Steps, run
 
 ExecuteStep = Callable[[Step], Any]
-_ROUNDS = 5  # each after the first means that an old row went away meanwhile
+_ROUNDS = 5  # each after the first means that an old row disappeared meanwhile
 
 
 class TokensSettings(Settings, room="tokens"):
-    """How long an event published with a token is known by it."""
+    """How long the tokens of published events are remembered."""
 
     window: timedelta = setting(
         timedelta(days=7),
-        "How long a token is remembered: used again within it, it means the same event.",
+        "How long a token is remembered: used again in this time, it means the same event.",
         at_least=1,
     )
 
@@ -44,7 +44,7 @@ class TokensSettings(Settings, room="tokens"):
 
 
 class _StoredToken(NamedTuple):
-    """A token that is stored. `content` is None if the version before has stored it."""
+    """A stored token. `content` is None if the previous version has stored it."""
 
     id: str
     created_ms: int
@@ -52,15 +52,15 @@ class _StoredToken(NamedTuple):
 
     @classmethod
     def stored(cls, id: str | bytes, created_ms: int, content: bytes | None) -> "_StoredToken":
-        """Return what a row says."""
+        """Return the token of a row."""
         return cls(_text(id), created_ms, None if content is None else bytes(content))
 
 
 def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[bytes, str]]:
     """Take the tokens of events, each for the first event that has it.
 
-    Return the id of the event that each token stands for: one of these events, or one published before.
-    Raises TokenReused for one that was published with other content; then no token of these events is taken.
+    Return the event id of each token: one of these events, or one published before. Raises TokenReused for a
+    token that was published with other content; then no token of these events is taken.
     """
     firsts: dict[bytes, StagedEvent] = {}
     for event in events:
@@ -68,14 +68,14 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
             first = firsts.setdefault(event.token.hash, event)
             if _content(first) != _content(event):
                 raise TokenReused(event.token.given, event.topic, first.id)
-    meant: dict[bytes, str] = {}
+    resolved: dict[bytes, str] = {}
     known: dict[bytes, _StoredToken] = {}
     for _ in range(_ROUNDS):
-        wanted = {hash: event for hash, event in firsts.items() if hash not in meant}
+        wanted = {hash: event for hash, event in firsts.items() if hash not in resolved}
         rows = _rows(wanted.values())
         taken = yield Step("token_take", rows, counts=True)
         if taken == len(rows):
-            return meant | {hash: event.id for hash, event in wanted.items()}
+            return resolved | {hash: event.id for hash, event in wanted.items()}
         found = yield Step("token_find", [row[:1] for row in rows], reads=True)
         known |= {bytes(hash): _StoredToken.stored(*columns) for hash, *columns in found}
         dropped = list[tuple[bytes, int]]()
@@ -83,7 +83,7 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
             for hash, event in wanted.items():
                 id = _meaning(event, known, window_ms, dropped)
                 if id is not None:
-                    meant[hash] = id
+                    resolved[hash] = id
         except TokenReused:
             mine = {event.id: event.timestamp_ms for event in firsts.values()}
             taken = [(hash, mine[each.id]) for hash, each in known.items() if each.id in mine]
@@ -93,13 +93,13 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
         if dropped:
             yield Step("token_drop", sorted(set(dropped)))
             known = {hash: each for hash, each in known.items() if hash not in dict(dropped)}
-        if len(meant) == len(firsts):
-            return meant
+        if len(resolved) == len(firsts):
+            return resolved
     raise AssertionError("a token was neither free nor taken, again and again")
 
 
 def _rows(events: Iterable[StagedEvent]) -> list[tuple[bytes, str, int, bytes]]:
-    """Return what is stored of the tokens of events, sorted, also as the version before would look for it."""
+    """Return the sorted token rows of events, including those that the previous version would look for."""
     rows: dict[bytes, tuple[bytes, str, int, bytes]] = {}
     for event in events:
         assert event.token is not None
@@ -111,9 +111,9 @@ def _rows(events: Iterable[StagedEvent]) -> list[tuple[bytes, str, int, bytes]]:
 def _meaning(
     event: StagedEvent, known: Mapping[bytes, _StoredToken], window_ms: int, dropped: list[tuple[bytes, int]]
 ) -> str | None:
-    """Return the id of the event that a token stands for, if that is known by now; note what is to go.
+    """Return the event id of a token if it is known by now; add obsolete rows to `dropped`.
 
-    What the version before has stored counts for every topic.
+    Rows of the previous version count for every topic.
     """
     assert event.token is not None
     (hash, store_hash, given), since_ms = event.token, event.timestamp_ms - window_ms
@@ -140,12 +140,12 @@ def _meaning(
 
 
 def _content(event: StagedEvent) -> bytes:
-    """Return a hash of what makes an event the same: not when it is due, nor what surrounds it."""
+    """Return a hash of an event's content, without its due time and context."""
     return digest(event.key, event.type.encode(), event.value)
 
 
 def find_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
-    """Look up the id of the event that a token stands for; None when there is none."""
+    """Return the event id of a token, or None."""
     hashes = sorted({token.hash, token.store_hash})
     found = yield Step("token_find", [(each,) for each in hashes], reads=True)
     since_ms = now_ms - window_ms
@@ -161,11 +161,11 @@ def find_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
 def look_up(
     database: Database, on: Callable[[Any], ExecuteStep], token: Token, now_ms: int, window_ms: int
 ) -> str | None:
-    """Look up a token on a connection of ours; `on` runs steps on one.
+    """Look up a token on a connection of ours; `on` returns a function that runs steps on one.
 
-    When it is not there, another transaction may be about to commit it. So we try to take the token, which
-    waits for that transaction, and roll back. Raises CommitOutcomeUnknown when that takes longer than a
-    transaction of ours may wait.
+    When it is missing, another transaction may be about to commit it. So we try to take the token, which
+    waits for that transaction, and roll back. Raises CommitOutcomeUnknown when the wait exceeds the limit of
+    our transactions.
     """
     found = database.look(lambda tx: run(find_steps(token, now_ms, window_ms), on(tx.conn)))
     if found is not None:
@@ -197,7 +197,7 @@ class _TokenAnswer(Exception):
 def wait_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
     """Look up as `find_steps` does, after waiting for a transaction that is taking the token.
 
-    It tries to take the token itself: the caller must roll back.
+    It tries to take the token, so the caller must roll back.
     """
     rows = [(hash, "", now_ms, b"") for hash in sorted({token.hash, token.store_hash})]
     taken = yield Step("token_take", rows, counts=True)
@@ -205,7 +205,7 @@ def wait_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
 
 
 def trim_tokens(tx: Transaction, before_ms: int, limit: int) -> int:
-    """Remove tokens taken before a moment, the oldest first and at most that many; return how many.
+    """Remove tokens taken before a moment, the oldest first, up to `limit`; return their number.
 
     For retention: `before_ms` is no later than now minus `tokens.window`.
     """
@@ -213,5 +213,5 @@ def trim_tokens(tx: Transaction, before_ms: int, limit: int) -> int:
 
 
 def _text(id: str | bytes) -> str:
-    """Return an id; a caller may have told the driver to give text as bytes."""
+    """Return an id; the caller's driver may be configured to return text as bytes."""
     return id if isinstance(id, str) else id.decode()

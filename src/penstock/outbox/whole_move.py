@@ -1,8 +1,8 @@
-"""The move in one trip: fence, pick, move and commit go to the server together, where the dialect can.
+"""The move in one round trip: fence, pick, move and commit go to the server together, if the dialect can.
 
-For a few rows, as in a trickle: then the trips are what a move costs. What it does not move, because
-something is due before it or its topic is not made yet, is left to the other form; so is a backlog, in large
-batches.
+For a few rows, as in a trickle, where round trips dominate the cost of a move. Rows that it cannot move,
+because others are due before them or their topic does not exist yet, are left to the other form; so is a
+backlog, which moves in large batches.
 """
 
 from collections.abc import Sequence
@@ -16,28 +16,28 @@ from penstock.log.sql.fence import Fence
 from penstock.log.sql.heads import MARK_EVERY, HeadKey
 from penstock.model.partition import MURMUR3
 
-MOST_RECORDS = 200  # of one trip
+MOST_RECORDS = 200  # per round trip
 
 
 class Moved(NamedTuple):
-    """What one trip did."""
+    """The result of one round trip."""
 
-    fenced: int  # slots that turned out to belong to someone else
+    fenced: int  # slots that turned out to have another owner
     moved: int
-    picked: int  # more than was moved: the rest has no topic yet, or somebody took it
-    is_due: bool  # something is due, so nothing was picked
-    ends: dict[HeadKey, int]  # where the partitions it added to now end
-    entries: list[tuple[int, Entry]]  # what was moved, each with the id of its topic; none if it was too much
+    picked: int  # if larger than `moved`: the others have no topic yet, or another transaction took them
+    is_due: bool  # scheduled rows are due, so nothing was picked
+    ends: dict[HeadKey, int]  # the new ends of the partitions it added to
+    entries: list[tuple[int, Entry]]  # the moved records with their topic ids; empty if too many bytes
 
 
 def move_whole(
     database: Database, clock: Clock, fence: Fence, slots: Sequence[int], *, limit: int, hand_over: int
 ) -> Moved:
-    """Move what is staged in some slots, also if few of them have anything.
+    """Move the staged rows of some slots, even if few of them have any.
 
-    The records are returned, too, if they are no more than so many bytes.
+    The records are returned too if they have at most `hand_over` bytes.
 
-    After StoreUnreachable it may have been done. Doing it again is safe: what is moved is staged no more.
+    After StoreUnreachable the outcome is in doubt. A retry is safe: moved rows are no longer staged.
     """
     lock = fence.locking(slots, waiting=True)
     params = lock.params | {
@@ -49,11 +49,11 @@ def move_whole(
         "hand_over": hand_over,
     }
     first, second = database.run_whole([lock, Call("log", "move_at_once", params)])
-    told, *rest = second.rows
+    counts, *rest = second.rows
     ends = dict[HeadKey, int]()
     for topic_id, partition, offset, *_ in rest:
         head = HeadKey(topic_id, partition)
         ends[head] = max(offset + 1, ends.get(head, 0))
     entries = [(row[0], Entry(*row[1:])) for row in rest if row[3] is not None]
     ((fenced, _),) = first.rows
-    return Moved(fenced, told[0], told[1], bool(told[2]), ends, entries)
+    return Moved(fenced, counts[0], counts[1], bool(counts[2]), ends, entries)

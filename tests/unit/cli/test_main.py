@@ -85,7 +85,7 @@ def test_nothing_said_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None
     [
         (UnknownTopic("t"), 1, "error: there is no topic 't'; `penstock topics list` shows"),
         (StoreLocked("x.db"), 3, "error: the store x.db is locked: another process has kept a transaction"),
-        (StoreFull("x.db"), 1, "error: no space is left for x.db"),
+        (StoreFull("x.db"), 1, "error: no space left for x.db"),
         (StoreUnreachable("x.db", "gone"), 3, "error: the store x.db cannot be reached: gone\n"),
         (PermissionError(13, "Permission denied", "x"), 1, "error: PermissionError: [Errno 13]"),
         (ValueError("first line\nsecond line"), 1, "error: ValueError: first line; set PENSTOCK_TRACEBACK=1"),

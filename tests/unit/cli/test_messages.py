@@ -124,7 +124,7 @@ def test_an_unknown_topic_is_not_to_be_published_to(run: Run, verb: str) -> None
     code, _, err = run("topics", verb, "nope", "--yes")
     assert (code, err) == (
         1,
-        "error: there is no topic 'nope'; `penstock topics list` shows those there are\n",
+        "error: there is no topic 'nope'; `penstock topics list` shows the topics\n",
     )
 
 
@@ -171,7 +171,7 @@ def test_the_doctor_shows_foreign_text_as_it_is(run: Run, shop: Outbox, path: Pa
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        (["groups", "show", "nope"], 1, "`penstock groups list` shows those there are"),
+        (["groups", "show", "nope"], 1, "`penstock groups list` shows the groups"),
         (["groups", "reset", "mailer", "--to", "5"], 2, "say which by --partition"),
         (["topics", "set", "events"], 2, "--retention, --max-bytes, --max-records, --compact, or --default"),
         (["dead", "requeue", "--group", "mailer"], 2, "--id, --key, --type, --since, --before, or --all"),

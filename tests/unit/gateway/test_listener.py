@@ -60,7 +60,7 @@ def test_it_answers_from_start_to_stop_and_leaves_nothing_behind(
 
 
 def test_an_address_of_another_machine_is_refused_with_the_remedy(outbox: Outbox) -> None:
-    with pytest.raises(AddressRefused, match=r"cannot listen on 192.0.2.1 port 0: .*; take an address of"):
+    with pytest.raises(AddressRefused, match=r"cannot listen on 192.0.2.1 port 0: .*; use an address of"):
         HttpListener(gateway.app(outbox), "192.0.2.1", 0).open()
 
 

@@ -42,7 +42,7 @@ def test_trouble_is_waited_out_ever_longer_and_said_once(caplog: pytest.LogCaptu
     for wait, least in zip(waits, (1, 2, 4, 4), strict=True):
         assert least <= wait <= least * 1.5
     backoff.is_well()
-    assert [each.getMessage() for each in caplog.records] == ["x waits and tries again: away", "x goes on"]
+    assert [each.getMessage() for each in caplog.records] == ["x waits and retries: away", "x has recovered"]
 
 
 def test_one_lost_connection_is_no_trouble_and_a_second_is(caplog: pytest.LogCaptureFixture) -> None:
@@ -60,8 +60,8 @@ def test_one_lost_connection_is_no_trouble_and_a_second_is(caplog: pytest.LogCap
     backoff.is_well()
     assert backoff.present_trouble == ""
     assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
-        "x waits and tries again: the store db cannot be reached: closed",
-        "x goes on",
+        "x waits and retries: the store db cannot be reached: closed",
+        "x has recovered",
     ]
 
 

@@ -58,7 +58,7 @@ def test_labels_that_were_not_declared_are_refused(counter: Series, labels: dict
 
 
 def test_a_counter_never_falls(counter: Series) -> None:
-    with pytest.raises(AssertionError, match="cannot be raised by -1"):
+    with pytest.raises(AssertionError, match="cannot be incremented by -1"):
         counter.add(-1, topic="a", kind="x")
 
 

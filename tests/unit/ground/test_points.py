@@ -88,7 +88,7 @@ def test_disarming_forgets_every_action(here: Point) -> None:
 
 
 def test_a_point_that_nobody_declared_cannot_be_armed(here: Point) -> None:
-    with pytest.raises(UnknownPoint, match=r"no point 'test\.heer' is declared; there are test\.here"):
+    with pytest.raises(UnknownPoint, match=r"no point 'test\.heer' is declared; declared points: test\.here"):
         arm("test.heer", kill)
 
 

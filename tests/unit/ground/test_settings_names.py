@@ -26,14 +26,17 @@ def test_a_misspelt_table_is_refused_with_the_tables_there_are() -> None:
     with pytest.raises(UnknownSetting) as refused:
         check_names(environ={})
 
-    assert str(refused.value) == f"{FILE}: there is no setting '[smaple]'; there are [other_room], [sample]"
+    assert (
+        str(refused.value)
+        == f"{FILE}: there is no setting '[smaple]'; known settings: [other_room], [sample]"
+    )
 
 
 def test_a_misspelt_key_is_refused_with_the_keys_of_its_table() -> None:
     Path(FILE).write_text("[sample]\ncuont = 1\n")
 
     with pytest.raises(
-        UnknownSetting, match=r"there is no setting 'sample\.cuont'; there are sample\.on, sample"
+        UnknownSetting, match=r"there is no setting 'sample\.cuont'; known settings: sample\.on, sample"
     ):
         check_names(environ={})
 

@@ -180,7 +180,7 @@ def test_behind_a_transaction_pooler_it_says_so_once_with_the_remedy(
     wait_until(lambda: len(tests) > 2, "it tries again and again")
     bell.stop()
     [said] = caplog.messages
-    assert "a pooler stands in between" in said
+    assert "a pooler is in between" in said
     assert "PENSTOCK_BELL_LISTEN_URL" in said
     assert caplog.records[0].levelno == logging.WARNING
     assert heard == []

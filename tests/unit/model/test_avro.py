@@ -122,7 +122,7 @@ def test_what_an_older_schema_wrote_is_read_by_the_present_one() -> None:
 
     old = Avro(OldPlaced, OLD).encode(OldPlaced("o-1", AT, Decimal("1.00")))
     assert Avro(Placed, PLACED, older=[OLD]).decode(old) == Placed("o-1", AT, Decimal("1.00"), None, [])
-    assert "which is not known here: name it in older=" in undecodable(Avro(Placed, PLACED), old)
+    assert "which is unknown here: add it to older=" in undecodable(Avro(Placed, PLACED), old)
 
 
 def test_what_is_not_avro_is_undecodable() -> None:

@@ -75,7 +75,7 @@ def test_what_a_codec_cannot_encode_is_refused_before_anything_is_written(
     kind = registry.register(Point, "point.seen", codec=Odd())
     words = f"its codec failed: {type(given).__name__}; pass"
     if not isinstance(given, Exception):
-        words = f"gave {type(given).__name__}, not bytes"
+        words = f"returned {type(given).__name__}, not bytes"
     with pytest.raises(InvalidValue, match=words):
         kind.encode(Point(1, 2))
 
@@ -176,7 +176,7 @@ def test_n_15_headers_are_read_by_paths(registry: EventTypes) -> None:
     nobody: Any = PlainOrder("o-1", None)  # type: ignore[arg-type]
     assert kind.headers_of(nobody) == {"order": "o-1"}
     number: Any = PlainOrder(7, PlainCustomer("c-1"))  # type: ignore[arg-type]
-    with pytest.raises(InvalidHeaders, match=r"PlainOrder\.order_id gives int; it must give a string"):
+    with pytest.raises(InvalidHeaders, match=r"PlainOrder\.order_id is of type int; it must be a string"):
         kind.headers_of(number)
 
 

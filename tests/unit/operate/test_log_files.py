@@ -198,7 +198,7 @@ def test_a_partition_that_is_not_there_is_refused_with_those_that_are(folder: st
     store = open_store(f"{folder}/")
     store.log.create_topic("wide", partitions=8)
     store.close()
-    said = "topic 'wide' has the partitions 0 to 7, not 77"
+    said = "topic 'wide' has partitions 0 to 7, not 77"
     assert said in run("log", "verify", folder, "--partition", "77")[2]
     assert said in run("log", "verify", folder, "--topic", "wide", "--partition", "77")[2]
     assert "0 to 1, not 2" in run("log", "verify", folder, "--topic", "events", "--partition", "2")[2]

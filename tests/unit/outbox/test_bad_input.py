@@ -70,7 +70,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "headers that are text": ({"headers": "a=b"}, InvalidHeaders, "pairs"),
     "header without a name": ({"headers": {"": "v"}}, InvalidHeaders, "1 to 255"),
     "header with a number": ({"headers": {"h": 5}}, InvalidHeaders, "string, bytes or None"),
-    "header of the envelope": ({"headers": {"ce_id": "x"}}, InvalidHeaders, "made from the event itself"),
+    "header of the envelope": ({"headers": {"ce_id": "x"}}, InvalidHeaders, "derived from the event"),
     "header of half a character": ({"headers": {"h": "\ud800"}}, InvalidHeaders, "UTF-8"),
     "headers too large": ({"headers": {"h": b"x" * 65_536}}, InvalidHeaders, "headers_bytes"),
     "empty token": ({"token": ""}, InvalidToken, "length 1 to 255"),
@@ -78,7 +78,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "token of 256 bytes": ({"token": b"x" * 256}, InvalidToken, "1 to 255"),
     "token that is a number": ({"token": 5}, InvalidToken, "token 5 must be a UUID, or a string"),
     "token of half a character": ({"token": "\ud800"}, InvalidToken, "must be"),
-    "an option there is not": ({"kye": "k"}, InvalidInput, "no option 'kye'; there are at, headers, key"),
+    "an option there is not": ({"kye": "k"}, InvalidInput, "no option 'kye'; its options are at, headers"),
     "an option of ours": ({"now_ms": 5}, InvalidInput, "no option 'now_ms'"),
 }
 
@@ -191,6 +191,6 @@ def test_the_limit_of_a_value_may_be_moved() -> None:
     outbox.migrate()
     with outbox.transaction() as conn:
         outbox.publish(conn, "t", b"x" * 10)
-        with pytest.raises(ValueTooLarge, match=r"11 bytes, the limit is 10; .*limits\.event_bytes"):
+        with pytest.raises(ValueTooLarge, match=r"11 bytes, and the limit is 10; .*limits\.event_bytes"):
             outbox.publish(conn, "t", b"x" * 11)
     outbox.close()

@@ -77,10 +77,10 @@ def test_it_rings_once_when_the_transaction_has_ended(bell: Bell, rings: Rings) 
 def test_what_a_library_is_to_tell_of_is_looked_at_when_it_does(
     bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bell_module, "_TOLD_PAUSE", 600.0)
+    monkeypatch.setattr(bell_module, "_HOOKED_PAUSE", 600.0)
     monkeypatch.setattr(bell_module, "_LONGEST_PAUSE", 600.0)
     conn = Conn()
-    bell.watch(conn, is_open, told=True)
+    bell.watch(conn, is_open, hooked=True)
     Event().wait(0.02)
     looks = conn.looks  # as its thread began
     Event().wait(0.02)
@@ -95,7 +95,7 @@ def test_what_a_library_is_to_tell_of_is_looked_at_when_it_does(
 
 def test_of_a_rollback_nobody_tells_and_it_rings_all_the_same(bell: Bell, rings: Rings) -> None:
     conn = Conn()
-    bell.watch(conn, is_open, told=True)
+    bell.watch(conn, is_open, hooked=True)
     conn.open = False
     wait_until(lambda: len(rings) == 1, "it rings")
 

@@ -226,5 +226,5 @@ def test_a_block_that_swallows_what_its_work_raises_is_refused(outbox: Outbox) -
     async def work(conn: Any) -> None:
         raise EOFError
 
-    with pytest.raises(InvalidInput, match="has swallowed what its work raised"):
+    with pytest.raises(InvalidInput, match="has swallowed the exception of its work"):
         asyncio.run(outbox.arun_in_tx(Block(object()), work))

@@ -132,7 +132,7 @@ def test_a_cancel_that_can_find_nothing_is_refused_before_any_step() -> None:
 @pytest.mark.parametrize(
     ("id", "by", "words"),
     [
-        (None, {}, "nothing was said"),
+        (None, {}, "none was given"),
         ("an-id", {"key": "k"}, "id and key were given"),
         (None, {"key": "k", "owner": "me"}, "key and owner were given"),
     ],
@@ -271,7 +271,7 @@ def test_d17_a_token_with_other_content_is_refused_and_takes_nothing(other: dict
     first = an_event(token="t", **content)
     tokens.stage(first)
     before = dict(tokens)
-    with pytest.raises(TokenReused, match=f"'t' stands for event {first.id} in topic 'events'"):
+    with pytest.raises(TokenReused, match=f"'t' belongs to event {first.id} in topic 'events'"):
         tokens.stage(an_event(token="new", **content), an_event(token="t", **content | other))
     assert tokens == before
     with pytest.raises(TokenReused):

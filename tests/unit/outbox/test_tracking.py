@@ -69,7 +69,7 @@ def test_what_cannot_be_is_refused_at_once(outbox: Outbox, case: str) -> None:
 def test_a_model_is_tracked_once(outbox: Outbox) -> None:
     order = model()
     assert outbox.track(order) is order
-    with pytest.raises(InvalidTracking, match="Order cannot be tracked: it is tracked already"):
+    with pytest.raises(InvalidTracking, match="Order cannot be tracked: it is already tracked"):
         outbox.track(order)
 
 

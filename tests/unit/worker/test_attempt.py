@@ -105,7 +105,7 @@ def test_an_async_handler_is_awaited_and_cancelled_when_it_takes_too_long(calls:
     assert isinstance(tried(calls, a_handler(quick)), Parked)
     late = tried(calls, a_handler(endless, timeout=0.01))
     assert isinstance(late, Parked)
-    assert "HandlerTimeout: handler shop.mail did not end within 0.01 s" in late.reason
+    assert "HandlerTimeout: handler shop.mail did not finish within 0.01 s" in late.reason
     own = tried(calls, a_handler(its_own, timeout=600))
     assert isinstance(own, Parked)
     assert own.reason == "TimeoutError: of the handler itself"

@@ -627,7 +627,7 @@ def test_an_async_handler_over_its_time_is_cancelled(loop: Callable[..., Loop], 
     (late,) = mine.collect(1)  # the watch sees it by itself
     assert cancelled.wait(WAIT)
     assert isinstance(late, Parked)
-    assert "HandlerTimeout: handler shop.mail did not end within 0.02 s" in late.reason
+    assert "HandlerTimeout: handler shop.mail did not finish within 0.02 s" in late.reason
 
 
 def test_an_async_handler_that_is_over_its_time_before_it_has_begun_is_cancelled_too(
@@ -907,7 +907,7 @@ def test_those_behind_a_timeout_in_a_run_are_not_begun(loop: Callable[..., Loop]
     mine = loop(threads=1)
     mine.runner.submit([a_run(a_handler(lambda record: go.wait(WAIT), timeout=0.05), 3)])
     first, *rest = mine.collect(3)
-    assert "did not end within" in reason(first)
+    assert "did not finish within" in reason(first)
     assert rest == [None, None]
     go.set()
 

@@ -156,7 +156,7 @@ def test_a_store_that_goes_away_is_said_once_and_waited_for(
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2
     assert "cannot be reached" in said[0]
-    assert said[1] == "sequencing goes on"
+    assert said[1] == "sequencing has recovered"
     assert values(engine.outbox) == [1, 2]
     engine.close()
 
@@ -193,5 +193,5 @@ def test_missing_tables_are_waited_for_too(
         wait_until(lambda: staged(engine) == 0, "it has gone on")
         service.stop()
     assert "outbox.migrate()" in caplog.records[0].getMessage()
-    assert caplog.records[-1].getMessage() == "sequencing goes on"
+    assert caplog.records[-1].getMessage() == "sequencing has recovered"
     engine.close()

@@ -1,4 +1,4 @@
-"""Version 1 of Penstock's tables, and the names of what the admin lists, which have no tables."""
+"""Version 1 of Penstock's tables, and the models of the admin's lists, which have no tables."""
 
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ def _listed(name: str, words: str, permissions: list[tuple[str, str]]) -> Any:
 
 
 class Migration(migrations.Migration):  # type: ignore[misc]  # Django brings no types
-    """As `penstock migrate` would."""
+    """The same change as `penstock migrate`."""
 
     dependencies: ClassVar[list[tuple[str, str]]] = []
     operations: ClassVar = [

@@ -8,7 +8,7 @@ from ..tables import Tables
 
 
 class Migration(migrations.Migration):  # type: ignore[misc]  # Django brings no types
-    """As `penstock migrate` would."""
+    """The same change as `penstock migrate`."""
 
     dependencies: ClassVar = [("penstock", "0008_faults")]
     operations: ClassVar = [Tables(9)]

@@ -10,7 +10,7 @@ from ..contract import Adapter, AsyncAdapter
 
 _Kinds = Mapping[tuple[str, str], str]
 
-# The class a connection is or derives from, and the module here that knows it.
+# The class of a connection, or a base of it, and the module of its adapter.
 _KINDS: _Kinds = {
     ("sqlite3", "Connection"): "sqlite",
     ("psycopg", "Connection"): "psycopg",
@@ -24,13 +24,13 @@ _ASYNC_KINDS: _Kinds = {
     ("aiosqlite", "Connection"): "aiosqlite",
     ("psycopg", "AsyncConnection"): "psycopg_async",
     ("asyncpg", "Connection"): "asyncpg",
-    ("asyncpg", "PoolConnectionProxy"): "asyncpg",  # what a pool gives
+    ("asyncpg", "PoolConnectionProxy"): "asyncpg",  # from a pool
     ("sqlalchemy", "AsyncConnection"): "sqlalchemy_async",
     ("sqlalchemy", "AsyncSession"): "sqlalchemy_async",
     ("sqlalchemy", "async_scoped_session"): "sqlalchemy_async",
 }
-_IS_ASYNC = "it is async: `await outbox.apublish(…)` and its neighbours, `acancel` and so on, take it"
-_IS_SYNC = "it is sync: `outbox.publish(…)` and its neighbours, `cancel` and so on, take it, without await"
+_IS_ASYNC = "it is async: use `await outbox.apublish(…)`, `acancel` and so on"
+_IS_SYNC = "it is sync: use `outbox.publish(…)`, `cancel` and so on, without await"
 
 _found: dict[type, Adapter] = {}
 _found_async: dict[type, AsyncAdapter] = {}
@@ -42,7 +42,7 @@ def adapter_for(conn: Any, dialect: str) -> Adapter:
     adapter = _found.get(cls)
     if adapter is None:
         adapter = _found[cls] = _load(conn, _KINDS, _ASYNC_KINDS, _IS_ASYNC)
-    if adapter.dialect != dialect:  # another database's, or that of a library, which knows several
+    if adapter.dialect != dialect:  # another database, or a library that supports several
         _check_dialect(conn, adapter.dialect_of(conn), dialect)
     return adapter
 
@@ -59,7 +59,7 @@ def async_adapter_for(conn: Any, dialect: str) -> AsyncAdapter:
 
 
 def is_connection(value: object) -> bool:
-    """Return whether some adapter takes it, sync or async."""
+    """Return whether a sync or async adapter supports this object."""
     cls = type(value)
     return cls in _found or cls in _found_async or _module_of(cls, {**_KINDS, **_ASYNC_KINDS}) is not None
 

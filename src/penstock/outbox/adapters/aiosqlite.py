@@ -1,8 +1,8 @@
 """Publishing on an `aiosqlite.Connection`.
 
-It is a `sqlite3.Connection` in a thread of its own, and so is what we do: the sync adapter runs there. By
-`_execute`, as the driver's own methods do, since the public ones cost a second trip to close their cursor
-and cannot ask for the newer autocommit, which only that thread may.
+It is a `sqlite3.Connection` in its own thread, so the sync adapter runs there too. It calls `_execute`, as
+the driver's own methods do, since the public ones cost a second trip to close their cursor and cannot read
+the newer `autocommit`, which only that thread may.
 """
 
 import sqlite3
@@ -16,14 +16,14 @@ from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names
 
 from ..steps import Step
+from .no_commit_hook import NoCommitHook
 from .sqlite import ADAPTER as SQLITE
 from .sqlite import would_commit
-from .untold import Untold
 
 T = TypeVar("T")
 
 
-class AiosqliteAdapter(Untold):
+class AiosqliteAdapter(NoCommitHook):
     """Runs staging on the standard library's driver, in aiosqlite's thread."""
 
     dialect = "sqlite"
@@ -34,17 +34,17 @@ class AiosqliteAdapter(Untold):
 
     async def acheck(self, conn: aiosqlite.Connection) -> None:
         """Refuse autocommit without an open transaction."""
-        if conn.in_transaction:  # a trip to the thread is saved
+        if conn.in_transaction:  # saves a trip to the thread
             return
         if await _in_its_thread(conn, would_commit, conn._conn):
             raise NoTransaction('run `await conn.execute("BEGIN IMMEDIATE")` first')
 
     def driver_connection(self, conn: aiosqlite.Connection) -> sqlite3.Connection:
-        """Return the inner connection, whose flag every thread may read."""
+        """Return the inner connection, whose flag any thread may read."""
         return conn._conn
 
     def is_open(self, driver_connection: sqlite3.Connection) -> bool:
-        """Ask SQLite's own flag."""
+        """Read SQLite's own flag."""
         return driver_connection.in_transaction
 
     async def arun(self, conn: aiosqlite.Connection, step: Step, names: Names) -> int:

@@ -1,7 +1,7 @@
-"""Publishing on an asyncpg `Connection`, or on what its pool gives.
+"""Publishing on an asyncpg `Connection`, or on the proxy from its pool.
 
-This driver is in autocommit until `conn.transaction()` begins, so an open transaction is always asked for.
-A pool's proxy is watched, not the connection beneath: once released, it never belongs to another.
+This driver is in autocommit until `conn.transaction()` begins, so an open transaction is always required.
+The bell watches the pool's proxy, not the connection beneath: once released, a proxy is never reused.
 """
 
 from typing import Any
@@ -13,11 +13,11 @@ from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names
 
 from ..steps import Step
+from .no_commit_hook import NoCommitHook
 from .postgres_calls import missing_relation, numbered_sql, postgres_call
-from .untold import Untold
 
 
-class AsyncpgAdapter(Untold):
+class AsyncpgAdapter(NoCommitHook):
     """Runs staging on asyncpg."""
 
     dialect = "postgres"

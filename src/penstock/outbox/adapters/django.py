@@ -1,7 +1,7 @@
 """Publishing on Django's connection: `django.db.connection`, or one of `django.db.connections`.
 
-Our statement goes through Django's own cursor, so that its query log, its wrappers and its errors are the
-same as for any other. Its placeholders are `%s` on every database.
+Our statement goes through Django's own cursor, so that the query log, wrappers and errors work as for any
+other. The placeholders are `%s` on every database.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,13 +28,15 @@ _DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
 class DjangoAdapter:
     """Runs staging through Django, on the driver of its database backend."""
 
-    dialect = None  # whichever it was given
+    dialect = None  # depends on the connection
 
     def dialect_of(self, conn: Any) -> str:
         """Return the dialect behind the connection. Raises UnsupportedConnection."""
         vendor = getattr(conn, "vendor", None)
         if vendor not in _DIALECTS:
-            raise UnsupportedConnection(conn, f"its database is {vendor}; there is {', '.join(_DIALECTS)}")
+            raise UnsupportedConnection(
+                conn, f"its database is {vendor}; supported are {', '.join(_DIALECTS)}"
+            )
         return _DIALECTS[vendor]
 
     def check(self, conn: Any) -> None:
@@ -43,25 +45,25 @@ class DjangoAdapter:
             raise NoTransaction("publish inside `with transaction.atomic():`")
 
     def driver_connection(self, conn: Any) -> Any:
-        """Return what the driver made."""
+        """Return the driver's connection."""
         return conn.connection
 
     def is_open(self, driver_connection: Any) -> bool:
-        """Ask as the driver can tell without I/O."""
+        """Ask the driver, without I/O."""
         return is_open(driver_connection)
 
     def after_commit(self, conn: Any, call: Callable[[], object]) -> bool:
-        """Django tells, unless another commits; once is enough for what would be rolled back together."""
-        told = conn.run_on_commit[-1] if conn.run_on_commit else None
-        if told is None or told[1] != call or told[0] != set(conn.savepoint_ids):
+        """Register the call, once per savepoint, unless the commit is not Django's."""
+        last = conn.run_on_commit[-1] if conn.run_on_commit else None
+        if last is None or last[1] != call or last[0] != set(conn.savepoint_ids):
             try:
                 conn.on_commit(call)
-            except TransactionManagementError:  # `models_on(record.tx)`: it is Penstock that commits
+            except TransactionManagementError:  # `models_on(record.tx)`: Penstock commits
                 return False
         return True
 
     def beneath(self, conn: Any) -> Any:
-        """Return what the driver made, if it is known."""
+        """Return the driver's connection, if it is known."""
         return conn.connection if is_known(conn.connection) else conn
 
     def run(self, conn: Any, step: Step, names: Names) -> int:
@@ -78,7 +80,7 @@ class DjangoAdapter:
             return changed
 
     def rows(self, conn: Any, step: Step, names: Names) -> list[Row]:
-        """Run the statement once for each row of values, or once for all where it takes arrays."""
+        """Run the statement once per row of values, or once for all if it takes arrays."""
         found: list[Row] = []
         with _translated(), conn.cursor() as cursor:
             if conn.vendor == "postgresql":
@@ -93,7 +95,7 @@ class DjangoAdapter:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Say what an error of the driver's means, if it is a missing table."""
+    """Raise SchemaMissing for the driver's error about a missing table."""
     try:
         yield
     except DatabaseError as exc:
@@ -106,7 +108,7 @@ def _translated() -> Iterator[None]:
 
 @lru_cache(maxsize=1024)
 def _sqlite_sql(name: str, names: Names) -> str:
-    """Return a statement for SQLite with Django's placeholders; its own, `?`, would break the query log."""
+    """Return a statement for SQLite with Django's placeholders; SQLite's `?` would break the query log."""
     return statement("outbox", "sqlite", name, names).replace("?", "%s")
 
 

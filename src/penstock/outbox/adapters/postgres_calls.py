@@ -1,6 +1,6 @@
-"""What every driver for PostgreSQL needs: which statement takes some rows, its placeholders, its errors.
+"""The common part of all PostgreSQL drivers: the statement for some rows, its placeholders, its errors.
 
-Statements have psycopg's placeholders, `%s`; for drivers that want `$1` they are numbered once.
+Statements have psycopg's placeholders, `%s`; for drivers that use `$1` they are numbered once.
 """
 
 import re
@@ -15,12 +15,12 @@ from penstock.log.sql.statements import statement
 from ..steps import Step
 
 _UNDEFINED_TABLE = "42P01"
-_last: dict[str, tuple[Names, str]] = {}  # by statement, the names it was last wanted with, and its text
+_last: dict[str, tuple[Names, str]] = {}  # by statement: the names of its last use, and its text
 _QUOTED = re.compile(r'"([^"]+)"')
 
 
 def postgres_call(step: Step) -> tuple[str, tuple[Any, ...]]:
-    """Return the name and parameters of the statement that takes these rows: many are an array a column."""
+    """Return the name and parameters of the statement for these rows; many rows are one array per column."""
     if len(step.rows) == 1:
         return step.statement, step.rows[0]
     return f"{step.statement}_many", tuple(list(column) for column in zip(*step.rows, strict=True))
@@ -44,7 +44,7 @@ def numbered_sql(name: str, names: Names) -> str:
 
 
 def missing_relation(error: BaseException | None) -> SchemaMissing | None:
-    """Return SchemaMissing if that is what PostgreSQL's error says, whichever driver brings it."""
+    """Return SchemaMissing if any driver's PostgreSQL error reports a missing table."""
     code = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     if code != _UNDEFINED_TABLE:
         return None

@@ -14,11 +14,11 @@ from penstock.log.sql.contract import Row
 from penstock.log.sql.naming import Names
 
 from ..steps import Step
+from .no_commit_hook import NoCommitHook
 from .postgres_calls import missing_relation, postgres_call, postgres_sql
-from .untold import Untold
 
 
-class PsycopgAdapter(Untold):
+class PsycopgAdapter(NoCommitHook):
     """Runs staging on psycopg 3."""
 
     dialect = "postgres"
@@ -50,7 +50,7 @@ class PsycopgAdapter(Untold):
         name, params = postgres_call(step)
         try:
             cursor = conn.execute(postgres_sql(name, names), params)
-            if step.counts and cursor.rowcount < 0:  # in pipeline mode nothing has been answered yet
+            if step.counts and cursor.rowcount < 0:  # pipeline mode: no answer yet
                 with conn.pipeline():
                     pass
             return cursor.rowcount
@@ -61,7 +61,7 @@ class PsycopgAdapter(Untold):
             raise missing from exc
 
     def rows(self, conn: "psycopg.Connection[Any]", step: Step, names: Names) -> list[Row]:
-        """Run one statement for one row of values or many; the caller may have set the rows' factory."""
+        """Run one statement for one row of values or many; the caller may have set a row factory."""
         name, params = postgres_call(step)
         try:
             with conn.cursor(row_factory=tuple_row) as cursor:

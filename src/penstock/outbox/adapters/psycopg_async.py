@@ -12,11 +12,11 @@ from penstock.log.sql.naming import Names
 
 from ..steps import Step
 from .driver_state import is_open
+from .no_commit_hook import NoCommitHook
 from .postgres_calls import missing_relation, postgres_call, postgres_sql
-from .untold import Untold
 
 
-class PsycopgAsyncAdapter(Untold):
+class PsycopgAsyncAdapter(NoCommitHook):
     """Runs staging on psycopg 3, async."""
 
     dialect = "postgres"
@@ -43,7 +43,7 @@ class PsycopgAsyncAdapter(Untold):
         name, params = postgres_call(step)
         try:
             cursor = await conn.execute(postgres_sql(name, names), params)
-            if step.counts and cursor.rowcount < 0:  # in pipeline mode nothing has been answered yet
+            if step.counts and cursor.rowcount < 0:  # pipeline mode: no answer yet
                 async with conn.pipeline():
                     pass
             return cursor.rowcount
@@ -54,7 +54,7 @@ class PsycopgAsyncAdapter(Untold):
             raise missing from exc
 
     async def arows(self, conn: "psycopg.AsyncConnection[Any]", step: Step, names: Names) -> list[Row]:
-        """Run one statement for one row of values or many; the caller may have set the rows' factory."""
+        """Run one statement for one row of values or many; the caller may have set a row factory."""
         name, params = postgres_call(step)
         try:
             async with conn.cursor(row_factory=tuple_row) as cursor:

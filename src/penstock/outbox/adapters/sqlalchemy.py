@@ -1,8 +1,8 @@
 """Publishing on a SQLAlchemy `Connection` or `Session`, sync.
 
-Our statement goes through SQLAlchemy's own connection, so that it begins its transaction as for any other
-statement and knows that there is something to commit. A session writes first what it has not yet, as before a
-query: an event must come after the statement that locks its row.
+Our statement goes through SQLAlchemy's own connection, which begins its transaction as for any other
+statement and knows that there is something to commit. A session flushes first, as before a query: an event
+must come after the statement that locks its row.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,22 +27,22 @@ Conn = Connection | Session | scoped_session[Session]
 _AFTER_COMMIT = "penstock.after_commit"  # in a session's `info`
 _DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
 SEVERAL = (
-    "it has several engines: pass {}session.connection(bind_arguments={{'mapper': Order}}), with a model of "
-    "yours that lives where the outbox does"
+    "it has several engines: pass {}session.connection(bind_arguments={{'mapper': Order}}), with one of your "
+    "models in the database of the outbox"
 )
 
 
 class SqlalchemyAdapter:
-    """Runs staging through SQLAlchemy, on whatever driver it uses."""
+    """Runs staging through SQLAlchemy, on any driver."""
 
-    dialect = None  # whichever it was given
+    dialect = None  # depends on the connection
 
     def dialect_of(self, conn: Conn) -> str:
         """Return the dialect behind the connection."""
         return dialect_named(conn, _connection(conn).dialect.name)
 
     def check(self, conn: Conn) -> None:
-        """Refuse a connection in autocommit, unless the program's own `begin` event has said BEGIN."""
+        """Refuse a connection in autocommit, unless the program's own `begin` event has sent BEGIN."""
         if not isinstance(conn, Connection):
             _flush(_session(conn))
         connection = _connection(conn)
@@ -54,22 +54,22 @@ class SqlalchemyAdapter:
             raise NoTransaction('publish on a connection that is not in isolation level "AUTOCOMMIT"')
 
     def driver_connection(self, conn: Conn) -> Any:
-        """Return what the driver made, beneath SQLAlchemy's pool and its adapters of async drivers."""
+        """Return the driver's connection beneath SQLAlchemy's pool and its adapters of async drivers."""
         return innermost(_connection(conn).connection.driver_connection)
 
     def is_open(self, driver_connection: Any) -> bool:
-        """Ask as the driver can tell without I/O."""
+        """Ask the driver, without I/O."""
         return is_open(driver_connection)
 
     def after_commit(self, conn: Conn, call: Callable[[], object]) -> bool:
-        """A session tells; a connection says that it will commit, not that it has."""
+        """Register the call on a session; a connection has a hook before the commit, but none after it."""
         if isinstance(conn, Connection):
             return False
         _session(conn).info.setdefault(_AFTER_COMMIT, set()).add(call)
         return True
 
     def beneath(self, conn: Conn) -> Any:
-        """Return what the driver made, if it is sync and known."""
+        """Return the driver's connection, if it is sync and known."""
         connection = _connection(conn)
         driver = connection.connection.driver_connection
         return driver if is_known(driver) and not connection.dialect.is_async else conn
@@ -82,7 +82,7 @@ class SqlalchemyAdapter:
             return connection.exec_driver_sql(sql, params).rowcount
 
     def rows(self, conn: Conn, step: Step, names: Names) -> list[Row]:
-        """Run the statement once for each row of values, or once for all where it takes arrays."""
+        """Run the statement once per row of values, or once for all if it takes arrays."""
         connection = _connection(conn)
         once = connection.dialect.name != "sqlite"
         steps = [step] if once else [step._replace(rows=[values]) for values in step.rows]
@@ -96,7 +96,7 @@ class SqlalchemyAdapter:
 
 @event.listens_for(Session, "after_commit")
 def _committed(session: Session) -> None:
-    """Call what was to be called; not after a savepoint, which commits nothing."""
+    """Make the registered calls, but not after a savepoint, which commits nothing."""
     if not session.in_nested_transaction():
         for call in session.info.pop(_AFTER_COMMIT, ()):
             call()
@@ -104,7 +104,7 @@ def _committed(session: Session) -> None:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Say what an error of the driver's means, if it is a missing table."""
+    """Raise SchemaMissing for the driver's error about a missing table."""
     try:
         yield
     except DBAPIError as exc:
@@ -117,7 +117,7 @@ def _translated() -> Iterator[None]:
 def dialect_named(conn: object, name: str) -> str:
     """Return our name for one of SQLAlchemy's dialects. Raises UnsupportedConnection."""
     if name not in _DIALECTS:
-        raise UnsupportedConnection(conn, f"its database is {name}; there is {', '.join(_DIALECTS)}")
+        raise UnsupportedConnection(conn, f"its database is {name}; supported are {', '.join(_DIALECTS)}")
     return _DIALECTS[name]
 
 
@@ -140,7 +140,7 @@ def _flush(session: Session) -> None:
 
 
 def _call(connection: Connection, step: Step, names: Names) -> tuple[str, Any]:
-    """Return the statement as the driver wants it, and its parameters: a list runs it once for each."""
+    """Return the statement in the driver's form, and its parameters: a list runs it once per row."""
     if connection.dialect.name == "sqlite":
         rows = step.rows[0] if len(step.rows) == 1 else list(step.rows)
         return statement("outbox", "sqlite", step.statement, names), rows

@@ -1,7 +1,6 @@
 """Publishing on a SQLAlchemy `AsyncConnection` or `AsyncSession`.
 
-Beneath each stands a sync one, which `run_sync` gives, and on that the sync adapter works: SQLAlchemy itself
-awaits the driver.
+Beneath each is a sync one, which `run_sync` passes to the sync adapter; SQLAlchemy awaits the driver.
 """
 
 from collections.abc import Callable
@@ -22,12 +21,12 @@ AsyncConn = AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]
 
 
 class SqlalchemyAsyncAdapter:
-    """Runs staging through SQLAlchemy, on whatever async driver it uses."""
+    """Runs staging through SQLAlchemy, on any async driver."""
 
-    dialect = None  # whichever it was given
+    dialect = None  # depends on the connection
 
     def dialect_of(self, conn: AsyncConn) -> str:
-        """Return the dialect behind the connection; a session says it without opening one."""
+        """Return the dialect behind the connection; a session tells it without opening one."""
         if isinstance(conn, AsyncConnection):
             return dialect_named(conn, conn.dialect.name)
         try:
@@ -40,18 +39,18 @@ class SqlalchemyAsyncAdapter:
         await _itself(conn).run_sync(SYNC.check)
 
     def driver_connection(self, conn: AsyncConn) -> Any:
-        """Return what the driver made; a session has its connection by now, so nothing is awaited."""
+        """Return the driver's connection; a session has its connection by now, so nothing is awaited."""
         own = _itself(conn)
         sync = own.sync_session if isinstance(own, AsyncSession) else own.sync_connection
         assert sync is not None
         return SYNC.driver_connection(sync)
 
     def is_open(self, driver_connection: Any) -> bool:
-        """Ask as the driver can tell without I/O."""
+        """Ask the driver, without I/O."""
         return SYNC.is_open(driver_connection)
 
     def after_commit(self, conn: AsyncConn, call: Callable[[], object]) -> bool:
-        """As the sync one beneath."""
+        """Register the call on the sync session beneath."""
         own = _itself(conn)
         return isinstance(own, AsyncSession) and SYNC.after_commit(own.sync_session, call)
 

@@ -1,7 +1,7 @@
 """Publishing on a `sqlite3.Connection`.
 
 In the driver's default mode our INSERT opens the transaction that the caller commits. In autocommit mode
-it would commit by itself, so an open transaction is asked for.
+it would commit at once, so an open transaction is required.
 """
 
 import sqlite3
@@ -13,10 +13,10 @@ from penstock.log.sql.sqlite.dialect import missing_table
 from penstock.log.sql.statements import statement
 
 from ..steps import Step
-from .untold import Untold
+from .no_commit_hook import NoCommitHook
 
 
-class SqliteAdapter(Untold):
+class SqliteAdapter(NoCommitHook):
     """Runs staging on the standard library's SQLite driver."""
 
     dialect = "sqlite"
@@ -35,7 +35,7 @@ class SqliteAdapter(Untold):
         return conn
 
     def is_open(self, driver_connection: sqlite3.Connection) -> bool:
-        """Ask SQLite's own flag."""
+        """Read SQLite's own flag."""
         return driver_connection.in_transaction
 
     def beneath(self, conn: sqlite3.Connection) -> sqlite3.Connection:
@@ -59,7 +59,7 @@ class SqliteAdapter(Untold):
         """Run the statement once for each row of values."""
         sql = statement("outbox", "sqlite", step.statement, names)
         cursor = conn.cursor()
-        cursor.row_factory = None  # the caller may have set the connection's
+        cursor.row_factory = None  # the caller may have set one on the connection
         try:
             return [found for values in step.rows for found in cursor.execute(sql, values)]
         except sqlite3.OperationalError as exc:
@@ -70,7 +70,7 @@ class SqliteAdapter(Untold):
 
 
 def would_commit(conn: sqlite3.Connection) -> bool:
-    """Return whether a statement would commit by itself: autocommit, and no transaction is open."""
+    """Return whether a statement would autocommit: autocommit mode, and no transaction is open."""
     if conn.in_transaction:
         return False
     modern = getattr(conn, "autocommit", -1)  # Python 3.12 on; -1 is the older control by isolation_level

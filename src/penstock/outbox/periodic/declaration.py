@@ -1,4 +1,4 @@
-"""Schedules as a program declares them: a name, when they tick, and what makes the event of a tick."""
+"""Declared schedules: a name, the times of the ticks, and the function that makes the event of a tick."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -19,12 +19,12 @@ from ..event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent, with_id
 SCHEDULE, TICK = "penstock-schedule", "penstock-tick"  # headers of the event of a tick
 
 Making = Callable[..., Any]
-# Publisher's check of an event: its type (or the event itself), value, options, the moment and headers.
+# Publisher's check of an event: its type (or the event object), value, options, the moment and headers.
 EventCheck = Callable[[Any, Any, dict[str, Any], int, RawHeaders], StagedEvent]
 
 
 class Tick(NamedTuple):
-    """One moment of a schedule, and the store that it is published in."""
+    """One moment of a schedule, and the store for its event."""
 
     schedule: str
     at_ms: int
@@ -32,19 +32,19 @@ class Tick(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The id of its event: the same in whichever process makes it."""
+        """The id of its event, the same in every process."""
         return repeatable_id(self.at_ms, f"{self.store_id}/{self.schedule}")
 
     @property
     def headers(self) -> RawHeaders:
-        """What its event says of it."""
+        """The headers of its event that identify the tick."""
         at = f"{from_ms(self.at_ms).astimezone(UTC).isoformat(timespec='milliseconds')[:-6]}Z"
         return (SCHEDULE, self.schedule.encode()), (TICK, at.encode())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """One schedule. `make` returns what a tick publishes; None of it: the value is always the same."""
+    """One schedule. `make` returns the value or event of a tick; None: the value is constant."""
 
     name: str
     definition: Definition
@@ -55,16 +55,16 @@ class Schedule:
 
     @property
     def encoded(self) -> str:
-        """Its definition as the store keeps it."""
+        """Its definition in stored form."""
         return self.definition.encode()
 
     @property
     def fingerprint(self) -> str:
-        """What its definition is compared by."""
+        """The fingerprint that definitions are compared by."""
         return fingerprint(self.encoded)
 
     def event(self, tick: Tick, checked: EventCheck, now_ms: int, context: RawHeaders) -> StagedEvent | None:
-        """Return the event of a tick, or None if there shall be none. Calls the program's function."""
+        """Return the event of a tick, or None if the program's function, which it calls, wants none."""
         value = self.value if self.make is None else self._made(tick.at_ms)
         if self.make is not None and value is None:
             return None
@@ -113,12 +113,10 @@ class Schedules:
         """Add a schedule. Raises InvalidSchedule, InvalidType, InvalidTopic, InvalidKey."""
         chosen = type if name is None else name
         if not isinstance(chosen, str) or not 0 < len(chosen) <= NAME_CHARACTERS or not chosen.isprintable():
-            why = (
-                f"it needs a name of 1 to {NAME_CHARACTERS} printable characters, or a type to be named after"
-            )
+            why = f"it needs a name of 1 to {NAME_CHARACTERS} printable characters, or a type that names it"
             raise InvalidSchedule(chosen, why)
         if chosen in self._all:
-            raise InvalidSchedule(chosen, "is declared twice; give one of them another name")
+            raise InvalidSchedule(chosen, "is declared twice; rename one of them")
         if type is not None:
             check_type(type)
         elif topic != DEFAULT_TOPIC or any(options.values()):
@@ -142,9 +140,9 @@ class Schedules:
 def _takes_tick(name: str, make: Making) -> bool:
     """Return whether a function takes the moment of the tick. Raises InvalidSchedule."""
     if not callable(make):
-        raise InvalidSchedule(name, f"{shown(make)} is no function that returns the value of the event")
+        raise InvalidSchedule(name, f"{shown(make)} is not a function that returns the value of the event")
     if inspect.iscoroutinefunction(make):
-        why = "its function is async; let it return a value at once and do the work in a handler of the event"
+        why = "its function is async; return a value at once and do the work in a handler of the event"
         raise InvalidSchedule(name, why)
     try:
         signature = inspect.signature(make)

@@ -1,4 +1,4 @@
-"""Which tick of a schedule is to be taken now, and which comes then: the rule on missed ticks."""
+"""The tick of a schedule to take now, and the one after it: the rule for missed ticks."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,16 +8,16 @@ from penstock.settings import Settings, setting
 
 
 class PeriodicSettings(Settings, room="periodic"):
-    """How schedules are looked at, and what becomes of missed ticks."""
+    """How often schedules are polled, and the treatment of missed ticks."""
 
     look_interval: timedelta = setting(
-        timedelta(seconds=5), "Longest time between two looks at the schedules of a worker.", at_least=0.01
+        timedelta(seconds=5), "Longest time between two polls of a worker's schedules.", at_least=0.01
     )
     grace: timedelta = setting(
         timedelta(seconds=60), 'With catch_up="none", a tick counts as missed after this time.', at_least=0
     )
     most_missed: int = setting(
-        1000, 'With catch_up="all", so many missed ticks are published; older ones are left out.', at_least=1
+        1000, 'With catch_up="all", most missed ticks to publish; older ones are skipped.', at_least=1
     )
 
     @property
@@ -28,9 +28,9 @@ class PeriodicSettings(Settings, room="periodic"):
 
 @dataclass(frozen=True, slots=True)
 class TickPlan:
-    """`tick_ms` is published (None: nothing is), and `next_ms` comes then.
+    """The tick to publish (None: nothing), and the next one.
 
-    `skipped`: there were ticks in between or before that are left out.
+    `skipped`: ticks in between or before are left out.
     """
 
     tick_ms: int | None
@@ -41,9 +41,9 @@ class TickPlan:
 def plan(
     definition: Definition, *, next_ms: int, since_ms: int, now_ms: int, settings: PeriodicSettings
 ) -> TickPlan | None:
-    """Return what to do now with a schedule; None if its next tick is still to come.
+    """Return the plan for a schedule now; None if its next tick is still to come.
 
-    `since_ms`: when it got this definition, which means nothing before; the tick that was next then counts.
+    `since_ms`: the time of its current definition, which has no earlier ticks except the one then due next.
     """
     if next_ms > now_ms:
         return None
@@ -60,5 +60,5 @@ def plan(
 
 
 def next_after(definition: Definition, now_ms: int, last_ms: int | None) -> int:
-    """Return the first tick after now, and after the last one that was taken."""
+    """Return the first tick after both now and the last tick taken."""
     return definition.rule.after(now_ms if last_ms is None else max(now_ms, last_ms))

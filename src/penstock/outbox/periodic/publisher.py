@@ -1,4 +1,4 @@
-"""`PeriodicPublisher`: what an outbox publishes by itself, at the ticks of schedules."""
+"""`PeriodicPublisher`: the events that an outbox publishes at the ticks of schedules."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -35,14 +35,14 @@ class PeriodicPublisher(AsyncPublisher):
         headers: Headers | None = None,
         owner: str | None = None,
     ) -> Callable[[F], F]:
-        """Publish an event at each tick, once over all workers: what a function returns at that tick.
+        """Publish the result of a function as an event at each tick, once over all workers.
 
         `every`: a cron expression of five fields, read in `timezone` (UTC by default), or an interval as a
         timedelta or seconds. The function takes nothing or the moment of the tick, and returns the value of
-        the event, or without a `type` an event of a registered class; None publishes nothing. Several workers
-        may call it for one tick, and one result is published; let handlers do the work. `name` names the
-        schedule, by default after the type, and must stay the same across deploys. `catch_up`: of ticks that
-        nobody published in time, publish "none", the "last", or "all". Raises InvalidSchedule, InvalidType,
+        the event or, without a `type`, an event of a registered class; None publishes nothing. Several
+        workers may call it for one tick, and one result is published; do the work in handlers. `name` names
+        the schedule, by default after the type, and must stay the same across deploys. `catch_up`: which
+        missed ticks to publish, "none", the "last", or "all". Raises InvalidSchedule, InvalidType,
         InvalidTopic, InvalidKey, InvalidHeaders, InvalidOwner.
         """
 
@@ -92,9 +92,9 @@ class PeriodicPublisher(AsyncPublisher):
         )
 
     def _checked_options(self, headers: Headers | None, owner: str | None) -> dict[str, Any]:
-        """Return them checked. Raises InvalidHeaders, InvalidOwner."""
+        """Return the checked options. Raises InvalidHeaders, InvalidOwner."""
         return {"headers": check_headers(headers, self._limits), "owner": check_owner(owner, self._limits)}
 
     def _tick_event(self, schedule: Schedule, tick: Tick, now_ms: int) -> StagedEvent | None:
-        """Return the event of a tick, checked; None if its function wants none. Runs the caller's code."""
+        """Return the checked event of a tick; None if its function wants none. Runs the caller's code."""
         return schedule.event(tick, self._checked, now_ms, self._context.headers(traced=False))

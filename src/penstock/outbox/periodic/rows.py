@@ -1,12 +1,11 @@
-"""The row of a schedule: declaring it, looking at it, taking its ticks.
+"""The row of a schedule: declaring it, reading it, taking its ticks.
 
-Invariant: a tick is taken by the one transaction that finds the row as it was looked at, with the version and
-the next tick that it had; that transaction stages the event. The clock is the database's.
+Invariant: a tick is taken by the one transaction that finds the row unchanged since it was read, with the
+same version and next tick; that transaction stages the event. The clock is the database's.
 
-Of two definitions the one that was declared later counts. One that was replaced does not come back while a
-living worker declares the one that counts, however often its own worker is started: so a rolling deploy
-changes a schedule once. It comes back when no living worker declares the other, as after a deploy that was
-taken back.
+Of two definitions the later one wins. A replaced definition does not return while a living worker declares
+the winning one, however often its own worker restarts, so a rolling deploy changes a schedule once. It
+returns when no living worker declares the other, as after a rollback of the deploy.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -27,12 +26,12 @@ AFTER_TICK = points.declare(
 )
 _MOST_RETIRED = 50
 
-# The fingerprints that living workers declare for a schedule.
+# Returns the fingerprints that living workers declare for a schedule.
 DeclaredBy = Callable[[Transaction, str], Collection[str]]
 
 
 class ScheduleRow(NamedTuple):
-    """A schedule as the store has it, and the database's time when it was read."""
+    """A stored schedule, and the database's time when it was read."""
 
     name: str
     definition: str
@@ -60,9 +59,9 @@ def lock(tx: Transaction, name: str, own_ms: int | None) -> ScheduleRow | None:
 def declare(
     tx: Transaction, schedule: Schedule, own_ms: int | None, *, replaced: bool, declared_by: DeclaredBy
 ) -> ScheduleRow | None:
-    """Let the store have a schedule as this program declares it; return its row, or None if another counts.
+    """Store a schedule as this program declares it; return its row, or None if another definition wins.
 
-    `replaced`: this process has declared it before, so if it is not there now, another has replaced it.
+    `replaced`: this process has declared it before, so if it is missing now, another has replaced it.
     """
     row = lock(tx, schedule.name, own_ms)
     if row is None:
@@ -77,7 +76,7 @@ def declare(
             next_ms=next_ms,
         )
         row = lock(tx, schedule.name, own_ms)
-        assert row is not None, "it was made or found just now"
+        assert row is not None, "it was just created or found"
     if row.definition == schedule.encoded:
         return row
     present = fingerprint(row.definition)
@@ -86,7 +85,7 @@ def declare(
     if is_older and present in declared_by(tx, schedule.name):
         return None
     retired = [each for each in (*retired, present) if each != schedule.fingerprint][-_MOST_RETIRED:]
-    # A tick that is due already has been promised by the old definition; the new one counts from now on.
+    # The old definition has promised a tick that is already due; the new one counts from now on.
     overdue = row.next_ms <= row.now_ms and not row.paused
     next_ms = row.next_ms if overdue else next_after(schedule.definition, row.now_ms, row.last_ms)
     tx.change(
@@ -102,7 +101,7 @@ def declare(
 
 
 def take(tx: Transaction, row: ScheduleRow, planned: TickPlan, own_ms: int | None) -> bool:
-    """Take a tick; return whether it was still there to be taken. Whoever takes it stages the event."""
+    """Take a tick; return whether it was still free. The taker stages the event."""
     return bool(
         tx.change(
             "outbox",
@@ -119,7 +118,7 @@ def take(tx: Transaction, row: ScheduleRow, planned: TickPlan, own_ms: int | Non
 
 
 def fail(tx: Transaction, row: ScheduleRow, error: str, own_ms: int | None) -> None:
-    """Note that the event of a tick could not be made."""
+    """Record that the event of a tick could not be made."""
     tx.change(
         "outbox",
         "periodic_fail",
@@ -132,7 +131,7 @@ def fail(tx: Transaction, row: ScheduleRow, error: str, own_ms: int | None) -> N
 
 
 def next_tick(row: ScheduleRow) -> int:
-    """Return the first tick of a schedule after now, by the definition that the store has."""
+    """Return the first tick of a schedule after now, by its stored definition."""
     return next_after(decode_definition(row.definition), row.now_ms, row.last_ms)
 
 

@@ -4,37 +4,37 @@
 -- == On the caller's connection: values in their order, `?`
 
 -- name: cancel
--- Take a scheduled event back in the caller's transaction; walks ix_penstock_scheduled_id, locks that row. A move that has locked
--- it first wins: this waits for its end and finds nothing.
+-- Cancel a scheduled event in the caller's transaction; walks ix_penstock_scheduled_id, locks that row. A move that has
+-- locked it first wins: this waits for its end and finds nothing.
 DELETE FROM penstock_scheduled WHERE id = ? AND topic = ?;
 
 -- name: cancel_key
--- Take the scheduled events of a key back in the caller's transaction; walks ix_penstock_scheduled_key, locks its rows in the
--- order of seq, so that two callers wait in line. A move that has locked one first wins: this waits and finds it gone.
+-- Cancel the scheduled events of a key in the caller's transaction; walks ix_penstock_scheduled_key, locks its rows in the
+-- order of seq, so that two callers do not deadlock. A move that has locked one first wins: this waits and finds it gone.
 DELETE FROM penstock_scheduled WHERE seq = ANY(ARRAY(
     SELECT seq FROM penstock_scheduled WHERE key_hash = ? AND key = ? AND topic = ? ORDER BY seq FOR UPDATE));
 
 -- name: cancel_owner
--- Take the scheduled events of an owner back in the caller's transaction; walks ix_penstock_scheduled_owner, locks its rows in
--- the order of seq, so that two callers wait in line. A move that has locked one first wins: this waits and finds it gone.
+-- Cancel the scheduled events of an owner in the caller's transaction; walks ix_penstock_scheduled_owner, locks its rows in
+-- the order of seq, so that two callers do not deadlock. A move that has locked one first wins: this waits and finds it
+-- gone.
 DELETE FROM penstock_scheduled WHERE seq = ANY(ARRAY(
     SELECT seq FROM penstock_scheduled WHERE owner = ? AND topic = ? ORDER BY seq FOR UPDATE));
 
 -- name: reschedule
--- Give a scheduled event another time in the caller's transaction; walks ix_penstock_scheduled_id, locks that row. A move that
--- has locked it first wins: this waits for its end and finds nothing.
+-- Reschedule an event in the caller's transaction; walks ix_penstock_scheduled_id, locks that row. A move that has locked
+-- it first wins: this waits for its end and finds nothing.
 UPDATE penstock_scheduled SET due_ms = ? WHERE id = ? AND topic = ?;
 
 -- name: reschedule_key
--- Give the scheduled events of a key another time in the caller's transaction; walks ix_penstock_scheduled_key, locks its rows
--- in the order of seq, so that two callers wait in line. A move that has locked one first wins: this waits and finds it gone.
+-- Reschedule the events of a key in the caller's transaction; walks ix_penstock_scheduled_key, locks its rows in the order
+-- of seq, so that two callers do not deadlock. A move that has locked one first wins: this waits and finds it gone.
 UPDATE penstock_scheduled SET due_ms = ? WHERE seq = ANY(ARRAY(
     SELECT seq FROM penstock_scheduled WHERE key_hash = ? AND key = ? AND topic = ? ORDER BY seq FOR UPDATE));
 
 -- name: reschedule_owner
--- Give the scheduled events of an owner another time in the caller's transaction; walks ix_penstock_scheduled_owner, locks its
--- rows in the order of seq, so that two callers wait in line. A move that has locked one first wins: this waits and finds it
--- gone.
+-- Reschedule the events of an owner in the caller's transaction; walks ix_penstock_scheduled_owner, locks its rows in the
+-- order of seq, so that two callers do not deadlock. A move that has locked one first wins: this waits and finds it gone.
 UPDATE penstock_scheduled SET due_ms = ? WHERE seq = ANY(ARRAY(
     SELECT seq FROM penstock_scheduled WHERE owner = ? AND topic = ? ORDER BY seq FOR UPDATE));
 
@@ -44,7 +44,7 @@ INSERT INTO penstock_scheduled (slot, key_hash, topic, id, key, type, value, hea
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: stage
--- Stage one event in the caller's transaction; no lock, no counter but the sequence.
+-- Stage one event in the caller's transaction; no lock, and no counter except the sequence.
 INSERT INTO penstock_staged (slot, key_hash, topic, id, key, type, value, headers, timestamp_ms, owner)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -53,11 +53,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 DELETE FROM penstock_token WHERE token = ? AND created_ms <= ?;
 
 -- name: token_find
--- The event a token stands for, and a hash of what was published with it; walks the primary key, locks nothing.
+-- The event of a token, and a hash of its content; walks the primary key, locks nothing.
 SELECT token, id, created_ms, content FROM penstock_token WHERE token = ?;
 
 -- name: token_take
--- Take a token in the caller's transaction if it is free; waits for a transaction that has taken it and not ended.
+-- Take a token in the caller's transaction if it is free; waits for an open transaction that has taken it.
 INSERT INTO penstock_token (token, id, created_ms, content) VALUES (?, ?, ?, ?) ON CONFLICT (token) DO NOTHING;
 
 -- == The move
@@ -71,9 +71,8 @@ DELETE FROM penstock_scheduled WHERE seq = ANY(:seqs::bigint[]) AND slot = ANY(:
 DELETE FROM penstock_staged WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
 
 -- name: gauge_backlog
--- How many events are staged and how many wait for their time, each up to so many; since when the oldest of the former
--- waits, and when the first of the latter is due. Reads the tables so far, and one end of ix_penstock_scheduled_due; locks
--- nothing.
+-- The number of staged and of scheduled events, each up to a limit; the time of the oldest staged one, and the due time of
+-- the next scheduled one. Reads the tables up to the limit, and one end of ix_penstock_scheduled_due; locks nothing.
 SELECT s.events, w.events, s.since_ms, (SELECT min(due_ms) FROM penstock_scheduled)
 FROM (SELECT count(*) AS events, min(timestamp_ms) AS since_ms
       FROM (SELECT timestamp_ms FROM penstock_staged LIMIT :most) AS r) AS s
@@ -81,8 +80,8 @@ CROSS JOIN (SELECT count(*) AS events FROM (SELECT 1 FROM penstock_scheduled LIM
 
 -- name: pick_due
 -- The due rows of these slots, in the order they became due; walks ix_penstock_scheduled_due, up to now: the clock is
--- read once, in a subquery, or the whole index would be read. Locks them, and passes by those that a caller is
--- cancelling, so that neither waits for the other.
+-- read once, in a subquery, or the whole index would be read. Locks them, and skips those that a caller is cancelling, so
+-- that neither waits for the other.
 SELECT seq, slot, topic, key_hash, timestamp_ms FROM penstock_scheduled
 WHERE due_ms <= now_ms(:now_ms)
   AND slot = ANY(:slots::smallint[])
@@ -90,13 +89,13 @@ ORDER BY due_ms, seq LIMIT :limit
 FOR UPDATE SKIP LOCKED;
 
 -- name: contents_staged
--- What staged rows hold that are to be moved; walks the primary key, locks them, so that who erases one waits for the move.
+-- The contents of staged rows to move; walks the primary key, locks them, so that erasing one waits for the move.
 SELECT seq, id, key, type, value, headers, timestamp_ms, owner FROM penstock_staged
 WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[])
 FOR UPDATE;
 
 -- name: traces_staged
--- The headers of staged rows that have some, while spans are recorded; walks the primary key, locks nothing.
+-- The headers of staged rows that have any, while tracing is on; walks the primary key, locks nothing.
 SELECT id, topic, headers FROM penstock_staged
 WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]) AND headers IS NOT NULL;
 
@@ -105,23 +104,23 @@ WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]) AND headers 
 SELECT seq, key, id FROM penstock_staged WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]);
 
 -- name: contents_scheduled
--- What scheduled rows hold that are to be moved; walks the primary key, and locks rows that the pick has locked already.
+-- The contents of scheduled rows to move; walks the primary key, and locks rows that the pick has already locked.
 SELECT seq, id, key, type, value, headers, timestamp_ms, owner FROM penstock_scheduled
 WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[])
 FOR UPDATE;
 
 -- name: settle_staged
--- Remove the staged rows of a batch that is in the log, after a move that was cut short; walks the primary key of the slot,
+-- Remove the staged rows of a batch that is in the log, after an interrupted move; walks the primary key of the slot,
 -- locks those rows.
 DELETE FROM penstock_staged WHERE slot = :slot AND topic = :topic AND id = ANY(:ids::text[]);
 
 -- name: settle_scheduled
--- Remove the scheduled rows of a batch that is in the log, after a move that was cut short; walks ix_penstock_scheduled_id,
--- locks those rows and waits for a caller who is cancelling one.
+-- Remove the scheduled rows of a batch that is in the log, after an interrupted move; walks ix_penstock_scheduled_id,
+-- locks those rows and waits for a caller that is cancelling one.
 DELETE FROM penstock_scheduled WHERE id = ANY(:ids::text[]) AND slot = :slot AND topic = :topic;
 
 -- name: traces_scheduled
--- The headers of scheduled rows that have some, while spans are recorded; walks the primary key, locks nothing.
+-- The headers of scheduled rows that have any, while tracing is on; walks the primary key, locks nothing.
 SELECT id, topic, headers FROM penstock_scheduled
 WHERE slot = ANY(:slots::smallint[]) AND seq = ANY(:seqs::bigint[]) AND headers IS NOT NULL;
 
@@ -142,8 +141,8 @@ ORDER BY seq LIMIT :limit;
 DELETE FROM penstock_token WHERE id = ANY(:ids::text[]);
 
 -- name: tokens_trim
--- Remove the oldest tokens, taken before a moment, at most so many; walks ix_penstock_token_created, locks those rows and
--- passes by what a caller has locked.
+-- Remove the oldest tokens, taken before a moment, up to a limit; walks ix_penstock_token_created, locks those rows and
+-- skips rows that a caller has locked.
 DELETE FROM penstock_token WHERE token = ANY(ARRAY(
     SELECT token FROM penstock_token WHERE created_ms < :before_ms
     ORDER BY created_ms LIMIT :limit FOR UPDATE SKIP LOCKED));
@@ -151,13 +150,13 @@ DELETE FROM penstock_token WHERE token = ANY(ARRAY(
 -- == For operations and listings
 
 -- name: topic_unlogged
--- How much is staged and scheduled for a topic; reads the tables, locks nothing.
+-- The number of staged and scheduled events of a topic; reads the tables, locks nothing.
 SELECT (SELECT count(*) FROM penstock_staged WHERE topic = :topic),
        (SELECT count(*) FROM penstock_scheduled WHERE topic = :topic);
 
 -- name: ready_by_slot
--- What is staged, or scheduled and due, of a topic or of all: how many events in each slot, and since when; reads the staged
--- events, and those that are due by ix_penstock_scheduled_due, locks nothing.
+-- The events of a topic, or of all, that are staged or due: their number in each slot, and the oldest time; reads the staged
+-- events, and the due ones by ix_penstock_scheduled_due, locks nothing.
 SELECT slot, sum(events)::bigint, min(since_ms) FROM (
     SELECT slot, count(*) AS events, min(timestamp_ms) AS since_ms FROM penstock_staged
     WHERE :topic::text IS NULL OR topic = :topic::text GROUP BY slot
@@ -167,7 +166,7 @@ SELECT slot, sum(events)::bigint, min(since_ms) FROM (
 GROUP BY slot ORDER BY slot;
 
 -- name: unlogged_count
--- How much is staged and scheduled; reads the tables, locks nothing.
+-- The number of staged and scheduled events; reads the tables, locks nothing.
 SELECT (SELECT count(*) FROM penstock_staged), (SELECT count(*) FROM penstock_scheduled);
 
 -- name: owner_counted
@@ -176,17 +175,17 @@ SELECT (SELECT count(*) FROM penstock_staged WHERE owner = :owner),
        (SELECT count(*) FROM penstock_scheduled WHERE owner = :owner);
 
 -- name: topic_unschedule
--- Take back what is scheduled for a topic; reads the table, and waits for callers who are cancelling some of it. Slots and
--- heads are locked already, so no move is under way.
+-- Remove the scheduled events of a topic; reads the table, and waits for callers that are cancelling some of them. Slots and
+-- heads are already locked, so no move is in progress.
 DELETE FROM penstock_scheduled WHERE topic = :topic;
 
 -- name: topic_unstage
--- Take back what is staged for a topic; reads the table. Slots and heads are locked already, so no move is under way.
+-- Remove the staged events of a topic; reads the table. Slots and heads are already locked, so no move is in progress.
 DELETE FROM penstock_staged WHERE topic = :topic;
 
 -- name: scheduled_cancel
--- Take some scheduled events back, the next due first; walks ix_penstock_scheduled_due, locks the rows and passes by those
--- that a sequencer is moving or a caller is cancelling, so that neither waits for the other.
+-- Cancel some scheduled events, the next due first; walks ix_penstock_scheduled_due, locks the rows and skips those that a
+-- sequencer is moving or a caller is cancelling, so that neither waits for the other.
 DELETE FROM penstock_scheduled WHERE seq = ANY(ARRAY(
     SELECT seq FROM penstock_scheduled
     WHERE (:id::text IS NULL OR id = :id::text)
@@ -198,7 +197,7 @@ DELETE FROM penstock_scheduled WHERE seq = ANY(ARRAY(
     ORDER BY due_ms, seq LIMIT :limit FOR UPDATE SKIP LOCKED));
 
 -- name: scheduled_count
--- How many scheduled events match; reads the table or one of its indexes, locks nothing.
+-- The number of matching scheduled events; reads the table or one of its indexes, locks nothing.
 SELECT count(*) FROM penstock_scheduled
 WHERE (:id::text IS NULL OR id = :id::text)
   AND (:topic::text IS NULL OR topic = :topic::text)
@@ -226,63 +225,63 @@ ORDER BY due_ms, seq
 LIMIT :limit;
 
 -- name: scheduled_show
--- A scheduled event with all it holds; walks ix_penstock_scheduled_id, locks nothing.
+-- All columns of a scheduled event; walks ix_penstock_scheduled_id, locks nothing.
 SELECT due_ms, seq, topic, key, owner, type, id, slot, value, headers, timestamp_ms FROM penstock_scheduled
 WHERE id = :id
 ORDER BY seq LIMIT 1;
 
 -- name: scheduled_by_id
--- An event for the future by its id; walks ix_penstock_scheduled_id, locks nothing.
+-- A scheduled event by its id; walks ix_penstock_scheduled_id, locks nothing.
 SELECT topic, id, key, type, timestamp_ms, slot, due_ms FROM penstock_scheduled
 WHERE id = :id AND (:topic::text IS NULL OR topic = :topic::text) ORDER BY seq LIMIT 1;
 
 -- name: scheduled_by_key
--- The next event of a key for the future; walks ix_penstock_scheduled_key, locks nothing.
+-- The next scheduled event of a key; walks ix_penstock_scheduled_key, locks nothing.
 SELECT topic, id, key, type, timestamp_ms, slot, due_ms FROM penstock_scheduled
 WHERE key_hash = :key_hash AND key IS NOT NULL AND key = :key AND (:topic::text IS NULL OR topic = :topic::text)
 ORDER BY due_ms, seq LIMIT 1;
 
 -- name: staged_by_id
--- A staged event by its id; reads the table up to so many rows, since it has no index on ids, locks nothing.
+-- A staged event by its id; reads the table up to a limit of rows, since it has no index on ids, locks nothing.
 SELECT topic, id, key, type, timestamp_ms, slot, NULL::bigint FROM (
     SELECT topic, id, key, type, timestamp_ms, slot FROM penstock_staged LIMIT :walk) AS s
 WHERE id = :id AND (:topic::text IS NULL OR topic = :topic::text) LIMIT 1;
 
 -- name: staged_show
--- A staged event with all it holds; reads the table up to so many rows, since it has no index on ids, locks nothing.
+-- All columns of a staged event; reads the table up to a limit of rows, since it has no index on ids, locks nothing.
 SELECT owner, type, id, value, headers, timestamp_ms FROM (
     SELECT owner, type, id, value, headers, timestamp_ms FROM penstock_staged LIMIT :walk) AS s
 WHERE id = :id LIMIT 1;
 
 -- name: staged_count
--- How many events are staged, up to so many; reads the table so far, locks nothing.
+-- The number of staged events, up to a limit; reads the table up to the limit, locks nothing.
 SELECT count(*) FROM (SELECT 1 FROM penstock_staged LIMIT :walk) AS s;
 
 -- name: unlogged_of_key
--- How many events of a key are staged, among so many of its slot, and scheduled; reads the staged events of the slot and walks
--- ix_penstock_scheduled_key, locks nothing.
+-- The number of events of a key that are staged, up to a limit of its slot's rows, and scheduled; reads the staged events of
+-- the slot and walks ix_penstock_scheduled_key, locks nothing.
 SELECT (SELECT count(*) FROM (SELECT topic, key_hash, key FROM penstock_staged WHERE slot = :slot LIMIT :walk) AS s
         WHERE s.key_hash = :key_hash AND s.key = :key AND (:topic::text IS NULL OR s.topic = :topic::text)),
        (SELECT count(*) FROM penstock_scheduled
         WHERE key_hash = :key_hash AND key IS NOT NULL AND key = :key AND (:topic::text IS NULL OR topic = :topic::text));
 
 -- name: scheduled_next
--- When the next scheduled event after a moment is due; walks ix_penstock_scheduled_due, locks nothing.
+-- The due time of the next scheduled event after a moment; walks ix_penstock_scheduled_due, locks nothing.
 SELECT min(due_ms) FROM penstock_scheduled WHERE due_ms > :now_ms::bigint;
 
 -- name: scheduled_all
--- All that is scheduled, by when it is due; walks ix_penstock_scheduled_due, locks nothing.
+-- All scheduled events, by due time; walks ix_penstock_scheduled_due, locks nothing.
 SELECT due_ms, topic, id, key, type, value, headers, timestamp_ms FROM penstock_scheduled ORDER BY due_ms, seq;
 
 -- name: staged_all
--- All that is staged, in the order of staging; walks the whole table, locks nothing.
+-- All staged events, in the order of staging; walks the whole table, locks nothing.
 SELECT topic, id, key, type, value, headers, timestamp_ms FROM penstock_staged ORDER BY seq;
 
 -- == Erasing
 
 -- name: erase_scheduled
 -- Remove some scheduled events of an owner and return their ids; walks ix_penstock_scheduled_owner, locks those rows and waits
--- for a move that has them: what it has moved is found in the log.
+-- for a move that has them: rows that it has moved are found in the log.
 -- without returning: find_then_change(erase_scheduled_find, erase_scheduled_write)
 DELETE FROM penstock_scheduled WHERE seq = ANY(ARRAY(
     SELECT seq FROM penstock_scheduled WHERE owner = :owner LIMIT :limit FOR UPDATE))
@@ -299,7 +298,7 @@ DELETE FROM penstock_scheduled WHERE seq = ANY(:found::bigint[]);
 
 -- name: erase_staged
 -- Remove some staged events of an owner and return their ids; walks ix_penstock_staged_owner, locks those rows and waits
--- for a move that has them: what it has moved is found in the log.
+-- for a move that has them: rows that it has moved are found in the log.
 -- without returning: find_then_change(erase_staged_find, erase_staged_write)
 DELETE FROM penstock_staged WHERE seq = ANY(ARRAY(
     SELECT seq FROM penstock_staged WHERE owner = :owner LIMIT :limit FOR UPDATE))
@@ -327,7 +326,7 @@ SELECT name, definition, version, retired, since_ms, last_ms, next_ms, paused, n
 WHERE name = :name FOR UPDATE;
 
 -- name: periodic_create
--- Make a schedule unless it is there; locks the new name.
+-- Create a schedule unless it exists; locks the new name.
 -- without on_conflict: instead(periodic_create_missing)
 INSERT INTO penstock_periodic (name, definition, since_ms, next_ms) VALUES (:name, :definition, :since_ms, :next_ms)
 ON CONFLICT (name) DO NOTHING;
@@ -339,19 +338,20 @@ SELECT :name::text, :definition::text, :since_ms::bigint, :next_ms::bigint
 WHERE NOT EXISTS (SELECT 1 FROM penstock_periodic WHERE name = :name::text);
 
 -- name: periodic_define
--- Give a schedule another definition; walks the primary key, the row is locked already.
+-- Change the definition of a schedule; walks the primary key, the row is already locked.
 UPDATE penstock_periodic SET definition = :definition, version = version + 1, retired = :retired, since_ms = :since_ms,
     next_ms = :next_ms, failures = 0, error = NULL, failed_ms = NULL
 WHERE name = :name;
 
 -- name: periodic_tick
--- Take a tick, if it is due by the database's clock and nobody has taken it or changed the schedule since; walks the primary
--- key, locks that row: of two that take it, the second waits and finds another next_ms.
+-- Take a tick, if it is due by the database's clock and neither taken nor the schedule changed since it was read; walks the
+-- primary key, locks that row: of two takers, the second waits and finds another next_ms.
 UPDATE penstock_periodic SET last_ms = :last_ms, next_ms = :next_ms, failures = 0, error = NULL, failed_ms = NULL
 WHERE name = :name AND version = :version AND next_ms = :due_ms AND NOT paused AND :tick_ms::bigint <= now_ms(:now_ms);
 
 -- name: periodic_fail
--- Note that the event of a tick could not be made, if nobody has taken the tick since; walks the primary key, locks that row.
+-- Record that the event of a tick could not be made, unless the tick has been taken since; walks the primary key, locks
+-- that row.
 UPDATE penstock_periodic SET failures = failures + 1, error = :error, failed_ms = now_ms(:now_ms)
 WHERE name = :name AND version = :version AND next_ms = :due_ms;
 
@@ -361,17 +361,17 @@ SELECT name, definition, version, since_ms, last_ms, next_ms, paused, failures, 
 FROM penstock_periodic WHERE name > :after AND (:name::text IS NULL OR name = :name::text) ORDER BY name LIMIT :limit;
 
 -- name: periodic_pause
--- Let a schedule tick no more; walks the primary key, locks that row and waits for a tick under way.
+-- Pause a schedule; walks the primary key, locks that row and waits for a tick in progress.
 UPDATE penstock_periodic SET paused = true WHERE name = :name AND NOT paused;
 
 -- name: periodic_resume
--- Let a schedule go on with a later tick; walks the primary key, the row is locked already.
+-- Resume a schedule with a later tick; walks the primary key, the row is already locked.
 UPDATE penstock_periodic SET paused = false, next_ms = :next_ms WHERE name = :name AND paused;
 
 -- name: periodic_hasten
--- Let a schedule tick now; walks the primary key, the row is locked already.
+-- Make a schedule tick now; walks the primary key, the row is already locked.
 UPDATE penstock_periodic SET next_ms = :next_ms WHERE name = :name AND next_ms > :next_ms;
 
 -- name: periodic_remove
--- Forget a schedule; walks the primary key, the row is locked already.
+-- Remove a schedule; walks the primary key, the row is already locked.
 DELETE FROM penstock_periodic WHERE name = :name;

@@ -1,4 +1,4 @@
--- What PostgreSQL is told in its own way: locks in an order, LATERAL, and several steps in one statement.
+-- PostgreSQL's own forms: locks in a fixed order, LATERAL, and several steps in one statement.
 
 -- == On the caller's connection: values in their order, `?`
 
@@ -16,8 +16,7 @@ FROM unnest(?::smallint[], ?::integer[], ?::text[], ?::text[], ?::bytea[], ?::te
 ORDER BY place;
 
 -- name: stage_many
--- Stage many events in the caller's transaction and the caller's order: the sequence is asked in that order.
--- Locks nothing.
+-- Stage many events in the caller's transaction and the caller's order: nextval runs in that order. Locks nothing.
 INSERT INTO penstock_staged (slot, key_hash, topic, id, key, type, value, headers, timestamp_ms, owner)
 SELECT slot, key_hash, topic, id, key, type, value, headers, timestamp_ms, owner
 FROM unnest(?::smallint[], ?::integer[], ?::text[], ?::text[], ?::bytea[], ?::text[], ?::bytea[], ?::bytea[],
@@ -38,12 +37,12 @@ WHERE token = ANY(ARRAY(
     ORDER BY o.place));
 
 -- name: token_find_many
--- The events that tokens stand for, with hashes of what was published; walks the primary key, locks nothing.
+-- The events of tokens, with hashes of their content; walks the primary key, locks nothing.
 SELECT token, id, created_ms, content FROM penstock_token WHERE token = ANY(?::bytea[]);
 
 -- name: token_take_many
--- Take tokens in the caller's transaction, those that are free, in the given order: it must be sorted, since this waits
--- for transactions that have taken one of them and not ended.
+-- Take the free ones of some tokens in the caller's transaction, in the given order, which must be sorted, since this
+-- waits for open transactions that have taken one of them.
 INSERT INTO penstock_token (token, id, created_ms, content)
 SELECT token, id, created_ms, content
 FROM unnest(?::bytea[], ?::text[], ?::bigint[], ?::bytea[]) WITH ORDINALITY AS t (token, id, created_ms, content, place)
@@ -53,7 +52,7 @@ ON CONFLICT (token) DO NOTHING;
 -- == The move
 
 -- name: pick_staged
--- The oldest staged rows of each of these slots, from the head of each; walks the primary key, locks nothing.
+-- The oldest staged rows of each of these slots; walks the primary key from the start of each slot, locks nothing.
 SELECT p.seq, p.slot, p.topic, p.key_hash, p.timestamp_ms
 FROM unnest(:slots::smallint[]) AS o (slot)
 CROSS JOIN LATERAL (
@@ -63,7 +62,7 @@ CROSS JOIN LATERAL (
 LIMIT :limit;
 
 -- name: probe
--- Which of these slots have something to move; one probe of the primary key a slot, and the oldest due rows by
+-- Which of these slots have rows to move; one probe of the primary key per slot, and the oldest due rows by
 -- ix_penstock_scheduled_due, up to now: the clock is read once, in a subquery, or the whole index would be read.
 -- A hint: nothing is locked.
 SELECT o.slot FROM unnest(:slots::smallint[]) AS o (slot)
@@ -78,7 +77,7 @@ SELECT due.slot FROM (
 -- == Tokens and marks
 
 -- name: marks_drop
--- Remove marks that have been read; walks the primary key, locks those rows, which nobody else wants.
+-- Remove marks that have been read; walks the primary key, locks those rows, which no other transaction uses.
 DELETE FROM penstock_token
 WHERE token = ANY(ARRAY(SELECT convert_to(i.id, 'UTF8') FROM unnest(:ids::text[]) AS i (id)));
 
@@ -92,14 +91,14 @@ WHERE token = ANY(ARRAY(SELECT convert_to(i.id, 'UTF8') FROM unnest(:ids::text[]
 
 -- name: erase_scheduled
 -- Remove some scheduled events of an owner and return their ids; walks ix_penstock_scheduled_owner, locks those rows and waits
--- for a move that has them: what it has moved is found in the log.
+-- for a move that has them: rows that it has moved are found in the log.
 DELETE FROM penstock_scheduled WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM penstock_scheduled WHERE owner = :owner LIMIT :limit)) AND owner = :owner
 RETURNING seq, id;
 
 -- name: erase_staged
 -- Remove some staged events of an owner and return their ids; walks ix_penstock_staged_owner, locks those rows and waits
--- for a move that has them: what it has moved is found in the log.
+-- for a move that has them: rows that it has moved are found in the log.
 DELETE FROM penstock_staged WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM penstock_staged WHERE owner = :owner LIMIT :limit)) AND owner = :owner
 RETURNING seq, id;
@@ -115,7 +114,7 @@ ORDER BY slot, seq
 LIMIT :limit;
 
 -- name: open_writers
--- The open transactions that may have staged something: who, for how long, and since when its last statement; reads the
+-- The open transactions that may have staged events: their session, age, and the start of the last statement; reads the
 -- server's own tables, locks nothing.
 SELECT l.pid, coalesce(a.application_name, ''), coalesce(a.state, ''),
        floor(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)) * 1000)::bigint,
@@ -130,7 +129,7 @@ LEFT JOIN pg_prepared_xacts p ON l.virtualtransaction = '-1/' || p.transaction::
 ORDER BY coalesce(a.xact_start, p.prepared) NULLS LAST, 1;
 
 -- name: staged_by_key
--- The oldest staged event of a key; walks the primary key of one slot, up to so many rows, locks nothing.
+-- The oldest staged event of a key; walks the primary key of one slot, up to a limit of rows, locks nothing.
 SELECT topic, id, key, type, timestamp_ms, slot, NULL::bigint FROM (
     SELECT * FROM penstock_staged WHERE slot = :slot ORDER BY seq LIMIT :walk) AS s
 WHERE key_hash = :key_hash AND key = :key AND (:topic::text IS NULL OR topic = :topic::text)

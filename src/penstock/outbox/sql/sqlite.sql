@@ -1,4 +1,4 @@
--- What SQLite is told in its own way: it has one writer and so no locks, and CROSS JOIN keeps it to an order of tables.
+-- SQLite's own forms: it has one writer and so no locks, and CROSS JOIN fixes the order of tables.
 
 -- == On the caller's connection
 
@@ -9,9 +9,9 @@ PRAGMA synchronous;
 -- == The move
 
 -- name: probe
--- Which of these slots have something to move: those of the oldest staged rows, or all of them when there are many or a
--- scheduled row is due; walks the primary key for so many rows, and ix_penstock_scheduled_due for one. A hint: nothing is
--- locked.
+-- Which of these slots have rows to move: those of the oldest staged rows, or all of them when there are many or a
+-- scheduled row is due; walks the primary key up to a limit of rows, and ix_penstock_scheduled_due for one row. A hint:
+-- nothing is locked.
 WITH first AS MATERIALIZED (
     SELECT slot FROM penstock_staged WHERE slot IN (SELECT value FROM json_each(:slots)) ORDER BY seq LIMIT 64)
 SELECT slot FROM first WHERE (SELECT count(*) FROM first) < 64
@@ -41,11 +41,11 @@ ORDER BY seq
 LIMIT :limit;
 
 -- name: open_writers
--- Open transactions that may have staged something: SQLite has no table of them, and reads nothing here.
+-- Open transactions that may have staged events: SQLite has no table of them, so this reads nothing.
 SELECT NULL, '', '', NULL, NULL, NULL WHERE 0;
 
 -- name: staged_by_key
--- The oldest staged event of a key; walks the primary key, up to so many rows.
+-- The oldest staged event of a key; walks the primary key, up to a limit of rows.
 SELECT topic, id, key, type, timestamp_ms, slot, NULL FROM (
     SELECT * FROM penstock_staged ORDER BY seq LIMIT :walk)
 WHERE slot = :slot AND key_hash = :key_hash AND key = :key AND (:topic IS NULL OR topic = :topic)

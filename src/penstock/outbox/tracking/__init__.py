@@ -1,1 +1,1 @@
-"""Events declared on models: what a program writes through its ORM is published with no further call."""
+"""Events declared on models: writes through an ORM are published without a further call."""

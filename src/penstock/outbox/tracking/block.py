@@ -1,6 +1,6 @@
-"""What a `with outbox.tracking(…)` block says about the writes inside it.
+"""The options that a `with outbox.tracking(…)` block sets for the writes inside it.
 
-It holds for the flushes that happen in the block: in the same thread or task, and in what is awaited there.
+They apply to flushes in the block: in the same thread or task, and in coroutines awaited there.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,37 +11,37 @@ from typing import Any
 
 from penstock.errors import InvalidHeaders, InvalidTracking
 
-ACTION, ENTITY, CHANGED = "action", "entity", "changed"  # the headers that tracking itself sets
+ACTION, ENTITY, CHANGED = "action", "entity", "changed"  # the headers that tracking sets
 
 Skip = bool | type | Iterable[type]
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What holds now: classes whose writes give no event, headers to add, and whether events are forced."""
+    """The options in force: classes whose writes have no event, extra headers, and `force`."""
 
     skip: tuple[type, ...] = ()
     force: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def skips(self, target: object) -> bool:
-        """Return whether a write of this object gives no event."""
+        """Return whether a write of this object has no event."""
         return isinstance(target, self.skip)
 
 
 _NONE = Block()
-# One block per outbox: a mapping that is never changed, so that a task sees what held when it was made.
+# One block per outbox, in an immutable mapping, so that a task keeps the options from its creation.
 _BLOCKS: ContextVar[Mapping[int, Block]] = ContextVar("penstock_tracking", default={})  # noqa: B039
 
 
 def current(outbox: object) -> Block:
-    """Return the block that holds now for an outbox."""
+    """Return the current block of an outbox."""
     return _BLOCKS.get().get(id(outbox), _NONE)
 
 
 @contextmanager
 def tracking(outbox: object, skip: Skip, force: bool, metadata: Mapping[str, Any] | None) -> Iterator[None]:
-    """Let a block hold: metadata and skips are added to those around it, `force` takes their skips away.
+    """Apply a block: its metadata and skips are added to the outer ones, and `force` removes outer skips.
 
     Raises InvalidTracking, InvalidHeaders.
     """
@@ -67,12 +67,12 @@ def _classes(skip: Skip) -> tuple[type, ...]:
     classes = (skip,) if isinstance(skip, type) else tuple(skip)
     for each in classes:
         if not isinstance(each, type):
-            raise InvalidTracking(f"tracking(skip={each!r})", "give True, a model or several models")
+            raise InvalidTracking(f"tracking(skip={each!r})", "pass True, a model or several models")
     return classes
 
 
 def _checked(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in (ACTION, ENTITY, CHANGED):
         if name in metadata:
-            raise InvalidHeaders(name, "tracking sets it itself; give your metadata another name")
+            raise InvalidHeaders(name, "tracking sets this header; give your metadata another name")
     return metadata

@@ -1,6 +1,6 @@
-"""What a program declares about a model: for which writes there are events, and what they are.
+"""The declaration of a tracked model: the writes that have events, and the content of those events.
 
-It is checked when it is declared, and knows no ORM.
+It is checked when declared, and independent of any ORM.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from penstock.errors import InvalidKey, InvalidTracking
 from penstock.model.limits import NAME_CHARACTERS, check_topic, check_type
 
 TrackedAction = Literal["insert", "update", "delete"]
-# What may be tracked, and how the event of a table is called then.
+# The actions that may be tracked, and the suffix of the event type for each.
 ACTIONS: dict[str, str] = {"insert": "inserted", "update": "updated", "delete": "deleted"}
 ValueForm = Literal["image", "reference"]
 IMAGE: ValueForm = "image"
@@ -27,7 +27,7 @@ Values = Value | Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One model: the types of event per action (None: its own `events` says them), and how one is made."""
+    """One model: the event types per action (None: its own `events` names them), and the event parts."""
 
     model: type
     table: str
@@ -40,12 +40,12 @@ class Declaration:
     topic: str
 
     def types_for(self, action: str, target: Any) -> tuple[str, ...]:
-        """Return the types of the events that an action on this object gives, one event each."""
+        """Return the event types for an action on this object, one event each."""
         types = self.types[action]
         return _several(target.events()) if types is None else types
 
     def value_for(self, type: str) -> Value:
-        """Return what is the value of an event of a type."""
+        """Return the form of the value for an event type."""
         return self.values.get(type, self.value)
 
 
@@ -64,7 +64,7 @@ def declare(
 ) -> Declaration:
     """Return the checked declaration. Raises InvalidTracking, InvalidType, InvalidTopic.
 
-    `fields` are those that objects have besides what the class itself has; None: any.
+    `fields` are attributes that objects have besides those of the class; None: any.
     """
     actions = _several(on)
     if not actions or not set(actions) <= set(ACTIONS):
@@ -90,7 +90,7 @@ def declare(
 
 
 def text_of(value: Any) -> str:
-    """Return the text of a key's part: an enum by its value, bytes as hexadecimal digits."""
+    """Return the text of one part of a key: an enum by its value, bytes as hexadecimal digits."""
     if isinstance(value, Enum):
         value = value.value
     return value.hex() if isinstance(value, bytes) else str(value)
@@ -105,7 +105,7 @@ def _types(
         names = {**names}.get(action)
     types = (f"{table}.{ACTIONS[action]}",) if names is None else _several(names)
     if not types:
-        raise InvalidTracking(model, f"names gives no event for {action}; leave {action} out of on=")
+        raise InvalidTracking(model, f"names has no event for {action}; leave {action} out of on=")
     return tuple(check_type(each) for each in types)
 
 
@@ -127,7 +127,7 @@ def _value(model: type, value: Any) -> Value:
 def _reader(
     model: type, path: ValueReader, what: str, fields: Collection[str] | None, *, needed: bool
 ) -> Callable[[Any], str | None]:
-    """Return a function from an object to a text; the first attribute of a path is checked now."""
+    """Return a function from an object to text; the first attribute of a path is checked now."""
     if path is None:
         return lambda target: None
     if callable(path):
@@ -140,7 +140,7 @@ def _reader(
         for name in names:
             target = getattr(target, name, None)
         if target is None and needed:
-            raise InvalidKey(None, NAME_CHARACTERS, f"{model.__qualname__}.{path} gives none")
+            raise InvalidKey(None, NAME_CHARACTERS, f"{model.__qualname__}.{path} is None")
         return None if target is None else text_of(target)
 
     return read

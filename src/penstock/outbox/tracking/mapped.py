@@ -1,4 +1,4 @@
-"""What a mapped object of SQLAlchemy says of itself: its table, its key, its columns, what has changed."""
+"""The table, the key, the columns and the changes of a mapped object of SQLAlchemy."""
 
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -25,7 +25,7 @@ def table_of(model: Any) -> str:
     if not isinstance(mapper, Mapper) or not isinstance(model, type):
         raise InvalidTracking(model, "it is not a class that SQLAlchemy has mapped to a table")
     if not isinstance(mapper.local_table, Table):
-        raise InvalidTracking(model, "it is mapped to a query, not to a table; track the models beneath it")
+        raise InvalidTracking(model, "it is mapped to a query, not to a table; track the underlying models")
     return str(mapper.local_table.name)
 
 
@@ -40,7 +40,7 @@ def columns_of(target: Any) -> tuple[str, ...]:
 
 
 def changed_columns(target: Any, hidden: AbstractSet[str]) -> set[str]:
-    """Return the columns that differ from what was loaded, as far as that is known without asking."""
+    """Return the columns that differ from the loaded values, as far as known without a query."""
     return {
         key
         for key in columns_of(target)
@@ -55,5 +55,5 @@ def identity_of(target: Any) -> str:
 
 
 def image_of(target: Any, hidden: AbstractSet[str]) -> dict[str, Any]:
-    """Return the columns; what has not been loaded is read, on the session's own connection."""
+    """Return the columns, reading unloaded ones on the session's own connection."""
     return {key: getattr(target, key) for key in columns_of(target) if key not in hidden}

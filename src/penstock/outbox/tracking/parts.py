@@ -1,4 +1,4 @@
-"""From a write to its events, in the words of `publish_many`; the same for every way of writing."""
+"""From a write to its events, as mappings for `publish_many`; shared by all ways of writing."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -10,7 +10,7 @@ from penstock.model.content import encode_value
 from .block import ACTION, CHANGED, ENTITY, Block
 from .declaration import IMAGE, REFERENCE, Declaration
 
-ImageOf = Callable[[Any, AbstractSet[str]], dict[str, Any]]  # of an object, without what is hidden
+ImageOf = Callable[[Any, AbstractSet[str]], dict[str, Any]]  # of an object, without hidden attributes
 
 
 def parts_of(
@@ -40,13 +40,13 @@ def parts_of(
     ]
 
 
-def told(events: Iterable[Mapping[str, Any]], block: Block) -> list[dict[str, Any]]:
-    """Return events with the metadata of the block they are written in."""
+def with_metadata(events: Iterable[Mapping[str, Any]], block: Block) -> list[dict[str, Any]]:
+    """Return events with the metadata of their block."""
     return [{**each, "headers": {**block.metadata, **each["headers"]}} for each in events]
 
 
 def blame_column(events: Sequence[Mapping[str, Any]], error: InvalidValue) -> None:
-    """Raise InvalidTracking if a column of an image is what has no JSON form."""
+    """Raise InvalidTracking if a column of an image is the value without a JSON form."""
     for each in events:
         if isinstance(each["value"], dict):
             for column, value in each["value"].items():
@@ -55,7 +55,7 @@ def blame_column(events: Sequence[Mapping[str, Any]], error: InvalidValue) -> No
                 except InvalidValue:
                     why = (
                         f"its column {column!r} holds a {type(value).__qualname__}, which has no JSON form; "
-                        "leave it out with exclude=, or give value= a function"
+                        "leave it out with exclude=, or pass a function as value="
                     )
                     raise InvalidTracking(each["headers"][ENTITY], why) from error
 

@@ -1,8 +1,8 @@
-"""Events declared on plain models: a program that writes rows with its own SQL marks the functions that do.
+"""Events declared on plain models: a program that writes rows with its own SQL marks its writing functions.
 
-A marked function is the program's own. When it returns, the events of the objects it has written are staged
-on the connection it was given, in the caller's transaction: so they never come before the statement that
-locks the row, and what it raises leaves none. Nothing here writes a row.
+When a marked function returns, the events of the objects it has written are staged on its connection, in the
+caller's transaction: so they never come before the statement that locks the row, and a function that raises
+stages none. Nothing here writes a row of the program.
 """
 
 import inspect
@@ -16,7 +16,7 @@ from penstock.model.connections import AsyncConnection, Connection
 from . import block
 from .calls import Calls
 from .declaration import Declaration, declare
-from .parts import blame_column, parts_of, told
+from .parts import blame_column, parts_of, with_metadata
 from .plain import fields_of, identity_of, image_of
 
 M = TypeVar("M")
@@ -27,7 +27,7 @@ Metadata = Mapping[str, Any] | None
 
 
 class Publishes(Protocol):
-    """The outbox, as far as it is needed here."""
+    """The part of the outbox that is needed here."""
 
     def publish_many(self, conn: Any, events: Iterable[Mapping[str, Any]], /) -> list[str]:
         """Write events on a connection."""
@@ -37,7 +37,7 @@ class Publishes(Protocol):
 
 
 class Repository(Generic[M]):
-    """The events of one plain model. Safe to share between threads, and to make at import."""
+    """The events of one plain model. Safe to share between threads, and to create at import."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class Repository(Generic[M]):
     def inserts(self, function: Callable[P, T], /) -> Callable[P, T]:
         """Mark a function, sync or async, that inserts objects of the model.
 
-        They are those it returns, alone or in a list, else those among its arguments. One that returns False
-        or 0 has written nothing. Raises InvalidTracking.
+        These are the objects that it returns, alone or in a list, or else those among its arguments. A return
+        of False or 0 means that it has written nothing. Raises InvalidTracking.
         """
         return self._marked(INSERT, function)
 
@@ -67,7 +67,7 @@ class Repository(Generic[M]):
         """Mark a function that deletes objects; else as `inserts`."""
         return self._marked(DELETE, function)
 
-    # --- writes told of by hand -------------------------------------------------------------------
+    # --- writes reported by hand ------------------------------------------------------------------
 
     def inserted(
         self,
@@ -79,9 +79,9 @@ class Repository(Generic[M]):
     ) -> list[str]:
         """Publish that objects were inserted on this connection; return the ids of the events.
 
-        `skip`, `force` and `metadata` are those of `outbox.tracking`, for this call.
+        `skip`, `force` and `metadata` are as for `outbox.tracking`, for this call.
         """
-        return self._told(INSERT, conn, objects, skip, force, metadata)
+        return self._report(INSERT, conn, objects, skip, force, metadata)
 
     def updated(
         self,
@@ -92,7 +92,7 @@ class Repository(Generic[M]):
         metadata: Metadata = None,
     ) -> list[str]:
         """Publish that objects were updated; else as `inserted`."""
-        return self._told(UPDATE, conn, objects, skip, force, metadata)
+        return self._report(UPDATE, conn, objects, skip, force, metadata)
 
     def deleted(
         self,
@@ -103,7 +103,7 @@ class Repository(Generic[M]):
         metadata: Metadata = None,
     ) -> list[str]:
         """Publish that objects were deleted; else as `inserted`."""
-        return self._told(DELETE, conn, objects, skip, force, metadata)
+        return self._report(DELETE, conn, objects, skip, force, metadata)
 
     async def ainserted(
         self,
@@ -114,7 +114,7 @@ class Repository(Generic[M]):
         metadata: Metadata = None,
     ) -> list[str]:
         """Publish that objects were inserted on an async connection; else as `inserted`."""
-        return await self._atold(INSERT, conn, objects, skip, force, metadata)
+        return await self._areport(INSERT, conn, objects, skip, force, metadata)
 
     async def aupdated(
         self,
@@ -125,7 +125,7 @@ class Repository(Generic[M]):
         metadata: Metadata = None,
     ) -> list[str]:
         """Publish that objects were updated on an async connection; else as `inserted`."""
-        return await self._atold(UPDATE, conn, objects, skip, force, metadata)
+        return await self._areport(UPDATE, conn, objects, skip, force, metadata)
 
     async def adeleted(
         self,
@@ -136,18 +136,18 @@ class Repository(Generic[M]):
         metadata: Metadata = None,
     ) -> list[str]:
         """Publish that objects were deleted on an async connection; else as `inserted`."""
-        return await self._atold(DELETE, conn, objects, skip, force, metadata)
+        return await self._areport(DELETE, conn, objects, skip, force, metadata)
 
-    # --- how --------------------------------------------------------------------------------------
+    # --- staging ----------------------------------------------------------------------------------
 
-    def _told(
+    def _report(
         self, action: str, conn: Any, objects: tuple[M, ...], skip: bool, force: bool, metadata: Metadata
     ) -> list[str]:
         self._calls.check(objects)
         with block.tracking(self._outbox, skip, force, metadata):
             return self._stage(conn, self._events(action, objects))
 
-    async def _atold(
+    async def _areport(
         self, action: str, conn: Any, objects: tuple[M, ...], skip: bool, force: bool, metadata: Metadata
     ) -> list[str]:
         self._calls.check(objects)
@@ -187,7 +187,7 @@ class Repository(Generic[M]):
             event
             for each in objects
             if not held.skips(each)
-            for event in told(
+            for event in with_metadata(
                 parts_of(declaration, action, each, identity=identity_of(each, self._id), image_of=image_of),
                 held,
             )
@@ -227,7 +227,7 @@ def declared_repository(
         raise InvalidTracking(model, f"table={table!r} must be the name of its table")
     fields, names = fields_of(model), (id,) if isinstance(id, str) else tuple(id)
     if not names:
-        raise InvalidTracking(model, "id=() names no attribute; which are its primary key?")
+        raise InvalidTracking(model, "id=() names no attribute; name those of the primary key")
     for each in names:
         if fields is not None and each not in fields and not hasattr(model, each):
             raise InvalidTracking(model, f"id={each!r}, but it has no such attribute")
@@ -236,5 +236,5 @@ def declared_repository(
 
 
 def _is_generator(function: Any) -> bool:
-    """Return whether a call of it only begins the work."""
+    """Return whether a call of the function only creates a generator."""
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)

@@ -1,9 +1,9 @@
-"""Tracking of SQLAlchemy's models: what a flush has written is staged at its end, in its transaction.
+"""Tracking of SQLAlchemy's models: the writes of a flush are staged at its end, in its transaction.
 
-SQLAlchemy tells of each row by an event of its mapper, before and after the row's own statement; these are
-collected on the session and staged in `after_flush`, all by one statement a connection. So an event never
-comes before the statement that locks its row, and one that fails fails the flush. What SQLAlchemy does not
-tell of is not seen: statements for many rows at once, and what the database does by itself.
+SQLAlchemy reports each row by mapper events before and after the row's own statement; the changes are
+collected on the session and staged in `after_flush`, by one statement per connection. So an event never comes
+before the statement that locks its row, and a failing event fails the flush. Writes without mapper events are
+not tracked: bulk statements, and the database's own cascades and triggers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +21,10 @@ from penstock.log.sql.naming import Names
 from .block import Block
 from .declaration import Declaration
 from .mapped import changed_columns, columns_of, identity_of, image_of
-from .parts import blame_column, parts_of, told
-from .stores import address_of, meant
+from .parts import blame_column, parts_of, with_metadata
+from .stores import address_of, stagers_of
 
-_PENDING = "penstock.tracking"  # where a session keeps what its flush has written so far
+_PENDING = "penstock.tracking"  # the key in a session's `info` for the changes of its flush so far
 
 PublishMany = Callable[[Connection, Sequence[Mapping[str, Any]]], object]
 
@@ -38,16 +38,16 @@ class Change:
     target: Any
     connection: Connection
     changed: set[str] = field(default_factory=set)
-    parts: list[dict[str, Any]] | None = None  # of a deleted object: its events, made while it was there
+    parts: list[dict[str, Any]] | None = None  # of a deleted object: its events, made while it existed
     is_written: bool = True
 
     def counts(self, block: Block) -> bool:
-        """Return whether it gives events: an update that has changed no column does so only when forced."""
+        """Return whether it has events; an update that has changed no column does so only when forced."""
         return self.action != "update" or bool(self.changed) or block.force
 
 
 class Tracker:
-    """The tracked models of one outbox; `address` and `names` say which store and which tables it has."""
+    """The tracked models of one outbox; `address` and `names` identify its store and tables."""
 
     def __init__(
         self, publish_many: PublishMany, block: Callable[[], Block], *, url: str, names: Names
@@ -60,7 +60,7 @@ class Tracker:
         """Listen to a model and those derived from it. Raises InvalidTracking."""
         model = declaration.model
         if model in self._declared:
-            raise InvalidTracking(model, "it is tracked already; give all its events in one call of track")
+            raise InvalidTracking(model, "it is already tracked; declare all its events in one call of track")
         self._declared[model] = declaration
         for name, listener in (
             ("before_update", self._before_update),
@@ -75,13 +75,13 @@ class Tracker:
             event.listen(Session, "after_flush", _after_flush)
 
     def stage(self, changes: Sequence[Change]) -> None:
-        """Publish what a flush has written, on the connections it was written on."""
+        """Publish the changes of a flush, each on the connection that wrote it."""
         block = self._block()
         events: dict[Connection, list[dict[str, Any]]] = {}
         for change in changes:
             if change.is_written and not block.skips(change.target) and change.counts(block):
                 made = self._parts(change) if change.parts is None else change.parts
-                events.setdefault(change.connection, []).extend(told(made, block))
+                events.setdefault(change.connection, []).extend(with_metadata(made, block))
         for connection, several in events.items():
             try:
                 self._publish_many(connection, several)
@@ -90,7 +90,7 @@ class Tracker:
                 raise
 
     def _parts(self, change: Change) -> list[dict[str, Any]]:
-        """Return the events of a change, in the words of `publish_many`."""
+        """Return the events of a change, as mappings for `publish_many`."""
         target, changed = change.target, None
         if change.action == "update":
             changed = [key for key in columns_of(target) if key in change.changed]
@@ -103,28 +103,28 @@ class Tracker:
             changed=changed,
         )
 
-    # --- what SQLAlchemy tells of each row --------------------------------------------------------
+    # --- SQLAlchemy's mapper events ---------------------------------------------------------------
 
     def _before_update(self, mapper: Any, connection: Connection, target: Any) -> None:
-        """Note what is changed before the statement: what the database computes is forgotten after it."""
+        """Record the changed columns before the statement, after which SQLAlchemy forgets computed ones."""
         if change := self._change("update", connection, target):
             change.changed |= changed_columns(target, change.declaration.exclude)
 
     def _after_update(self, mapper: Any, connection: Connection, target: Any) -> None:
-        """Note what other listeners have changed since."""
+        """Record the changes that other listeners have made since."""
         self._before_update(mapper, connection, target)
 
     def _after_insert(self, mapper: Any, connection: Connection, target: Any) -> None:
         self._change("insert", connection, target)
 
     def _before_delete(self, mapper: Any, connection: Connection, target: Any) -> None:
-        """Make the events while the row can still be read; `after_delete` tells that it came to it."""
+        """Make the events while the row can still be read; `after_delete` confirms the deletion."""
         if self._block().skips(target):
             return
         change = self._change("delete", connection, target)
         if change is not None:
             change.is_written = False
-            with suppress(ObjectDeletedError):  # somebody else has deleted it: no event of ours
+            with suppress(ObjectDeletedError):  # another transaction has deleted it: no event of ours
                 change.parts = self._parts(change)
 
     def _after_delete(self, mapper: Any, connection: Connection, target: Any) -> None:
@@ -132,7 +132,7 @@ class Tracker:
             change.is_written = change.parts is not None
 
     def _change(self, action: str, connection: Connection, target: Any) -> Change | None:
-        """Return the change of an object in this flush, a new one if there is none; None: not tracked."""
+        """Return the change of an object in this flush, creating it if needed; None if it is not tracked."""
         declaration, session = self._declaration(target), object_session(target)
         if declaration is None or action not in declaration.types or session is None:
             return None
@@ -144,7 +144,7 @@ class Tracker:
         return by_tracker.setdefault(self, {})
 
     def _declaration(self, target: Any) -> Declaration | None:
-        """Return what was declared of the object's class, or of the nearest one it derives from."""
+        """Return the declaration of the object's class, or of its nearest base."""
         return next((self._declared[cls] for cls in type(target).__mro__ if cls in self._declared), None)
 
 
@@ -158,6 +158,6 @@ def _after_flush(session: Session, flush_context: Any) -> None:
         mine = []
         for key, change in changes.items():
             several = [each for each, theirs in by_tracker.items() if key in theirs]
-            if tracker in meant(change.connection.engine.url, several):
+            if tracker in stagers_of(change.connection.engine.url, several):
                 mine.append(change)
         tracker.stage(mine)

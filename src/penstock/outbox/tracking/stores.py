@@ -1,8 +1,8 @@
-"""Which outboxes stage what a flush has written, when several track one model: once in each store.
+"""The outboxes that stage the writes of a flush when several track one model: once in each store.
 
 Events go to the database of the row's own connection, whichever outbox stages them. So of the outboxes that
-track it, those whose store that database is are meant, each set of tables once. Where no address fits (an
-alias, a pooler, an engine with a `creator`), those for that kind of database are.
+track the model, those whose store is that database stage them, once for each set of tables. If no address
+matches (an alias, a pooler, an engine with a `creator`), those for that kind of database do.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ _POSTGRES_PORT = 5432
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where the database of a store or of a connection is. Equal addresses are one database."""
+    """The address of the database of a store or a connection. Equal addresses are one database."""
 
     kind: str
     host: str
@@ -28,7 +28,7 @@ class StoreAddress:
 
 
 class StagesInStore(Protocol):
-    """What stages events in one store."""
+    """An object that stages events in one store."""
 
     address: StoreAddress
     names: Names
@@ -38,7 +38,7 @@ S = TypeVar("S", bound=StagesInStore)
 
 
 def address_of(url: str | URL) -> StoreAddress:
-    """Return the address that a URL gives, of an outbox or of an engine."""
+    """Return the address in a URL of an outbox or an engine."""
     made = make_url(url)
     kind = made.get_backend_name()
     if kind == "sqlite":
@@ -47,8 +47,8 @@ def address_of(url: str | URL) -> StoreAddress:
     return StoreAddress("postgres", str(host), made.port or _POSTGRES_PORT, made.database or "")
 
 
-def meant(url: URL, several: Sequence[S]) -> Iterable[S]:
-    """Return those of several that stage what was written on an engine's connection, by its URL."""
+def stagers_of(url: URL, several: Sequence[S]) -> Iterable[S]:
+    """Return those of several that stage the writes on an engine's connection, given its URL."""
     if len(several) == 1:
         return several
     here = address_of(url)

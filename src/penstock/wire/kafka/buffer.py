@@ -1,3 +1,3 @@
-"""Bytes as they come and go, copied or not."""
+"""The type of byte buffers."""
 
 Buffer = bytes | bytearray | memoryview

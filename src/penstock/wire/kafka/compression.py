@@ -1,4 +1,4 @@
-"""Records of a batch unpacked, within a bound: a few bytes may stand for very many.
+"""Decompressing the records of a batch, up to a limit: a few bytes may expand to very many.
 
 | codec  | bytes                                                                              |
 |--------|------------------------------------------------------------------------------------|
@@ -22,21 +22,21 @@ except ModuleNotFoundError as exc:  # pragma: no cover - as in record_batch
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_BYTES = 16
-_GROWTH = 8  # how many times its own size a batch is first taken to have
+_GROWTH = 8  # first guess: a batch expands to this many times its size
 _LEAST = 64 * 1024
 _CODEC_BITS = 0x07
 _FORMATS = {Compression.GZIP: "gzip", Compression.LZ4: "lz4", Compression.ZSTD: "zstd"}
-assert CRC_START < HEADER_BYTES  # attributes stand under the checksum, so an unpacked batch has another
+assert CRC_START < HEADER_BYTES  # the checksum covers the attributes, so an unpacked batch has another one
 
 
 class TooManyBytes(Exception):
-    """Records have more bytes than are taken."""
+    """The decompressed records exceed the limit."""
 
 
 def unpacked(batch: Buffer, header: BatchHeader, limit: int) -> Buffer:
-    """Return a batch with its records as they are; the same one where they are not compressed.
+    """Return a batch with its records uncompressed; the same one if they already are.
 
-    Raises InvalidBatch when they cannot be unpacked, TooManyBytes when they have more bytes than that.
+    Raises InvalidBatch when they cannot be decompressed, TooManyBytes when they exceed the limit.
     """
     if header.codec == Compression.NONE:
         return batch
@@ -47,12 +47,12 @@ def unpacked(batch: Buffer, header: BatchHeader, limit: int) -> Buffer:
             _snappy(packed, limit) if codec is Compression.SNAPPY else _framed(_FORMATS[codec], packed, limit)
         )
     except (cramjam.DecompressionError, ValueError, struct.error, OverflowError) as exc:
-        raise InvalidBatch(f"its records cannot be unpacked: {exc}") from exc
+        raise InvalidBatch(f"its records cannot be decompressed: {exc}") from exc
     return sealed(header._replace(attributes=header.attributes & ~_CODEC_BITS), records)
 
 
 def _framed(name: str, packed: memoryview, limit: int) -> memoryview:
-    """Unpack into a buffer of bounded size, a larger one when that is too small."""
+    """Decompress into a buffer of bounded size, retrying with a larger one if it is too small."""
     module = getattr(cramjam, name)
     size = min(max(len(packed) * _GROWTH, _LEAST), limit)
     while True:

@@ -3,15 +3,15 @@
 | bytes | field          | meaning                                                      |
 |-------|----------------|--------------------------------------------------------------|
 | 0-3   | size           | bytes that follow                                            |
-| 4-5   | api_key        | what is asked (requests only)                                |
-| 6-7   | api_version    | in which version (requests only)                             |
-| 8-11  | correlation_id | what the answer repeats                                      |
+| 4-5   | api_key        | the API (requests only)                                      |
+| 6-7   | api_version    | its version (requests only)                                  |
+| 8-11  | correlation_id | repeated in the answer                                       |
 | 12-   | client_id      | a nullable string (requests only)                            |
-|       | tags           | where the version is flexible; in answers never ApiVersions' |
+|       | tags           | in flexible versions; never in an answer of ApiVersions      |
 
-Bytes are received straight into a buffer of ours: a small one for many small requests, one of its own for a
-request that is larger. That one grows with what comes, never with what is announced: four bytes can announce
-very many. The bytes of a request belong to whoever got it; nothing here writes to them again.
+Bytes are received straight into a buffer: a small one for many small requests, a separate one for a larger
+request. That one grows with the received bytes, never with the announced size: four bytes can announce very
+many. The bytes of a request belong to its receiver; nothing here writes to them again.
 """
 
 import struct
@@ -27,16 +27,16 @@ from .layout import Api, FieldReader
 _SIZE = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
 _ANSWER = struct.Struct(">ii")
-_FIRST, _SMALL = 4 * 1024, 64 * 1024  # of the buffer: an idle connection needs little
+_FIRST, _SMALL = 4 * 1024, 64 * 1024  # sizes of the buffer: an idle connection needs little
 _HTTP_STARTS = frozenset(
     (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 )
 _TLS_START = b"\x16\x03"  # a handshake
-_GROWTH = 4  # times what has come: the room for a large request
+_GROWTH = 4  # buffer size of a large request over the bytes received so far
 
 
 class KafkaRequest(NamedTuple):
-    """One request: what is asked, in which version; its own fields stand in `data` from `at` on."""
+    """One request: its API and version; its own fields are in `data` from `at` on."""
 
     key: int
     version: int
@@ -47,12 +47,12 @@ class KafkaRequest(NamedTuple):
 
     @property
     def api(self) -> Api | None:
-        """What is asked, if it is known."""
+        """The API, if it is known."""
         return APIS.get(self.key)
 
     @property
     def is_served(self) -> bool:
-        """Whether API and version are served."""
+        """Whether the API and version are served."""
         return self.key in APIS and APIS[self.key].has(self.version)
 
 
@@ -60,29 +60,29 @@ class RequestReader:
     """The receiving side of one connection. Used by one thread."""
 
     def __init__(self, max_bytes: int) -> None:
-        """`max_bytes`: the largest request that is taken."""
+        """`max_bytes`: the limit for one request."""
         self.max_bytes = max_bytes
         self._buffer = bytearray(_FIRST)
         self._filled = 0  # bytes in the buffer, from its start
-        self._large: bytearray | None = None  # room for the large request that is being received
-        self._size = 0  # bytes of it in the end
-        self._at = 0  # bytes of it so far
+        self._large: bytearray | None = None  # buffer of the large request that is being received
+        self._size = 0  # its size
+        self._at = 0  # bytes of it received so far
 
     @property
     def large_bytes(self) -> int:
-        """How much room is made for a large request of which only a part has come."""
+        """The size of the buffer of an incomplete large request."""
         return 0 if self._large is None else len(self._large)
 
     def room(self) -> memoryview:
-        """Return where the next bytes go; at least one."""
+        """Return the buffer for the next bytes; at least one."""
         if self._large is not None:
             return memoryview(self._large)[self._at :]
         return memoryview(self._buffer)[self._filled :]
 
     def received(self, count: int) -> list[KafkaRequest]:
-        """Say that so many bytes came; return the requests that are complete now.
+        """Process `count` received bytes; return the requests that are now complete.
 
-        Raises InvalidRequest, FrameTooLarge: the connection cannot go on.
+        Raises InvalidRequest, FrameTooLarge: the connection must close.
         """
         if self._large is not None:
             self._at += count
@@ -104,7 +104,7 @@ class RequestReader:
         while self._filled - at >= _SIZE.size:
             (size,) = _SIZE.unpack_from(self._buffer, at)
             if size < _HEAD.size:
-                raise InvalidRequest(f"a size of {size} bytes")
+                raise InvalidRequest(f"its size is {size} bytes")
             if size > self.max_bytes:
                 raise _foreign(self._buffer[at : at + _SIZE.size]) or FrameTooLarge(size, self.max_bytes)
             begin = at + _SIZE.size
@@ -127,19 +127,19 @@ class RequestReader:
         self._filled = 0
 
     def _make_room(self, come: Buffer) -> None:
-        """Go on in a larger buffer: the one there was may still be lent to who fills it."""
+        """Continue in a larger buffer: the old one may still be lent out for receiving."""
         self._large = bytearray(min(self._size, max(_SMALL, _GROWTH * len(come))))
         self._large[: len(come)] = come
 
 
 def _foreign(start: bytearray) -> InvalidRequest | None:
-    """Return what is wrong with the first bytes of another protocol: as a size they are very large."""
+    """Return the error for the first bytes of another protocol, which as a size are very large."""
     if bytes(start) in _HTTP_STARTS:
-        return InvalidRequest("they look like HTTP, and this is the Kafka port; ask the address of --http")
+        return InvalidRequest("it looks like HTTP, but this is the Kafka port; use the address of --http")
     if start.startswith(_TLS_START):
         return InvalidRequest(
-            "they look like TLS, which is not spoken here; set the client's security.protocol to PLAINTEXT "
-            "or SASL_PLAINTEXT, or serve with --tls-cert and --tls-key"
+            "it looks like TLS, which this port does not use; set the client's security.protocol to "
+            "PLAINTEXT or SASL_PLAINTEXT, or serve with --tls-cert and --tls-key"
         )
     return None
 
@@ -156,12 +156,12 @@ def _request(data: bytearray) -> KafkaRequest:
 
 
 def _name(data: memoryview) -> str:
-    """Return a client id; one that is no text is shown with its escapes, it is only a name."""
+    """Return a client id, which is only a name: invalid UTF-8 is escaped."""
     return str(data, "utf-8", "backslashreplace")
 
 
 def answer_head(api: Api | None, version: int, correlation_id: int, size: int) -> bytes:
-    """Return what comes before an answer of so many bytes."""
+    """Return the head of an answer of `size` bytes."""
     tagged = api is not None and api.is_flexible(version) and api.key != API_VERSIONS.key
     head = _ANSWER.pack(size + 4 + tagged, correlation_id)
     return head + b"\0" if tagged else head

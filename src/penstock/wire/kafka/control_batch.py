@@ -1,9 +1,9 @@
-"""Control batches: the markers that end a transaction in a log. One record each, never for readers.
+"""Control batches: the markers that end a transaction in a log. One record each, hidden from readers.
 
 | bytes | key field | meaning           | | bytes | value field       | meaning                       |
 |-------|-----------|-------------------|-|-------|-------------------|-------------------------------|
 | 0-1   | version   | 0                 | | 0-1   | version           | 0                             |
-| 2-3   | type      | 0 abort, 1 commit | | 2-5   | coordinator_epoch | of whoever ended it           |
+| 2-3   | type      | 0 abort, 1 commit | | 2-5   | coordinator_epoch | epoch of its coordinator      |
 """
 
 import struct
@@ -22,7 +22,7 @@ _RECORD = struct.Struct(f"bbbbb{_KEY.size}sb{_VALUE.size}sb")
 
 
 class Marker(IntEnum):
-    """How a transaction ended."""
+    """The outcome of a transaction."""
 
     ABORT = 0
     COMMIT = 1
@@ -31,7 +31,7 @@ class Marker(IntEnum):
 def encode_marker(
     marker: Marker, *, producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
 ) -> bytearray:
-    """Return the batch that ends a producer's transaction; the log gives it its place."""
+    """Return the batch that ends a producer's transaction; the log places it."""
     key, value = _KEY.pack(0, marker), _VALUE.pack(0, coordinator_epoch)
     lengths = _zigzag(_RECORD.size - 1), _zigzag(_KEY.size), _zigzag(_VALUE.size)
     record = _RECORD.pack(lengths[0], 0, 0, 0, lengths[1], key, lengths[2], value, 0)
@@ -54,7 +54,7 @@ def encode_marker(
 
 
 def decode_marker(batch: Buffer) -> Marker:
-    """Return what a control batch says. Raises InvalidBatch for one that is no marker."""
+    """Return the marker in a control batch. Raises InvalidBatch if it is not a marker."""
     try:
         (*_, key_length, key, _, _, _) = _RECORD.unpack_from(batch, HEADER_BYTES)
         version, kind = _KEY.unpack(key)
@@ -62,7 +62,7 @@ def decode_marker(batch: Buffer) -> Marker:
             raise ValueError(f"version {version}, {key_length}")
         return Marker(kind)
     except (struct.error, ValueError) as exc:
-        raise InvalidBatch(f"it is a control batch and no marker of a transaction ({exc})") from exc
+        raise InvalidBatch(f"it is a control batch but not a transaction marker ({exc})") from exc
 
 
 def _zigzag(number: int) -> int:

@@ -1,10 +1,10 @@
-"""The numbers by which Kafka's protocol names what went wrong; those that a broker of ours answers."""
+"""The error numbers of Kafka's protocol that our broker uses."""
 
 from enum import IntEnum
 
 
 class ErrorNumber(IntEnum):
-    """An error as an answer says it."""
+    """The number of an error in an answer."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

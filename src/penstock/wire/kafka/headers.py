@@ -1,8 +1,8 @@
-"""A record's headers in Kafka's own framing, as they stand at the end of a record in a v2 batch.
+"""A record's headers in Kafka's own framing, as at the end of a record in a v2 batch.
 
 | bytes  | field        | meaning                                       |
 |--------|--------------|-----------------------------------------------|
-| varint | count        | how many headers follow                       |
+| varint | count        | number of headers                             |
 | varint | name_length  | per header: bytes of the name                 |
 | ...    | name         | UTF-8                                         |
 | varint | value_length | bytes of the value, or -1 for a null value    |
@@ -18,7 +18,7 @@ from penstock.model.record import RawHeaders
 _NONE = b"\x00"  # a count of zero
 _NULL = 1  # the zigzag of -1
 _VARINT_BYTES = 5
-_LONG = 0x81  # the bits of a first byte that say: it goes on, or the number is negative
+_LONG = 0x81  # bits of a first byte: more bytes follow, or the number is negative
 
 
 def encode_headers(headers: RawHeaders) -> bytes:
@@ -43,9 +43,9 @@ def encode_headers(headers: RawHeaders) -> bytes:
 
 
 def decode_headers(data: bytes) -> RawHeaders:
-    """Return the headers that bytes hold.
+    """Return the headers in bytes.
 
-    Raises Undecodable for anything that is not exactly one list of headers.
+    Raises Undecodable for anything but exactly one list of headers.
     """
     if data == _NONE:
         return ()
@@ -56,13 +56,13 @@ def decode_headers(data: bytes) -> RawHeaders:
         for _ in range(count):
             length = data[at]
             at += 1
-            if length & _LONG:  # seldom; the call would cost as much as the rest of the loop
+            if length & _LONG:  # rare; the call would cost as much as the rest of the loop
                 length, at = _length(data, at - 1)
             else:
                 length >>= 1
             name = data[at : at + length].decode()
             at += length
-            length = data[at]  # past the end, too, when the name was cut short
+            length = data[at]  # also past the end, when the name was truncated
             at += 1
             if length == _NULL:
                 headers.append((name, None))
@@ -91,7 +91,7 @@ def _put_length(out: bytearray, length: int) -> None:
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:
-    """Return the count or length at a position, and the position behind it. Raises IndexError at the end."""
+    """Return the count or length at a position, and the position after it. Raises IndexError at the end."""
     number = 0
     for place in range(_VARINT_BYTES):
         byte = data[at + place]

@@ -1,6 +1,6 @@
-"""Produce and Fetch by hand: the two messages that carry records, read and written without copying them.
+"""Produce and Fetch by hand: the two messages with records, decoded and encoded without copying them.
 
-Held equal to the layouts of `apis/records.py` by a test over every version.
+A test over every version keeps them equal to the layouts of `apis/records.py`.
 """
 
 import struct
@@ -15,32 +15,32 @@ from .layout import MOST_TEXT, FieldReader, put_varint
 
 _I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _PRODUCE_HEAD = struct.Struct(">hi")
-_ONE_TOPIC = struct.Struct(">hhiih")  # no transaction, acks, timeout, how many topics, bytes of its name
-_ONE_PART = struct.Struct(">iii")  # how many partitions, which, bytes of its records
-_ANSWERED = struct.Struct(">ihqqq")  # partition, error, base offset, time of the append, start
-_FETCH_HEAD = struct.Struct(">iiiib")  # a replica's id, longest wait, least bytes, most bytes, isolation
+_ONE_TOPIC = struct.Struct(">hhiih")  # no transaction, acks, timeout, topic count, bytes of its name
+_ONE_PART = struct.Struct(">iii")  # partition count, partition, bytes of its records
+_ANSWERED = struct.Struct(">ihqqq")  # partition, error, base offset, append time, start
+_FETCH_HEAD = struct.Struct(">iiiib")  # replica id, longest wait, minimum bytes, maximum bytes, isolation
 _SESSION = struct.Struct(">ii")
-# Of one wanted partition, by the first version that has it so; a Fetch may name thousands of them.
+# One wanted partition, by the first version with this layout; a Fetch may name thousands of them.
 _WANTED = (
     (
         12,
         struct.Struct(">iiqiqi"),
-    ),  # partition, leader epoch, offset, last epoch, a follower's start, most bytes
+    ),  # partition, leader epoch, offset, last epoch, a follower's start, maximum bytes
     (9, struct.Struct(">iiqqi")),
     (5, struct.Struct(">iqqi")),
     (0, struct.Struct(">iqi")),
 )
 _FETCHED = struct.Struct(">ihqqq")  # partition, error, high watermark, last stable offset, start
-_LAST_PLAIN = 11  # version of Fetch before the flexible ones: what most clients ask in
+_LAST_PLAIN = 11  # the last version of Fetch before the flexible ones, which most clients use
 _FETCHED_PLAIN = struct.Struct(
     ">ihqqqiii"
-)  # the same, how many aborted, no preferred replica, bytes of records
+)  # the same, then the count of aborted, no preferred replica, bytes of records
 _TAGS_ALONE = b"\0"
-_MOST_PARTS = 20_000  # topics and partitions of one request: they are worked in one piece
+_MOST_PARTS = 20_000  # topics and partitions of one request, which is processed without a pause
 
 
 class ProducedPart(NamedTuple):
-    """What a Produce request holds for one partition."""
+    """The records of a Produce request for one partition."""
 
     topic: str
     partition: int
@@ -56,7 +56,7 @@ class Produced(NamedTuple):
 
 
 class AnsweredPart(NamedTuple):
-    """What became of what was produced to one partition."""
+    """The result of a Produce request for one partition."""
 
     partition: int
     error: int = 0
@@ -67,7 +67,7 @@ class AnsweredPart(NamedTuple):
 
 
 class WantedPart(NamedTuple):
-    """What a Fetch request wants of one partition."""
+    """One partition of a Fetch request."""
 
     topic: str
     partition: int
@@ -89,7 +89,7 @@ class Wanted(NamedTuple):
 
 
 class FetchedPart(NamedTuple):
-    """What a Fetch answer holds of one partition; `aborted`: producer ids and first offsets."""
+    """One partition of a Fetch answer; `aborted`: producer ids and first offsets."""
 
     topic: str
     partition: int
@@ -102,12 +102,12 @@ class FetchedPart(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes of records it holds."""
+        """The number of bytes of records."""
         return sum(map(len, self.pieces)) if self.pieces else 0
 
 
 class _Fields:
-    """Reads fields one after another, in a version."""
+    """Reads fields one after another, in plain or flexible encoding."""
 
     __slots__ = ("flexible", "reader")
 
@@ -143,7 +143,9 @@ class _Fields:
             raise InvalidRequest(f"an array has a length of {number}")
         found = self.reader.count(number)
         if self.reader.elements > _MOST_PARTS:
-            raise InvalidRequest(f"{self.reader.elements} topics and partitions, more than {_MOST_PARTS}")
+            raise InvalidRequest(
+                f"it has {self.reader.elements} topics and partitions, more than {_MOST_PARTS}"
+            )
         return found
 
     def tags(self) -> None:
@@ -172,7 +174,7 @@ def decode_produce(data: Buffer, version: int, at: int = 0) -> Produced:
 
 
 def _one_part(data: memoryview, at: int) -> Produced | None:
-    """Return a request for one partition, in a version before the flexible ones; None: it is another."""
+    """Return a request for one partition in a version before the flexible ones; None for any other."""
     try:
         name, acks, _, topics, length = _ONE_TOPIC.unpack_from(data, at)
         if name != -1 or topics != 1 or length < 0:
@@ -250,7 +252,7 @@ def _skip_forgotten(fields: _Fields) -> None:
 def encode_fetched(
     topics: Iterable[tuple[str, Sequence[FetchedPart]]], version: int, *, throttle_ms: int = 0, error: int = 0
 ) -> list[Buffer]:
-    """Return the answer to a Fetch request as pieces to be sent one after another; records are not copied."""
+    """Return the answer to a Fetch request as pieces to send in order; records are not copied."""
     flexible, some = FETCH.is_flexible(version), list(topics)
     pieces: list[Buffer] = []
     out = bytearray(_I32.pack(throttle_ms))
@@ -277,7 +279,7 @@ def encode_fetched(
 
 
 def _put_part(out: bytearray, part: FetchedPart, version: int, flexible: bool) -> None:
-    if version == _LAST_PLAIN and not part.aborted:  # most of thousands of partitions
+    if version == _LAST_PLAIN and not part.aborted:  # the common case, for thousands of partitions
         aborted = -1 if part.aborted is None else 0
         bounds = part.end, part.stable, part.start
         out += _FETCHED_PLAIN.pack(part.partition, part.error, *bounds, aborted, -1, part.size)

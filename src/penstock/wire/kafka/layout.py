@@ -1,8 +1,8 @@
 """The layout of Kafka's messages as data, and the one walker that encodes and decodes them.
 
-A message is a row of fields; a field has a type, the versions it is there for, and what it is when it is not
-said. Since some version of its API a message is flexible: lengths are varints, and fields with a tag stand
-at the end, in any order, those that are unknown skipped. Codec without I/O.
+A message is a sequence of fields; a field has a type, a range of versions, and a default. From some version
+of its API on, a message is flexible: lengths are varints, and tagged fields come at the end, in any order;
+unknown ones are skipped. Codec without I/O.
 
 | type            | bytes                                                                    |
 |-----------------|--------------------------------------------------------------------------|
@@ -12,10 +12,10 @@ at the end, in any order, those that are unknown skipped. Codec without I/O.
 | UUID            | 16 bytes                                                                 |
 | ArrayOf         | INT32 count (-1: null) and elements; flexible: count + 1 as varint       |
 | StructOf        | its fields                                                               |
-| tags (flexible) | varint count, then of each its number, its length, its bytes             |
+| tags (flexible) | varint count, then for each its number, its length, its bytes            |
 
-A decoded message is a dict with a value for every field of its layout: what its version does not have is at
-its default. RECORDS are views of the bytes that were given, not copies.
+A decoded message is a dict with a value for every field of its layout: fields that its version lacks have
+their default. RECORDS are views of the given bytes, not copies.
 """
 
 import struct
@@ -31,8 +31,8 @@ from .buffer import Buffer
 Message = dict[str, Any]
 NO_UUID = UUID(int=0)
 _LAST_VERSION = 1 << 15
-MOST_TEXT = 0x7FFF  # bytes of a string, as Kafka has it in every version
-_MOST_ELEMENTS = 200_000  # of all arrays of a message: a small frame can promise very many
+MOST_TEXT = 0x7FFF  # bytes of a string, Kafka's limit in every version
+_MOST_ELEMENTS = 200_000  # of all arrays of a message: a small frame can announce very many
 
 
 class Scalar(NamedTuple):
@@ -49,7 +49,7 @@ class Text(NamedTuple):
 
 
 class Octets(NamedTuple):
-    """Bytes. Kept: a view of what was given, else a copy."""
+    """Bytes. `view`: a view of the given bytes, else a copy."""
 
     view: bool = False
     default: Any = b""
@@ -70,7 +70,7 @@ class StructOf:
 
 
 class ArrayOf:
-    """Several of one type, or of several fields each."""
+    """An array of one type, or of structs."""
 
     def __init__(self, *parts: "Field | Scalar | Text | Octets | Uuid") -> None:
         first = parts[0]
@@ -87,11 +87,11 @@ FieldKind = Scalar | Text | Octets | Uuid | StructOf | ArrayOf
 BOOL, INT8, INT16 = Scalar("?", False), Scalar("b", 0), Scalar("h", 0)
 INT32, INT64 = Scalar("i", 0), Scalar("q", 0)
 STRING, BYTES, RECORDS, UUID_ = Text(), Octets(), Octets(view=True), Uuid()
-_UNSAID = object()
+_NO_DEFAULT = object()
 
 
 class Field:
-    """One field: its versions, from which of them on it may be null, its tag, its value when not said."""
+    """One field: its versions, the first in which it may be null, its tag, its default."""
 
     def __init__(
         self,
@@ -102,14 +102,14 @@ class Field:
         until: int = _LAST_VERSION,
         null_since: int | None = None,
         tag: int | None = None,
-        default: Any = _UNSAID,
+        default: Any = _NO_DEFAULT,
     ) -> None:
         self.name, self.kind, self.since, self.until = name, kind, since, until
         self.null_since, self.tag = null_since, tag
-        self.default = kind.default if default is _UNSAID else default
+        self.default = kind.default if default is _NO_DEFAULT else default
 
     def is_in(self, version: int) -> bool:
-        """Return whether a version has it."""
+        """Return whether a version has the field."""
         return self.since <= version <= self.until
 
 
@@ -132,26 +132,26 @@ class Api(NamedTuple):
         return self.flexible_since is not None and version >= self.flexible_since
 
     def decode_request(self, data: Buffer, version: int, at: int = 0) -> Message:
-        """Return the request that bytes hold from a place on. Raises InvalidRequest."""
+        """Return the request in bytes from position `at` on. Raises InvalidRequest."""
         return _decoded(self, True, data, version, at)
 
     def decode_answer(self, data: Buffer, version: int, at: int = 0) -> Message:
-        """Return the answer that bytes hold from a place on. Raises InvalidRequest."""
+        """Return the answer in bytes from position `at` on. Raises InvalidRequest."""
         return _decoded(self, False, data, version, at)
 
     def encode_request(self, message: Message, version: int) -> bytes:
-        """Return a request as bytes; what it does not say is at its default."""
+        """Return a request as bytes; missing fields have their default."""
         return _encoded(self, True, message, version)
 
     def encode_answer(self, message: Message, version: int) -> bytes:
-        """Return an answer as bytes; what it does not say is at its default.
+        """Return an answer as bytes; missing fields have their default.
 
-        An element of an array of its fields may stand there encoded already, by `encode_element`.
+        Elements of a top-level array may already be encoded, by `encode_element`.
         """
         return _encoded(self, False, message, version)
 
     def encode_element(self, array: str, message: Message, version: int) -> bytes:
-        """Return one element of an array of an answer as bytes, to be kept and put there again."""
+        """Return one element of an array of an answer as bytes, for reuse in later answers."""
         (field,) = (each for each in self.answer if each.name == array)
         assert isinstance(field.kind, ArrayOf)
         out = bytearray()
@@ -160,7 +160,7 @@ class Api(NamedTuple):
 
 
 class FieldReader:
-    """A place in bytes, from which values are read. Raises InvalidRequest where they end too early."""
+    """A position in bytes, for reading values. Raises InvalidRequest if they end too early."""
 
     __slots__ = ("at", "data", "elements", "end")
 
@@ -172,7 +172,7 @@ class FieldReader:
         """Return the next bytes."""
         begin, self.at = self.at, self.at + length
         if length < 0 or self.at > self.end:
-            raise InvalidRequest(f"{length} bytes are announced at byte {begin} of {self.end}")
+            raise InvalidRequest(f"it announces {length} bytes at byte {begin} of {self.end}")
         return self.data[begin : self.at]
 
     def varint(self) -> int:
@@ -180,7 +180,7 @@ class FieldReader:
         number = shift = 0
         while True:
             if self.at >= self.end or shift > 28:
-                raise InvalidRequest(f"no number ends at byte {self.at} of {self.end}")
+                raise InvalidRequest(f"a number has no end at byte {self.at} of {self.end}")
             byte = self.data[self.at]
             self.at += 1
             number |= (byte & 0x7F) << shift
@@ -189,16 +189,16 @@ class FieldReader:
             shift += 7
 
     def skip_tags(self) -> None:
-        """Pass over tagged fields, all of them unknown here."""
+        """Skip tagged fields, all of them unknown here."""
         for _ in range(self.count(self.varint())):
             self.varint()
             self.take(self.varint())
 
     def count(self, number: int) -> int:
-        """Return a count of things that follow, if there is room for so many."""
+        """Return a count of elements that follow, if the remaining bytes can hold that many."""
         self.elements += number
         if number > self.end - self.at or self.elements > _MOST_ELEMENTS:
-            raise InvalidRequest(f"{number} elements are announced at byte {self.at} of {self.end}")
+            raise InvalidRequest(f"it announces {number} elements at byte {self.at} of {self.end}")
         return number
 
 
@@ -217,7 +217,7 @@ def put_varint(out: bytearray, number: int) -> None:
 def _decoded(api: Api, is_request: bool, data: Buffer, version: int, at: int) -> Message:
     reader = FieldReader(data, at)
     message: Message = _reading(api, is_request, version)(reader)
-    if reader.at != reader.end and not is_request:  # as Kafka: librdkafka sends more than Metadata 12 has
+    if reader.at != reader.end and not is_request:  # like Kafka: librdkafka sends more than Metadata 12 has
         raise InvalidRequest(f"{api.name} version {version} ends at byte {reader.at} of {reader.end}")
     return message
 
@@ -270,7 +270,7 @@ def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Rea
 
 
 def split_fields(fields: tuple[Field, ...], version: int) -> tuple[list[Field], list[Field]]:
-    """Return the fields of a version without a tag, and those with one."""
+    """Return the untagged and the tagged fields of a version."""
     there = [each for each in fields if each.is_in(version)]
     return [each for each in there if each.tag is None], [each for each in there if each.tag is not None]
 
@@ -281,7 +281,7 @@ def _reader(field: Field, version: int, flexible: bool) -> ReadField:
 
 
 def read_kind(kind: FieldKind, version: int, flexible: bool, name: str, nullable: bool) -> ReadField:
-    """Return how a value of a kind is read."""
+    """Return the reader for a kind of value."""
     if isinstance(kind, Scalar):
         return _read_scalar(kind)
     if isinstance(kind, Uuid):
@@ -308,7 +308,7 @@ def _read_scalar(kind: Scalar) -> ReadField:
 
 
 def read_length(kind: Text | Octets | ArrayOf, flexible: bool) -> Callable[[FieldReader], int]:
-    """Return how a length is read; -1 is null."""
+    """Return the reader for a length; -1 is null."""
     if flexible:
         return lambda reader: reader.varint() - 1
     fixed = _read_scalar(INT16 if isinstance(kind, Text) else INT32)
@@ -354,9 +354,9 @@ def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Put:
         for name, default, step in steps:
             step(out, message.get(name, default))
         if flexible:
-            said = list(said_tags(tags, message))
-            put_varint(out, len(said))
-            for number, content in said:
+            encoded = list(set_tags(tags, message))
+            put_varint(out, len(encoded))
+            for number, content in encoded:
                 put_varint(out, number)
                 put_varint(out, len(content))
                 out += content
@@ -364,7 +364,7 @@ def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Put:
     return put
 
 
-def said_tags(tags: list[tuple[Any, str, Any, Put]], message: Message) -> Iterator[tuple[int, bytearray]]:
+def set_tags(tags: list[tuple[Any, str, Any, Put]], message: Message) -> Iterator[tuple[int, bytearray]]:
     """Yield the tagged fields that differ from their default."""
     for number, name, default, step in tags:
         value = message.get(name, default)
@@ -379,7 +379,7 @@ def _putter(field: Field, version: int, flexible: bool) -> Put:
 
 
 def put_kind(kind: FieldKind, version: int, flexible: bool) -> Put:
-    """Return how a value of a kind is added."""
+    """Return the writer for a kind of value."""
     if isinstance(kind, Scalar):
         pack = struct.Struct(f">{kind.letter}").pack
         return lambda out, value: out.extend(pack(value))
@@ -407,7 +407,7 @@ def put_kind(kind: FieldKind, version: int, flexible: bool) -> Put:
 
 
 def put_length(kind: Text | Octets | ArrayOf, flexible: bool) -> Callable[[bytearray, int], None]:
-    """Return how a length is added; -1 is null."""
+    """Return the writer for a length; -1 is null."""
     if flexible:
         return lambda out, length: put_varint(out, length + 1)
     pack = struct.Struct(">h" if isinstance(kind, Text) else ">i").pack

@@ -1,10 +1,10 @@
-"""Kafka's record batch, version 2: its header, its checks, and the few fields that a log writes into it.
+"""Kafka's record batch, version 2: its header, its checks, and the few fields that a log overwrites.
 
 | bytes | field             | meaning                                                                     |
 |-------|-------------------|-----------------------------------------------------------------------------|
-| 0-7   | base_offset       | offset of the first record; given by the log                                |
+| 0-7   | base_offset       | offset of the first record; set by the log                                  |
 | 8-11  | length            | bytes that follow this field                                                |
-| 12-15 | leader_epoch      | given by the log                                                            |
+| 12-15 | leader_epoch      | set by the log                                                              |
 | 16    | magic             | 2                                                                           |
 | 17-20 | crc               | CRC32C of bytes 21 to the end                                               |
 | 21-22 | attributes        | bits 0-2 compression, 3 append time, 4 transactional, 5 control             |
@@ -14,11 +14,11 @@
 | 43-50 | producer_id       | -1: the producer is not idempotent                                          |
 | 51-52 | producer_epoch    |                                                                             |
 | 53-56 | base_sequence     | the producer's number of the first record                                   |
-| 57-60 | record_count      | how many records follow; less than the offsets where some were compacted    |
-| 61-   | records           | one after another, compressed as a whole where the attributes say so        |
+| 57-60 | record_count      | number of records; fewer than the offsets if some were compacted away       |
+| 61-   | records           | one after another, compressed together according to the attributes          |
 
-All integers are big-endian. Base offset and leader epoch stand before what the CRC covers, so a log gives a
-batch its place without touching anything else. Compression without I/O; nothing here copies a batch.
+All integers are big-endian. Base offset and leader epoch come before the bytes that the CRC covers, so a log
+places a batch without changing anything else. Codec without I/O; nothing here copies a batch.
 """
 
 import struct
@@ -40,12 +40,12 @@ except ModuleNotFoundError as exc:  # pragma: no cover - asked in tests/unit wit
 MAGIC = 2
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
-LENGTH_END = 12  # where the bytes begin that `length` counts
-CRC_START = 21  # where the bytes begin that the CRC covers
+LENGTH_END = 12  # start of the bytes that `length` counts
+CRC_START = 21  # start of the bytes that the CRC covers
 NO_PRODUCER = -1
 NO_SEQUENCE = -1
-UNKNOWN_CRC = -1  # of a batch that was rewritten since it was sent; no checksum is negative
-LAST_SEQUENCE = (1 << 31) - 1  # after it comes 0
+UNKNOWN_CRC = -1  # for a batch that was rewritten since it was sent; no checksum is negative
+LAST_SEQUENCE = (1 << 31) - 1  # the next is 0
 CODEC_BITS = 0x07  # of the attributes
 NO_TIME_MS = -1
 
@@ -57,7 +57,7 @@ _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
 
 
 class Compression(IntEnum):
-    """How the records of a batch are compressed."""
+    """The compression of a batch's records."""
 
     NONE = 0
     GZIP = 1
@@ -90,7 +90,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, also where it was compacted away."""
+        """The offset of the last record, even if that was compacted away."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -105,27 +105,27 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """How the records are compressed, one of `Compression` in a batch that was checked."""
+        """The compression of the records; in a checked batch a `Compression`."""
         return self.attributes & CODEC_BITS
 
     @property
     def has_append_time(self) -> bool:
-        """Whether all records have the time at which they were appended: the batch's latest."""
+        """Whether all records have the time of their append, the batch's latest time."""
         return bool(self.attributes & _APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the records count only once a marker says so."""
+        """Whether the records count only once a marker commits them."""
         return bool(self.attributes & _TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """Whether it is a marker, and not for readers."""
+        """Whether it is a marker, which readers do not see."""
         return bool(self.attributes & _CONTROL)
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Return the header of the batch at a position, unchecked. Raises InvalidBatch where it is cut."""
+    """Return the header of the batch at a position, unchecked. Raises InvalidBatch if it is truncated."""
     try:
         return BatchHeader._make(HEADER.unpack_from(buffer, position))
     except struct.error as exc:
@@ -135,10 +135,10 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def check_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Return the header of the batch at a position once all of it is proved whole. Raises InvalidBatch."""
+    """Return the header of the batch at a position after checking the whole batch. Raises InvalidBatch."""
     header = read_header(buffer, position)
     if header.magic != MAGIC:
-        raise InvalidBatch(f"its format is {header.magic}, and only {MAGIC} is taken")
+        raise InvalidBatch(f"its format is {header.magic}, and only {MAGIC} is supported")
     end = position + header.size
     if header.size < HEADER_BYTES or end > len(buffer):
         raise InvalidBatch(
@@ -152,18 +152,18 @@ def check_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def check_produced(header: BatchHeader) -> None:
-    """Check what a whole batch from outside says of itself. Raises InvalidBatch, InvalidTime."""
+    """Check the header of a complete batch from a producer. Raises InvalidBatch, InvalidTime."""
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         count, last = header.record_count, header.last_offset_delta
         raise InvalidBatch(f"it has {count} records, and the last is number {last}")
     if header.attributes and header.codec > Compression.ZSTD:
         raise InvalidBatch(f"its compression is {header.codec}, which is none of {[*map(int, Compression)]}")
     if header.attributes and header.is_control:
-        raise InvalidBatch("it is a control batch, which only the log itself writes")
+        raise InvalidBatch("it is a control batch, which only the log may write")
     if header.attributes and header.has_append_time:
-        raise InvalidBatch("it says that its time is that of its append, which only the log itself says")
+        raise InvalidBatch("its times are marked as append times, which only the log may set")
     if header.attributes and header.is_transactional and header.producer_id == NO_PRODUCER:
-        raise InvalidBatch("it is part of a transaction, and of no producer")
+        raise InvalidBatch("it is transactional but has no producer id")
     if header.producer_id != NO_PRODUCER and (header.producer_epoch < 0 or header.base_sequence < 0):
         of = header.producer_id, header.producer_epoch, header.base_sequence
         raise InvalidBatch(f"producer, epoch and sequence are {of}")
@@ -176,10 +176,10 @@ def check_produced(header: BatchHeader) -> None:
 
 
 def batches_in(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each batch, one after another, each proved whole. Raises InvalidBatch."""
+    """Yield the position and header of each batch, in order and checked. Raises InvalidBatch."""
     position, end, view = 0, len(buffer), memoryview(buffer)
     while position < end:
-        if position + HEADER_BYTES <= end:  # what `check_batch` does, without a call: every produced batch
+        if position + HEADER_BYTES <= end:  # `check_batch` without a call: this runs for every produced batch
             header = BatchHeader._make(HEADER.unpack_from(view, position))
             following = position + LENGTH_END + header.length
             if (
@@ -190,12 +190,12 @@ def batches_in(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
                 yield position, header
                 position = following
                 continue
-        check_batch(buffer, position)  # it says what is wrong
+        check_batch(buffer, position)  # raises the error
         return
 
 
 def headers_in(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each batch as `batches_in`, by lengths alone: for bytes checked before."""
+    """Yield positions and headers like `batches_in`, by lengths alone, for bytes that were checked before."""
     position, end = 0, len(buffer)
     while position + HEADER_BYTES <= end:
         header = BatchHeader._make(HEADER.unpack_from(buffer, position))
@@ -206,7 +206,7 @@ def headers_in(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def place_batch(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Write into a batch where it stands; its checksum stays right."""
+    """Write its place in the log into a batch; the checksum stays valid."""
     _PLACE.pack_into(buffer, position + _PLACE_AT, base_offset)
     _EPOCH.pack_into(buffer, position + _EPOCH_AT, leader_epoch)
 
@@ -214,7 +214,7 @@ def place_batch(buffer: bytearray | memoryview, position: int, base_offset: int,
 def stamp_batch(
     buffer: bytearray | memoryview, position: int, header: BatchHeader, time_ms: int
 ) -> BatchHeader:
-    """Give all records of a batch the time at which it is appended, in place; return its new header."""
+    """Set the append time of all records of a batch, in place; return its new header."""
     stamped = header._replace(attributes=header.attributes | _APPEND_TIME, max_timestamp=time_ms)
     HEADER.pack_into(buffer, position, *stamped)
     crc = crc32c(memoryview(buffer)[position + CRC_START : position + header.size])
@@ -223,7 +223,7 @@ def stamp_batch(
 
 
 def sealed(header: BatchHeader, records: Buffer) -> bytearray:
-    """Return a batch of this header and these records' bytes, with length and checksum made right."""
+    """Return a batch of this header and these records' bytes, with length and checksum updated."""
     buffer = bytearray(HEADER_BYTES + len(records))
     length = len(buffer) - LENGTH_END
     HEADER.pack_into(buffer, 0, *header._replace(length=length, magic=MAGIC, crc=0))
@@ -233,5 +233,5 @@ def sealed(header: BatchHeader, records: Buffer) -> bytearray:
 
 
 def next_sequence(sequence: int, count: int) -> int:
-    """Return the number that many after a producer's number; after the last comes 0."""
+    """Return a producer's sequence number advanced by `count`, wrapping to 0."""
     return (sequence + count) % (LAST_SEQUENCE + 1)

@@ -1,6 +1,6 @@
 """The records in a batch, by aiokafka's compiled codec.
 
-Only where a Python reader or writer wants records: batches that pass through are never decoded.
+Only for Python readers and writers of records: batches that pass through are never decoded.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +43,7 @@ class KafkaRecord(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """One record on its way into a batch; `delta` is its offset, counted from the batch's first."""
+    """One record for a new batch; `delta` is its offset relative to the first one of the batch."""
 
     delta: int
     timestamp_ms: int
@@ -61,7 +61,7 @@ def encode_records(
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> bytearray:
-    """Return records as one batch, which begins at offset 0 until a log gives it its place."""
+    """Return records as one batch, which begins at offset 0 until a log places it."""
     builder = DefaultRecordBatchBuilder(
         MAGIC, int(codec), int(transactional), producer_id, producer_epoch, base_sequence, _NO_LIMIT
     )
@@ -71,10 +71,9 @@ def encode_records(
 
 
 def decode_records(batch: Buffer) -> Iterator[KafkaRecord]:
-    """Yield the records of one whole batch, checked before; its buffer must not change meanwhile.
+    """Yield the records of one complete, checked batch; its buffer must not change meanwhile.
 
-    Raises InvalidBatch when they are not what the header says: a producer may send anything under a right
-    checksum.
+    Raises InvalidBatch when they contradict the header: a producer may send anything with a correct checksum.
     """
     try:
         for each in DefaultRecordBatch(batch):
@@ -84,10 +83,10 @@ def decode_records(batch: Buffer) -> Iterator[KafkaRecord]:
 
 
 def resealed(header: BatchHeader, batch: Buffer) -> bytearray:
-    """Return the records of one batch under the header of another: for a batch that is written anew.
+    """Return the records of one batch under the header of another, for rewriting a batch.
 
-    Place, producer and what the attributes say stay; length, checksum, count, compression and the first
-    record's time, from which the others' are counted, are the new ones.
+    Offsets, producer and the other attributes stay; length, checksum, count, compression and the first
+    record's time, the base of the other times, are the new ones.
     """
     new = read_header(batch)
     changed = header._replace(
@@ -99,9 +98,9 @@ def resealed(header: BatchHeader, batch: Buffer) -> bytearray:
 
 
 def emptied(header: BatchHeader, next_offset: int | None = None) -> bytearray:
-    """Return a batch without records in the place of one, or of all up to before an offset.
+    """Return a batch without records that replaces a batch, or its part before an offset.
 
-    It keeps their offsets, and what is said of the producer.
+    It keeps the offsets and the producer's fields.
     """
     delta = header.last_offset_delta if next_offset is None else next_offset - 1 - header.base_offset
     attributes = header.attributes & ~CODEC_BITS
@@ -109,5 +108,5 @@ def emptied(header: BatchHeader, next_offset: int | None = None) -> bytearray:
 
 
 def record_bytes(batch: Buffer) -> memoryview:
-    """Return the bytes of a batch's records as they stand in it, perhaps compressed."""
+    """Return the bytes of a batch's records, still compressed if they are."""
     return memoryview(batch)[HEADER_BYTES:]

@@ -1,13 +1,13 @@
-"""How a client shows who it is: what it sends by SASL, and what it makes of the answers. Codec without I/O.
+"""The client side of SASL authentication: its messages, and its checks of the answers. Codec without I/O.
 
 | mechanism                    | the client sends                                                       |
 |------------------------------|------------------------------------------------------------------------|
-| PLAIN (RFC 4616)             | `NUL name NUL password`: the password itself: without TLS all can read |
+| PLAIN (RFC 4616)             | `NUL name NUL password`: the password itself, readable without TLS     |
 | SCRAM-SHA-… (RFC 5802, 7677) | a proof of the password; the server proves in turn that it knows it    |
 
-An exchange is a generator: it yields what is to be sent and is given what came back. It ends when the server
-has shown all it has to. A server may not choose how much work it costs the client, nor how little protects
-the password: the count of iterations has bounds.
+An exchange is a generator: it yields messages to send and receives the answers. It ends when the server has
+proved itself. The count of iterations has bounds, so that a server can neither cost the client too much work
+nor weaken the protection of the password.
 """
 
 import hashlib
@@ -45,40 +45,40 @@ def scram_exchange(mechanism: str, name: str, password: str, nonce: str | None =
     kind = _HASHES[mechanism]
     nonce = nonce or b64encode(os.urandom(24)).decode()
     escaped = name.replace("=", "=3D").replace(",", "=2C")
-    said = f"n={escaped},r={nonce}"
-    first = _text((yield f"n,,{said}".encode()))
+    opening = f"n={escaped},r={nonce}"
+    first = _text((yield f"n,,{opening}".encode()))
     found = _FIRST.fullmatch(first)
     if found is None:
-        raise Unauthenticated("the server's first answer is no SCRAM message")
+        raise Unauthenticated("the server's first answer is not a SCRAM message")
     if not found[1].startswith(nonce) or found[1] == nonce:
         raise Unauthenticated("the server's answer belongs to another exchange")
     iterations = int(found[3])
     if iterations not in _ITERATIONS:
         raise Unauthenticated(
-            f"the server wants {iterations:,} iterations, and from {_ITERATIONS[0]:,} to {_ITERATIONS[-1]:,} "
-            "are made"
+            f"the server wants {iterations:,} iterations, but {_ITERATIONS[0]:,} to {_ITERATIONS[-1]:,} "
+            "are allowed"
         )
     salted = hashlib.pbkdf2_hmac(kind, password.encode(), _decoded(found[2]), iterations)
     client_key = hmac.digest(salted, b"Client Key", kind)
     final = f"{_UNBOUND},r={found[1]}"
-    both = f"{said},{first},{final}".encode()
+    both = f"{opening},{first},{final}".encode()
     signature = hmac.digest(hashlib.new(kind, client_key).digest(), both, kind)
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
     last = _FINAL.fullmatch(_text((yield f"{final},p={b64encode(proof).decode()}".encode())))
     wanted = hmac.digest(hmac.digest(salted, b"Server Key", kind), both, kind)
     if last is None or not hmac.compare_digest(_decoded(last[1]), wanted):
-        raise Unauthenticated("the server has not shown that it knows the password")
+        raise Unauthenticated("the server has not proved that it knows the password")
 
 
 def _text(message: bytes) -> str:
     try:
         return bytes(message).decode("ascii")
     except UnicodeDecodeError:
-        raise Unauthenticated("the server's answer is no SCRAM message") from None
+        raise Unauthenticated("the server's answer is not a SCRAM message") from None
 
 
 def _decoded(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except ValueError:
-        raise Unauthenticated("the server's answer is no SCRAM message") from None
+        raise Unauthenticated("the server's answer is not a SCRAM message") from None

@@ -1,7 +1,7 @@
-"""Decoding and encoding in steps, for messages with long lists: who drives them may do others' work between.
+"""Decoding and encoding in steps, for messages with long lists: the caller can do other work in between.
 
-The same layouts as `layout.py`, walked by generators: each yields after a few elements and returns what the
-function of the same name returns at once. Held equal to those by a test over every API and version.
+The same layouts as `layout.py`, walked by generators: each yields after a few elements and has the same
+result as the function of the same name. A test over every API and version keeps them equal.
 """
 
 from collections.abc import Callable, Generator
@@ -26,7 +26,7 @@ from .layout import (
     put_varint,
     read_kind,
     read_length,
-    said_tags,
+    set_tags,
     split_fields,
 )
 
@@ -38,7 +38,7 @@ _ELEMENTS = 16  # of an array in one step
 
 
 def decode_request(api: Api, data: Buffer, version: int, at: int = 0) -> CodecSteps[Message]:
-    """Return the request that bytes hold from a place on. Raises InvalidRequest."""
+    """Return the request in bytes from position `at` on. Raises InvalidRequest."""
     message: Message = yield from _reading(api, version)(FieldReader(data, at))
     return message
 
@@ -51,7 +51,7 @@ def encode_answer(api: Api, message: Message, version: int) -> CodecSteps[bytes]
 
 
 def drained(steps: CodecSteps[T]) -> T:
-    """Return what steps return, taken one after another at once."""
+    """Run all steps and return their result."""
     while True:
         try:
             next(steps)
@@ -71,7 +71,7 @@ def _putting(api: Api, version: int) -> _PutSteps:
 
 
 def _has_array(kind: FieldKind) -> bool:
-    """Return whether a value may hold a list, however deep."""
+    """Return whether a value may contain a list at any depth."""
     if isinstance(kind, StructOf):
         return any(_has_array(each.kind) for each in kind.fields)
     return isinstance(kind, ArrayOf)
@@ -163,9 +163,9 @@ def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> _Put
             else:
                 yield from step(out, value)
         if flexible:
-            said = list(said_tags(tags, message))
-            put_varint(out, len(said))
-            for number, content in said:
+            encoded = list(set_tags(tags, message))
+            put_varint(out, len(encoded))
+            for number, content in encoded:
                 put_varint(out, number)
                 put_varint(out, len(content))
                 out += content

@@ -41,7 +41,7 @@ class TinyqCode(IntEnum):
 
 
 class TinyqRefusal(Exception):
-    """What came cannot be: it is answered with this code, and the connection ends."""
+    """The received bytes are invalid: the answer is this code, and the connection closes."""
 
     def __init__(self, code: TinyqCode) -> None:
         super().__init__(code.name)

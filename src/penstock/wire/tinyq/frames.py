@@ -3,12 +3,12 @@
 | bytes | field     | meaning                                                                     |
 |-------|-----------|-----------------------------------------------------------------------------|
 | 0-63  | password  | SHA-256 of it in hex, white space around it ignored; once, at the beginning |
-| 0     | command   | what is asked                                                               |
+| 0     | command   | the command                                                                 |
 | 1-4   | body size | bytes that follow, big-endian                                               |
 | 5-    | body      |                                                                             |
 
-A connection that begins with 0xFE, which is no digit, negotiates before it says who it is. What is held grows
-with what comes, never with what is announced.
+A connection that begins with 0xFE, which is not a digit, negotiates before it authenticates. The buffer grows
+with the received bytes, never with an announced size.
 """
 
 import struct
@@ -23,7 +23,7 @@ _BLANKS = b" \t\r\n"
 
 
 class TinyqPassword(NamedTuple):
-    """What a client says at the beginning."""
+    """The password at the beginning of a connection."""
 
     digest: str
 
@@ -46,15 +46,15 @@ class TinyqReader:
 
     @property
     def is_inside(self) -> bool:
-        """Whether a part of something has come, and the rest has not."""
+        """Whether the buffer holds an incomplete message."""
         return bool(self._data)
 
     def feed(self, data: bytes) -> None:
-        """Take what came."""
+        """Add received bytes."""
         self._data += data
 
     def next(self) -> TinyqPassword | TinyqRequest | None:
-        """Return what is whole, one after the other; None: more has to come. Raises TinyqRefusal."""
+        """Return the next complete message; None: more bytes are needed. Raises TinyqRefusal."""
         if self._skips_blanks and self._data:
             kept = self._data.lstrip(_BLANKS)
             del self._data[: len(self._data) - len(kept)]
@@ -67,7 +67,7 @@ class TinyqReader:
         return self._request()
 
     def end(self) -> None:
-        """Take note that no more comes. Raises TinyqRefusal if something is not whole."""
+        """Handle the end of the stream. Raises TinyqRefusal if a message is incomplete."""
         if self._wants_password:
             raise TinyqRefusal(TinyqCode.REFUSED)
         if not self._data:
@@ -100,17 +100,17 @@ class TinyqReader:
 
 
 def encode_request(command: int, body: bytes) -> bytes:
-    """Return a request as its bytes."""
+    """Return a request as bytes."""
     return _HEAD.pack(command, len(body)) + body
 
 
 def encode_answer(code: int, data: bytes) -> bytes:
-    """Return an answer with data as its bytes; one without is the code alone."""
+    """Return an answer with data as bytes; one without data is the code alone."""
     return _HEAD.pack(code, len(data)) + data
 
 
 def topic_of(body: bytes) -> str:
-    """Return the name that a body is. Raises TinyqRefusal."""
+    """Return the topic name in a body. Raises TinyqRefusal."""
     try:
         return body.decode()
     except UnicodeDecodeError as exc:
@@ -118,7 +118,7 @@ def topic_of(body: bytes) -> str:
 
 
 def published(body: bytes) -> tuple[str, bytes]:
-    """Return topic and payload of what is published; the first space parts them. Raises TinyqRefusal."""
+    """Return the topic and payload of a publish, separated by the first space. Raises TinyqRefusal."""
     topic, space, payload = body.partition(b" ")
     if not space:
         raise TinyqRefusal(TinyqCode.BODY_INVALID)

@@ -1,4 +1,4 @@
-"""The frames that a client may negotiate by 0xFE: the same head as before, and bodies that are tables.
+"""The frames that a client may negotiate by 0xFE: the same head as before, with structured bodies.
 
 | request          | body                                                                                 |
 |------------------|--------------------------------------------------------------------------------------|
@@ -18,14 +18,14 @@
 |------------------|--------------------------------------------------------------------------------------|
 | 0 to 254         | version u8, codec u8 (one bit, or 0), features u32 (0), whether to authenticate u8      |
 | 0 to 3           | request u32, partition u32, offset u64: the message's id                              |
-| 0 to the others  | request u32, count u32: how many messages an ack or nack has settled                  |
+| 0 to the others  | request u32, count u32: the messages that an ack or nack has settled                  |
 | 1 message        | subscription u32 (its request), partition u32, offset u64, attempt u16, redelivered   |
 |                  | u8, tag u8, packed u8, token 16 bytes, key text, type text, payload: the rest         |
-| any other code   | request u32, why: the rest, UTF-8                                                     |
+| any other code   | request u32, reason: the rest, UTF-8                                                  |
 
 Integers are big-endian. text: u16 length (2^16-1: none) and UTF-8. ranges: u16 count, then partition u32,
 first u64, last u64 each. tag: 0 raw bytes, 1 JSON, 2 Protobuf. packed: the codec of the payload, or 0. Every
-answer has its size, and an error ends the connection only if what follows cannot be understood.
+answer has its size, and an error closes the connection only if the bytes after it cannot be parsed.
 """
 
 import struct
@@ -108,7 +108,7 @@ def encode(layout: BodyLayout, **values: Any) -> bytes:
 
 
 def decode(layout: BodyLayout, data: bytes) -> dict[str, Any]:
-    """Return the fields of a body. Raises TinyqRefusal when the bytes are not of that form."""
+    """Return the fields of a body. Raises TinyqRefusal when the bytes do not match the layout."""
     found: dict[str, Any] = {}
     at = 0
     try:
@@ -140,5 +140,5 @@ def decode(layout: BodyLayout, data: bytes) -> dict[str, Any]:
 
 def _cut(data: bytes, at: int, size: int) -> bytes:
     if at + size > len(data):
-        raise ValueError("it ends too early")
+        raise ValueError("the body is too short")
     return data[at : at + size]

@@ -66,7 +66,7 @@ def held_by_another(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[N
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"), [(no_room, "no space is left"), (held_by_another, "is locked")], ids=["full", "locked"]
+    ("fault", "said"), [(no_room, "no space left"), (held_by_another, "is locked")], ids=["full", "locked"]
 )
 def test_where_copies_cannot_be_made_a_writer_starts_and_says_so(
     fault: Any, said: str, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -129,7 +129,7 @@ def test_only_the_process_that_writes_may_append_and_the_others_are_told_which_i
 ) -> None:
     store.log.create_topic("t", partitions=1)
     store.log.append("t", [a_record()])
-    assert f"is written by process {os.getpid()}, and only that one may append" in reader.ask("append")
+    assert f"process {os.getpid()} writes the log in" in reader.ask("append")
     store.log.close()
     assert '"bounds": [0, 2]' in reader.ask("append"), "once it has stopped, the next one writes"
     other = open_store(store.url)
@@ -207,7 +207,7 @@ def test_what_only_the_writer_may_do_is_refused_before_anything_changes(
     words = [sys.executable, "-c", program, *command, "--url", f"{tmp_path}/log/"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done
-    assert f"written by process {os.getpid()}" in done.stderr
+    assert f"process {os.getpid()} writes the log in" in done.stderr
     with closing(sqlite3.connect(tmp_path / "log" / "penstock.db")) as conn:
         assert [*conn.iterdump()] == before
     assert outbox.drain().delivered == 0

@@ -88,9 +88,9 @@ def test_room_grows_with_what_comes_and_not_with_what_is_announced() -> None:
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        (b"GET / HTTP/1.1\r\nHost: shop\r\n\r\n", "they look like HTTP"),
-        (b"OPTIONS * HTTP/1.1\r\n\r\n", "they look like HTTP"),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "they look like TLS"),
+        (b"GET / HTTP/1.1\r\nHost: shop\r\n\r\n", "it looks like HTTP"),
+        (b"OPTIONS * HTTP/1.1\r\n\r\n", "it looks like HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "it looks like TLS"),
     ],
     ids=["GET", "OPTIONS", "TLS"],
 )

@@ -139,7 +139,7 @@ def test_a_marker_says_how_a_transaction_ended(marker: Marker) -> None:
 
 
 def test_a_control_batch_that_is_no_marker_is_refused() -> None:
-    with pytest.raises(InvalidBatch, match="no marker"):
+    with pytest.raises(InvalidBatch, match="not a transaction marker"):
         decode_marker(encode_records([NewRecord(0, 0, b"\0\0\0\x09", b"", [])]))
 
 

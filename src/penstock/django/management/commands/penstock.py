@@ -1,4 +1,4 @@
-"""`manage.py penstock …`: the command line of Penstock, which knows the project's store and outbox."""
+"""`manage.py penstock …`: the command line of Penstock, with the project's store and outbox."""
 
 import argparse
 from typing import Any
@@ -12,16 +12,16 @@ from ...connections import database_url
 
 
 class Command(BaseCommand):  # type: ignore[misc]  # Django brings no types
-    """Passes on to `penstock`, with the store and the outbox that the settings name."""
+    """Runs `penstock` with the store and the outbox of the settings."""
 
     help = "Run a penstock command, such as worker, with this project's database and outbox."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Take all that follows as it is."""
+        """Accept all remaining arguments unparsed."""
         parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="COMMAND …")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run it; an exit code other than 0 ends the program with it."""
+        """Run the command; an exit code other than 0 ends the program."""
         names = project.names()
         defaults: dict[str, Any] = {
             "url": database_url(project.alias()),

@@ -1,4 +1,4 @@
-"""What the cluster is: versions, brokers, coordinators."""
+"""The cluster: versions, brokers, coordinators."""
 
 from ..layout import BOOL, INT8, INT16, INT32, INT64, STRING, Api, ArrayOf, Field
 

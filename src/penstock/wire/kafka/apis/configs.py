@@ -1,4 +1,4 @@
-"""What topics and brokers are set to."""
+"""The configs of topics and brokers."""
 
 from ..layout import BOOL, INT8, INT16, INT32, STRING, Api, ArrayOf, Field
 

@@ -1,4 +1,4 @@
-"""Groups of consumers: joining, sharing out, leaving."""
+"""Consumer groups: joining, assignment, leaving."""
 
 from ..layout import BOOL, BYTES, INT16, INT32, STRING, Api, ArrayOf, Field
 

@@ -1,4 +1,4 @@
-"""Where groups are."""
+"""The committed offsets of groups."""
 
 from ..layout import BOOL, INT16, INT32, INT64, STRING, Api, ArrayOf, Field
 

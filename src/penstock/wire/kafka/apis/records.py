@@ -1,4 +1,4 @@
-"""Records in and out, and where they stand."""
+"""Producing and fetching records, and looking up their offsets."""
 
 from ..layout import INT8, INT16, INT32, INT64, RECORDS, STRING, Api, ArrayOf, Field, StructOf
 

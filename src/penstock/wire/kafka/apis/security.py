@@ -1,4 +1,4 @@
-"""Who a client is (SASL), and who may do what (ACLs)."""
+"""Authentication (SASL) and access rules (ACLs)."""
 
 from ..layout import BYTES, INT8, INT16, INT32, INT64, STRING, Api, ArrayOf, Field
 

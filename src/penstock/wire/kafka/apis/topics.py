@@ -1,4 +1,4 @@
-"""Topics: what there is, made, deleted, grown."""
+"""Topics: listing, creating, deleting and growing them."""
 
 from ..layout import BOOL, INT8, INT16, INT32, STRING, UUID_, Api, ArrayOf, Field
 
