@@ -3,7 +3,6 @@
 Every failure is counted and told, and what was shown is never quoted. Safe from any thread.
 """
 
-import hashlib
 import hmac
 import os
 from collections.abc import Callable, Mapping
@@ -15,11 +14,11 @@ from penstock.errors import Unauthenticated
 
 from .audit_trail import AuditTrail
 from .failures import Failures
-from .password import hash_password, token_digest
+from .password import token_digest
 from .policy import AccessPolicy, User, token_credential
 from .policy_in_force import PolicyInForce
 from .principal import ANONYMOUS, LONGEST_NAME, SHARED, Peer, Principal, anonymous
-from .scram import MECHANISMS, ScramExchange, ScramSecret, scram_secret
+from .scram import MECHANISMS, ScramExchange, ScramSecret
 from .token_bucket import TokenBuckets
 
 _WRONG = "name or password is wrong"
@@ -30,12 +29,13 @@ CODE = Peer()
 class Logins:
     """Tells who shows something, by the policy in force."""
 
-    def __init__(self, policy: AccessPolicy, trail: AuditTrail | None, clock: Clock) -> None:
-        self._clock, self.trail = clock, trail
-        self._force = PolicyInForce(policy, (), TokenBuckets(policy.limits, clock))
+    def __init__(
+        self, policy: AccessPolicy, trail: AuditTrail | None, clock: Clock, made_up_key: bytes
+    ) -> None:
+        self._clock, self.trail, self._made_up_key = clock, trail, made_up_key
+        self._force = PolicyInForce(policy, (), TokenBuckets(policy.limits, clock), made_up_key)
         self._failures = Failures(clock)
         self._key = os.urandom(32)
-        self._made_up: User | None = None
 
     def authenticate_bearer(self, token: str, peer: Peer = CODE) -> Principal:
         """Return who a token belongs to: a static one, or a JWT. Raises Unauthenticated."""
@@ -156,14 +156,12 @@ class Logins:
         return force.policy.jwt.verify(token, self._now(), peer)
 
     def _basic(self, force: PolicyInForce, name: str, password: str, peer: Peer) -> Principal:
-        user, nobody = force.policy.users.get(name), self._nobody()
-        fits = (user or nobody).fits(password)
+        user = force.policy.users.get(name)
         # Each kind of hash of the file is worked out once for every name, so the time it takes says nothing.
-        if user is not None and user.password is None:
-            nobody.fits(password)
-        elif force.has_scram_alone:
-            next(iter(nobody.scram.values())).fits(password)
-        if user is None or not fits:
+        for nobody in force.made_up.users(name):
+            if user is None or (user.password is None) != (nobody.password is None):
+                nobody.fits(password)
+        if user is None or not user.fits(password):
             raise Unauthenticated(_WRONG)
         return Principal(name, peer.address, "password", user.credential, None, peer.door)
 
@@ -202,13 +200,6 @@ class Logins:
         except Unauthenticated as exc:
             raise self._failed(method, peer, name, exc, counts=False) from None
 
-    def _nobody(self) -> User:
-        """Return somebody whose password nobody knows."""
-        if self._made_up is None:
-            secret, mechanism = os.urandom(16).hex(), next(iter(MECHANISMS))
-            self._made_up = User("", hash_password(secret), {mechanism: scram_secret(mechanism, secret)})
-        return self._made_up
-
     def _known(self, principal: Principal) -> Principal:
         metrics.AUTHENTICATIONS.add(door=principal.door, method=principal.method, outcome="ok")
         self.audit(principal, "authentication", "", "ok")
@@ -243,8 +234,7 @@ class ScramLogin:
 
     def __init__(self, access: Logins, mechanism: str, peer: Peer) -> None:
         self._access, self._mechanism, self._peer = access, mechanism, peer
-        unknown = hashlib.sha256(access._key + b"unknown").digest()
-        self._exchange = ScramExchange(mechanism, self._find, unknown=unknown)
+        self._exchange = ScramExchange(mechanism, self._find, self._make_up)
         self._user: User | None = None
         self._has_begun = False
         self.principal: Principal | None = None
@@ -277,6 +267,9 @@ class ScramLogin:
     def _find(self, name: str) -> ScramSecret | None:
         self._user = self._access._force.policy.users.get(name)
         return None if self._user is None else self._user.scram.get(self._mechanism)
+
+    def _make_up(self, name: str) -> ScramSecret:
+        return self._access._force.made_up.scram(self._mechanism, name)
 
 
 def _unsafe() -> Unauthenticated:

@@ -10,6 +10,7 @@ from penstock.log.sql.database import Database
 
 from .access import Access
 from .audit_trail import AuditTrail
+from .made_up import stored_key
 from .settings import AccessSettings
 from .tls import ServerTls, TlsFiles
 from .watch import AccessWatch
@@ -32,7 +33,8 @@ class Lock:
         """
         self.settings = settings
         trail = _trail(settings, clock)
-        self.access = Access(trail=trail, clock=clock)
+        key = None if database is None or waits else stored_key(database)
+        self.access = Access(trail=trail, clock=clock, made_up_key=key)
         self._tls = tls_of(settings)
         self._watch = AccessWatch(
             self.access,
