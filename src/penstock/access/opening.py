@@ -55,6 +55,13 @@ class Lock:
         """The same, for a listener that brings its own TLS."""
         return self._tls
 
+    @property
+    def is_open(self) -> bool:
+        """Whether who shows nothing may do everything."""
+        settings, access = self.settings, self.access
+        needs_certificate = bool(settings.tls_client_ca) and settings.client_certificates == "required"
+        return access.admits_anonymous and not access.rules and not needs_certificate
+
     def __enter__(self) -> Self:
         self._watch.start()
         return self
