@@ -9,7 +9,8 @@
 | `[jwt]`          | `algorithm`, `audience`, `jwks` or `secret_file`; `issuer`, `claim`, `prefix`,     |
 |                  | `leeway_seconds`, `longest_seconds`                                                |
 | `[certificates]` | `field` (cn, dns, uri, email) and `prefix` of a name                               |
-| `[[limits]]`     | `principal`, `topic`; `bytes_per_second`, `requests_per_second`, `burst_seconds`   |
+| `[[limits]]`     | `principal`, `topic`; `bytes_per_second`, `requests_per_second`, `burst_seconds`;  |
+|                  | `shared`, when those it fits share one bucket                                      |
 
 An unknown key is refused: a rule that is not read is worse than a file that is not. Messages name keys and
 lines, never what stands there.
@@ -156,12 +157,15 @@ class AccessFile:
         if not isinstance(limits, list):
             raise self._wrong("limits are written as [[limits]]")
         for table in limits:
-            self._know("[[limits]]", table, {"principal", "topic", *_LIMIT_NUMBERS})
+            self._know("[[limits]]", table, {"principal", "topic", "shared", *_LIMIT_NUMBERS})
             numbers = {key: self._number("[[limits]]", table, key) for key in _LIMIT_NUMBERS if key in table}
             words = {key: table.get(key, "*") for key in ("principal", "topic")}
             if any(not isinstance(each, str) or "*" in each[:-1] for each in words.values()):
                 raise self._wrong("[[limits]] principal and topic are names or prefixes such as orders.*")
-            yield RateLimit(**words, **numbers)  # type: ignore[arg-type]
+            shared = table.get("shared", False)
+            if not isinstance(shared, bool):
+                raise self._wrong("[[limits]] shared is true or false")
+            yield RateLimit(**words, **numbers, shared=shared)  # type: ignore[arg-type]
 
     # -- forms
 
