@@ -19,6 +19,7 @@ from .policy import OPEN, AccessPolicy
 from .policy_in_force import PolicyInForce
 from .principal import Principal
 from .resource import AccessRight, Resource, ResourceKind
+from .revocation import RevokedCertificates
 from .rule import ANY, AccessRule
 from .rule_set import AccessVerdict
 from .token_bucket import TokenBuckets
@@ -128,13 +129,21 @@ class Access(Logins):
             self._force = PolicyInForce(new, rules, buckets, self._made_up_key)
             if new is now.policy:  # who has shown a password need not show it again
                 self._force.shown = now.shown
-        for each in tuple(self._watchers):
-            each()
+        self._tell()
+
+    def revoke(self, revoked: RevokedCertificates) -> None:
+        """Let certificates hold no more, also on connections that are open."""
+        self.revoked = revoked
+        self._tell()
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Call something after each change, from whatever thread made it; return what ends that."""
         self._watchers.append(changed)
         return lambda: self._watchers.remove(changed)
+
+    def _tell(self) -> None:
+        for each in tuple(self._watchers):
+            each()
 
     @property
     def version(self) -> object:

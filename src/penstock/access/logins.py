@@ -18,6 +18,7 @@ from .password import token_digest
 from .policy import AccessPolicy, User, token_credential
 from .policy_in_force import PolicyInForce
 from .principal import ANONYMOUS, LONGEST_NAME, SHARED, Peer, Principal, anonymous
+from .revocation import RevokedCertificates, credential_of
 from .scram import MECHANISMS, ScramExchange, ScramSecret
 from .token_bucket import TokenBuckets
 
@@ -36,6 +37,7 @@ class Logins:
         self._force = PolicyInForce(policy, (), TokenBuckets(policy.limits, clock), made_up_key)
         self._failures = Failures(clock)
         self._key = os.urandom(32)
+        self.revoked = RevokedCertificates()
 
     def authenticate_bearer(self, token: str, peer: Peer = CODE) -> Principal:
         """Return who a token belongs to: a static one, or a JWT. Raises Unauthenticated."""
@@ -87,11 +89,21 @@ class Logins:
 
     def of_certificate(self, certificate: Mapping[str, Any], peer: Peer = CODE) -> Principal:
         """Return whose certificate TLS has verified, as `getpeercert()` gives it. Raises Unauthenticated."""
+        self.check_revoked(certificate, peer)
         try:
             found = self._force.policy.certificates.principal(certificate, peer)
         except Unauthenticated as exc:
             raise self._failed("certificate", peer, "", exc) from None
         return self._known(found)
+
+    def check_revoked(self, certificate: Mapping[str, Any], peer: Peer) -> None:
+        """Refuse a certificate that is revoked, whatever else is shown. Raises Unauthenticated."""
+        revoked = self.revoked
+        if revoked.ends is not None and self._now() >= revoked.ends:
+            why = "the list of revoked certificates has run out, so no certificate is taken"
+            raise self.refuse("certificate", peer, why)
+        if credential_of(certificate) in revoked.credentials:
+            raise self.refuse("certificate", peer, "the certificate is revoked")
 
     def of_nobody(self, peer: Peer = CODE) -> Principal:
         """Return who shows nothing, if they may ask at all. Raises Unauthenticated."""
@@ -128,8 +140,10 @@ class Logins:
             return False
         if principal.is_anonymous:
             return self._force.policy.admits_anonymous
-        if principal.method == "certificate" or principal.is_shared:
-            return True  # neither is of the access file
+        if principal.method == "certificate":
+            return principal.credential not in self.revoked.credentials
+        if principal.is_shared:
+            return True  # it is not of the access file
         return principal.credential in self._force.credentials
 
     def audit(self, principal: Principal, act: str, resource: str, outcome: str, **more: Any) -> None:

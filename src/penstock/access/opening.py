@@ -42,6 +42,7 @@ class Lock:
             database=database,
             tls=self._tls,
             look_seconds=settings.look.total_seconds(),
+            clock=clock,
         )
         self._watch.load(waits=waits)
 
@@ -86,10 +87,14 @@ def _trail(settings: AccessSettings, clock: Clock) -> AuditTrail | None:
 def tls_of(settings: AccessSettings) -> ServerTls | None:
     """Return the identity that the settings name, if they name one. Raises InvalidCertificate."""
     if not settings.tls_cert:
-        if settings.tls_key or settings.tls_client_ca:
-            named = settings.tls_key or settings.tls_client_ca
+        named = settings.tls_key or settings.tls_client_ca or settings.tls_client_crl
+        if named:
             raise InvalidCertificate(named, "it is of no use without access.tls_cert (--tls-cert)")
         return None
+    if settings.tls_client_crl and not settings.tls_client_ca:
+        raise InvalidCertificate(
+            settings.tls_client_crl, "it is of no use without access.tls_client_ca (--tls-client-ca)"
+        )
     certificate = Path(settings.tls_cert)
     return ServerTls(
         TlsFiles(
@@ -97,5 +102,6 @@ def tls_of(settings: AccessSettings) -> ServerTls | None:
             Path(settings.tls_key) if settings.tls_key else certificate,
             Path(settings.tls_client_ca) if settings.tls_client_ca else None,
             settings.client_certificates == "required",
+            Path(settings.tls_client_crl) if settings.tls_client_crl else None,
         )
     )

@@ -11,7 +11,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 from penstock import metrics
-from penstock.errors import AccessError, Error, MissingExtra
+from penstock.clock import SYSTEM, Clock
+from penstock.errors import AccessError, Error, InvalidCertificate, MissingExtra
 from penstock.log.sql.database import Database
 from penstock.redaction import traced, words
 
@@ -40,10 +41,11 @@ class AccessWatch:
         database: Database | None = None,
         tls: ServerTls | None = None,
         look_seconds: float = 1.0,
+        clock: Clock = SYSTEM,
     ) -> None:
         """`path`: the access file. What is None is not looked at."""
         self._access, self._path, self._database, self._tls = access, path, database, tls
-        self._look_seconds = look_seconds
+        self._look_seconds, self._clock = look_seconds, clock
         self._read: dict[Path, bytes] = {}
         self._shown: dict[Path, bytes] = {}
         self._broken: dict[str, str] = {}  # by file: what was said of it
@@ -63,6 +65,7 @@ class AccessWatch:
             self._access.install(stored=self._database.look(stored_rules))
         if self._tls is not None:
             self._shown = _contents(self._tls.files.paths())
+            self._access.revoke(self._tls.revoked)
         for file in ("access", "tls"):
             metrics.ACCESS_STALE.set(0, file=file)
 
@@ -85,6 +88,8 @@ class AccessWatch:
             self._take("access", self._look_at_file)
         if self._tls is not None and self._is_changed(self._tls.files.paths(), self._shown):
             self._take("tls", self._look_at_certificates)
+        if self._tls is not None:
+            self._look_at_end(self._tls)
         if self._database is not None:
             self._look_at_database(self._database)
 
@@ -113,8 +118,16 @@ class AccessWatch:
         shown = _contents(self._tls.files.paths())
         try:
             self._tls.reload()
+            self._access.revoke(self._tls.revoked)
         finally:
             self._shown = shown
+
+    def _look_at_end(self, tls: ServerTls) -> None:
+        """Say that the list of revoked certificates has run out since it was read."""
+        ends = tls.revoked.ends
+        if ends is not None and self._clock.now_ms() / 1000 >= ends:
+            why = "it has run out, so no client certificate is taken; put the authority's current list there"
+            self._say("tls", InvalidCertificate(str(tls.files.client_crl), why))
 
     def _look_at_database(self, database: Database) -> None:
         if database.dialect.missing_file() is not None:

@@ -26,6 +26,11 @@ _OPTIONS = (
         type=_FILE,
         help="Take client certificates of these authorities; else access.tls_client_ca.",
     ),
+    click.option(
+        "--tls-client-crl",
+        type=_FILE,
+        help="Refuse the client certificates that these lists (CRLs) revoke; else access.tls_client_crl.",
+    ),
 )
 
 
