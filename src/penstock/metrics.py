@@ -397,7 +397,7 @@ THROTTLED = Series(
 ACCESS_STALE = Series(
     "penstock_access_stale",
     SeriesKind.GAUGE,
-    "1 while what was in force before stays, because a file is broken, else 0: access, tls, database.",
+    "1 while what was in force before stays, because a file is broken, else 0: access, tls, database, keys.",
     ("file",),
 )
 ACCESS_RELOADS = Series(

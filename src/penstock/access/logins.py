@@ -136,15 +136,21 @@ class Logins:
 
     def holds(self, principal: Principal) -> bool:
         """Return whether what a principal once showed still holds; ask while a connection lasts."""
+        return self._holds(self._force, principal)
+
+    def _holds(self, force: PolicyInForce, principal: Principal) -> bool:
+        policy = force.policy
         if principal.expires is not None and self._now() >= principal.expires:
             return False
         if principal.is_anonymous:
-            return self._force.policy.admits_anonymous
+            return policy.admits_anonymous
         if principal.method == "certificate":
             return principal.credential not in self.revoked.credentials
         if principal.is_shared:
             return True  # it is not of the access file
-        return principal.credential in self._force.credentials
+        if principal.method == "jwt":  # whose keys may change without another policy
+            return policy.jwt is not None and policy.jwt.holds(principal.credential)
+        return principal.credential in force.credentials
 
     def audit(self, principal: Principal, act: str, resource: str, outcome: str, **more: Any) -> None:
         """Tell of an act that no right stands for, such as a change of rules. Never hand in a payload."""
@@ -182,7 +188,7 @@ class Logins:
     def _authenticated(self, method: str, peer: Peer, name: str, shown: str, find: Any) -> Principal:
         force, digest = self._force, self._digest(method, peer, name, shown)
         known = force.shown.get(digest)
-        if known is not None and (known.expires is None or self._now() < known.expires):
+        if known is not None and self._holds(force, known):
             if not peer.is_private:
                 raise self._failed(method, peer, name, _unsafe())
             return known._replace(address=peer.address, door=peer.door)
