@@ -411,6 +411,11 @@ CERTIFICATE_EXPIRES = Series(
     SeriesKind.GAUGE,
     "When the certificate that this process shows runs out, in seconds since 1970.",
 )
+REVOCATION_EXPIRES = Series(
+    "penstock_revocation_expires_timestamp_seconds",
+    SeriesKind.GAUGE,
+    "When the list of revoked client certificates runs out, in seconds since 1970; then none is taken.",
+)
 AUDIT_FAILURES = Series(
     "penstock_audit_failures_total",
     SeriesKind.COUNTER,
@@ -474,6 +479,7 @@ SERIES: tuple[Series, ...] = (
     ACCESS_STALE,
     ACCESS_RELOADS,
     CERTIFICATE_EXPIRES,
+    REVOCATION_EXPIRES,
     AUDIT_FAILURES,
 )
 

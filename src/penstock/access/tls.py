@@ -81,6 +81,8 @@ class ServerTls:
         if self.files.client_crl is not None:
             revoked = read_revoked(self.files.client_crl, read.client_ca or b"", self._clock.now_ms() / 1000)
         self.context.current, self.identity, self.revoked = self._loaded(), read, revoked
+        if revoked.ends is not None:
+            metrics.REVOCATION_EXPIRES.set(revoked.ends)
 
     def _read(self) -> TlsIdentity:
         files = self.files

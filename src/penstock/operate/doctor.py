@@ -119,7 +119,12 @@ def _access() -> Iterator[DoctorFinding]:
             if policy.remote_keys is not None:
                 yield _keys(policy.remote_keys)
         if settings.tls_cert:
-            yield _certificate(tls_of(settings))
+            tls = tls_of(settings)
+            yield _certificate(tls)
+            if tls is not None and tls.revoked.ends is not None:
+                hours = int(tls.revoked.ends - SYSTEM.now_ms() / 1000) // 3600
+                found = f"{settings.tls_client_crl}: runs out in {hours} hours"
+                yield DoctorFinding("revoked certificates", PartState.OK, found, "client certificates")
     except Error as exc:
         remedy = "mend it; until then running processes go on with what they had, and new ones do not start"
         yield DoctorFinding("access", PartState.BROKEN, str(exc), "who may do what, and TLS", remedy)
