@@ -397,7 +397,7 @@ THROTTLED = Series(
 ACCESS_STALE = Series(
     "penstock_access_stale",
     SeriesKind.GAUGE,
-    "1 while an older version stays in force because a file is broken, else 0: access, tls, database.",
+    "1 while an older version stays in force because a file is broken, else 0: access, tls, database, keys.",
     ("file",),
 )
 ACCESS_RELOADS = Series(
@@ -410,6 +410,11 @@ CERTIFICATE_EXPIRES = Series(
     "penstock_certificate_expires_timestamp_seconds",
     SeriesKind.GAUGE,
     "Time at which the certificate of this process expires, in seconds since 1970.",
+)
+REVOCATION_EXPIRES = Series(
+    "penstock_revocation_expires_timestamp_seconds",
+    SeriesKind.GAUGE,
+    "Time at which the list of revoked client certificates expires, in seconds since 1970; then none is accepted.",
 )
 AUDIT_FAILURES = Series(
     "penstock_audit_failures_total",
@@ -474,6 +479,7 @@ SERIES: tuple[Series, ...] = (
     ACCESS_STALE,
     ACCESS_RELOADS,
     CERTIFICATE_EXPIRES,
+    REVOCATION_EXPIRES,
     AUDIT_FAILURES,
 )
 

@@ -17,6 +17,7 @@ from penstock.clock import SYSTEM
 from tests.access.doors import DOORS, FORBIDDEN, IN, INVALID, LARGE, ONCE, OUT
 from tests.access.hogs import SERVED
 from tests.access.house import OTHER_RSA, PASSWORD, TOKEN, House, public_pem, token
+from tests.access.proofs import ALIKE, SLOWED
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "attacks.md"
 ENDED = "ended in time"
@@ -82,6 +83,16 @@ TRAVERSALS = [
     "orders\n",
     "órders",
     "orders\r\nset-cookie: a=b",
+]
+
+
+PROOFS = [
+    Attack("a certificate that was revoked", OUT, "revoked"),
+    Attack("a token of a key that the URL of the access file gives", IN, "keys_by_url"),
+    Attack("a token of a key on another host, to which that URL leads", OUT, "keys_elsewhere"),
+    Attack("a token of a key that was withdrawn there", OUT, "keys_withdrawn"),
+    Attack("SCRAM with a name that nobody has, beside one that somebody has", ALIKE, "scram_names"),
+    Attack("a tenant's limit, used up by another of its principals", SLOWED, "tenant"),
 ]
 
 
@@ -247,6 +258,7 @@ ATTACKS = [
     Attack("parts of large requests, until no bytes are left", SERVED, "hog_bytes"),
     Attack("a wrong password again and again, then another's right one", SERVED, "retried"),
     Attack("passwords sprayed over many names, then a right one", SERVED, "sprayed"),
+    *PROOFS,
 ]
 
 
@@ -274,6 +286,8 @@ def page() -> str:
         "| forbidden | the same whether the thing is there or not |",
         "| invalid | refused by its form, before anything is looked up |",
         "| too large | refused at a bound, before it is all in memory |",
+        "| told alike | the same iterations, length of salt and refusal, whoever has the name |",
+        "| slowed | it has to wait, in the way of the door; who is not of the tenant has not |",
         "| once | the second is answered as the first, and adds nothing |",
         "| ended in time | the connection ends, and others are served meanwhile |",
         "| others are served | another principal at the same address gets in, and what it asks for |",

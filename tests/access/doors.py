@@ -34,6 +34,7 @@ from penstock.wire.tinyq.codes import TinyqCommand as C
 from penstock.wire.tinyq.messages import REQUESTS, ZSTD, encode
 from tests.access.hogs import GrpcHogs, HttpHogs, KafkaHogs, TinyqHogs
 from tests.access.house import PASSWORD, House, token
+from tests.access.proofs import GrpcProofs, HttpProofs, KafkaProofs, TinyqProofs
 from tests.gateway.grpc_client import GrpcClient, event
 from tests.gateway.tinyq_client import NewClient
 from tests.kafka.raw import RawClient, frame
@@ -60,6 +61,7 @@ class Door:
     | replayed                          | to send what was heard on another connection                     |
     | twice                             | to send a request with a token again                             |
     | half_open, silent, trickling      | to hold a connection: returned, for others to see when it ends   |
+    | those of `proofs.py`              | what was revoked or withdrawn, made-up names, a tenant's limit   |
     | those of `hogs.py`                | to take all places, so that others get none                      |
     """
 
@@ -106,7 +108,7 @@ class TlsClient(RawClient):
         return E(self.ask(SASL_AUTHENTICATE, {"auth_bytes": data}, 2)["error_code"])
 
 
-class KafkaDoor(KafkaHogs, Door):
+class KafkaDoor(KafkaProofs, KafkaHogs, Door):
     """The Kafka port."""
 
     name = "kafka"
@@ -257,7 +259,7 @@ def _outcome(number: int) -> Outcome:
     return INVALID if E(number) is E.INVALID_TOPIC_EXCEPTION else IN
 
 
-class HttpDoor(HttpHogs, Door):
+class HttpDoor(HttpProofs, HttpHogs, Door):
     """HTTP: metrics, and REST beside them."""
 
     name = "http"
@@ -393,7 +395,7 @@ class TinyqClient(NewClient):
         super().__init__(0, connected=house.context().wrap_socket(plain, server_hostname="localhost"))
 
 
-class TinyqDoor(TinyqHogs, Door):
+class TinyqDoor(TinyqProofs, TinyqHogs, Door):
     """The TinyQ port, by negotiated frames: the old ones have no room for a token."""
 
     name = "tinyq"
@@ -490,7 +492,7 @@ class TinyqDoor(TinyqHogs, Door):
                 return OUT
 
 
-class GrpcDoor(GrpcHogs, Door):
+class GrpcDoor(GrpcProofs, GrpcHogs, Door):
     """The gRPC port. It does not ask for a certificate where that is optional, as here: see test_grpc.py."""
 
     name = "grpc"

@@ -33,10 +33,12 @@ from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.model.partition import KAFKA
 from penstock.operate.kafka_port import KafkaAdministration
+from tests.access.revoking import revoke
 
 AUDIENCE, ISSUER = "penstock", "https://login.example"
 PASSWORD = "canary-7f3a-password"
 TOKEN = "canary-7f3a-token-0123456789"
+REVOKED = "revoked"  # a client whose certificate is
 PAYLOAD = b"canary-7f3a-payload"
 RULES = """
 allow ana     read,write,create topic       orders*
@@ -93,7 +95,8 @@ class House:
         `total_bytes`: of requests in hand, at each door.
         """
         self.folder, self.certificates = folder, folder / "tls"
-        DevCertificates(self.certificates).make(["ana", "stranger"])
+        DevCertificates(self.certificates).make(["ana", "stranger", REVOKED])
+        revoke(self.certificates, REVOKED)
         self.access_file, self.audit_file = folder / "access.toml", folder / "audit.jsonl"
         key = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(_RSA.public_key()))
         (folder / "jwks.json").write_text(json.dumps({"keys": [key | {"kid": "k1", "use": "sig"}]}))
@@ -108,6 +111,7 @@ class House:
             "tls_cert": str(self.certificates / "server.pem"),
             "tls_key": str(self.certificates / "server.key"),
             "tls_client_ca": str(self.certificates / "ca.pem"),
+            "tls_client_crl": str(self.certificates / "crl.pem"),
             "client_certificates": "optional",
             "look": 0.05,
         }

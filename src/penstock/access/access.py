@@ -5,6 +5,7 @@ or `sees` for what is only left out of a list). Everything is decided by the pol
 another in its place in one step. Safe from any thread. Without a policy everybody may do everything.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from threading import Lock
 
@@ -18,6 +19,7 @@ from .policy import OPEN, AccessPolicy
 from .policy_in_force import PolicyInForce
 from .principal import Principal
 from .resource import AccessRight, Resource, ResourceKind
+from .revocation import RevokedCertificates
 from .rule import ANY, AccessRule
 from .rule_set import AccessVerdict
 from .token_bucket import TokenBuckets
@@ -27,9 +29,15 @@ class Access(Logins):
     """Answers for every door of a process."""
 
     def __init__(
-        self, policy: AccessPolicy = OPEN, *, trail: AuditTrail | None = None, clock: Clock = SYSTEM
+        self,
+        policy: AccessPolicy = OPEN,
+        *,
+        trail: AuditTrail | None = None,
+        clock: Clock = SYSTEM,
+        made_up_key: bytes | None = None,
     ) -> None:
-        super().__init__(policy, trail, clock)
+        """`made_up_key`: from which secrets of names that nobody has are made up; else a new one."""
+        super().__init__(policy, trail, clock, made_up_key or os.urandom(32))
         self._installing = Lock()
         self._watchers: list[Callable[[], object]] = []
 
@@ -117,16 +125,25 @@ class Access(Logins):
             new = now.policy if policy is None else policy
             same = new.limits == now.policy.limits  # else a change of rules would give everybody a new burst
             buckets = now.buckets if same else TokenBuckets(new.limits, self._clock)
-            self._force = PolicyInForce(new, now.stored if stored is None else tuple(stored), buckets)
+            rules = now.stored if stored is None else tuple(stored)
+            self._force = PolicyInForce(new, rules, buckets, self._made_up_key)
             if new is now.policy:  # who has shown a password need not show it again
                 self._force.shown = now.shown
-        for each in tuple(self._watchers):
-            each()
+        self._tell()
+
+    def revoke(self, revoked: RevokedCertificates) -> None:
+        """Let certificates hold no more, also on connections that are open."""
+        self.revoked = revoked
+        self._tell()
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Call something after each change, from whatever thread made it; return what ends that."""
         self._watchers.append(changed)
         return lambda: self._watchers.remove(changed)
+
+    def _tell(self) -> None:
+        for each in tuple(self._watchers):
+            each()
 
     @property
     def version(self) -> object:

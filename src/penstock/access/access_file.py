@@ -6,10 +6,12 @@
 | `rules`          | text, a rule a line (`rule.py`); from `#` on a line is a comment; must be there     |
 | `[users.NAME]`   | `password`, `scram-sha-256`, `scram-sha-512`: what `penstock access hash` prints   |
 | `[tokens.NAME]`  | `hash`, or `hashes` while one takes the place of another                           |
-| `[jwt]`          | `algorithm`, `audience`, `jwks` or `secret_file`; `issuer`, `claim`, `prefix`,     |
-|                  | `leeway_seconds`, `longest_seconds`                                                |
+| `[jwt]`          | `algorithm`, `audience`, `jwks`, `jwks_url` or `secret_file`; `issuer`, `claim`,   |
+|                  | `prefix`, `leeway_seconds`, `longest_seconds`; for a URL `jwks_ca`,                |
+|                  | `jwks_refresh_seconds`, `jwks_stale_seconds`                                       |
 | `[certificates]` | `field` (cn, dns, uri, email) and `prefix` of a name                               |
-| `[[limits]]`     | `principal`, `topic`; `bytes_per_second`, `requests_per_second`, `burst_seconds`   |
+| `[[limits]]`     | `principal`, `topic`; `bytes_per_second`, `requests_per_second`, `burst_seconds`;  |
+|                  | `shared`, when those it fits share one bucket                                      |
 
 An unknown key is refused: a rule that is not read is worse than a file that is not. Messages name keys and
 lines, never what stands there.
@@ -22,20 +24,24 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock.clock import SYSTEM, Clock
 from penstock.errors import InvalidAccessFile, Unauthenticated
 
 from .certificate_name import FIELDS, CertificateNames
-from .json_web_token import ALGORITHMS, JwtRules, JwtVerifier, public_keys, shared_secret
+from .json_web_token import ALGORITHMS, ASYMMETRIC, JwtRules, JwtVerifier, public_keys, shared_secret
 from .password import parse_password_hash, parse_token_hash
 from .policy import AccessPolicy, User
 from .principal import check_name
+from .remote_keys import REFRESH_SECONDS, STALE_SECONDS, KeysUrl, RemoteKeys
 from .rule import AccessRule, parse_rule
 from .scram import MECHANISMS, parse_scram_secret
 from .token_bucket import RateLimit
 
 _TOP = {"anonymous", "rules", "users", "tokens", "jwt", "certificates", "limits"}
-_JWT_TEXTS = ("algorithm", "audience", "jwks", "secret_file", "issuer", "claim", "prefix")
-_JWT_NUMBERS = ("leeway_seconds", "longest_seconds")
+_JWT_KEYS = ("jwks", "jwks_url", "secret_file")  # one of them
+_JWT_OF_URL = {"jwks_refresh_seconds": (10, 24 * 3600), "jwks_stale_seconds": (60, 7 * 24 * 3600)}
+_JWT_TEXTS = ("algorithm", "audience", *_JWT_KEYS, "jwks_ca", "issuer", "claim", "prefix")
+_JWT_NUMBERS = ("leeway_seconds", "longest_seconds", *_JWT_OF_URL)
 _LIMIT_NUMBERS = ("bytes_per_second", "requests_per_second", "burst_seconds")
 _MOST_LEEWAY = 60
 
@@ -43,8 +49,8 @@ _MOST_LEEWAY = 60
 class AccessFile:
     """One reading of an access file and of the files it names."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, clock: Clock = SYSTEM) -> None:
+        self._path, self._clock = path, clock
         self.read: dict[Path, bytes] = {}  # every file that was read, with what it held
 
     def load(self) -> AccessPolicy:
@@ -56,7 +62,7 @@ class AccessFile:
             raise self._wrong(_without_values(exc)) from None
         self._know("the file", tables, _TOP)
         users, tokens = dict(self._users(tables)), dict(self._tokens(tables))
-        jwt = self._jwt(tables)
+        jwt, remote = self._jwt(tables)
         is_named = bool(users or tokens or jwt or "certificates" in tables)
         anonymous = tables.get("anonymous", not is_named)
         if not isinstance(anonymous, bool):
@@ -65,6 +71,7 @@ class AccessFile:
             users=users,
             tokens=tokens,
             jwt=jwt,
+            remote_keys=remote,
             certificates=self._certificates(tables),
             rules=tuple(self._rules(tables, text)),
             limits=tuple(self._limits(tables)),
@@ -121,10 +128,10 @@ class AccessFile:
                     )
                 yield digest, name
 
-    def _jwt(self, tables: Mapping[str, Any]) -> JwtVerifier | None:
+    def _jwt(self, tables: Mapping[str, Any]) -> tuple[JwtVerifier | None, RemoteKeys | None]:
         table = tables.get("jwt")
         if table is None:
-            return None
+            return None, None
         self._know("[jwt]", table, {*_JWT_TEXTS, *_JWT_NUMBERS})
         given: dict[str, Any] = {key: self._string("[jwt]", table, key) for key in _JWT_TEXTS if key in table}
         given |= {key: self._number("[jwt]", table, key) for key in _JWT_NUMBERS if key in table}
@@ -132,16 +139,39 @@ class AccessFile:
             raise self._wrong(f"[jwt] needs audience, and algorithm, one of {', '.join(ALGORITHMS)}")
         if given.get("leeway_seconds", 0) > _MOST_LEEWAY:
             raise self._wrong(f"[jwt] leeway_seconds is at most {_MOST_LEEWAY}")
-        jwks, secret_file = given.pop("jwks", None), given.pop("secret_file", None)
-        if (jwks is None) == (secret_file is None):
-            raise self._wrong("[jwt] needs jwks or secret_file, and not both")
-        rules, place = JwtRules(**given), self._path.parent / str(jwks or secret_file)
+        named = [key for key in _JWT_KEYS if key in given]
+        if len(named) != 1:
+            raise self._wrong("[jwt] needs jwks, jwks_url or secret_file, and only one of them")
+        of_url = {key: given.pop(key) for key in ("jwks_ca", *_JWT_OF_URL) if key in given}
+        (kind,) = named
+        source = given.pop(kind)
+        rules, place = JwtRules(**given), self._path
         try:
-            if jwks is not None:
-                return public_keys(rules, self._text(place))
-            return shared_secret(rules, self._secret(place))
+            if kind == "jwks_url":
+                remote = self._remote_keys(rules, source, of_url)
+                return remote.verifier, remote
+            if of_url:
+                raise self._wrong(f"[jwt] {next(iter(of_url))} is of use with jwks_url only")
+            place = self._path.parent / source
+            if kind == "secret_file":
+                return shared_secret(rules, self._secret(place)), None
+            keys = public_keys(rules, self._text(place))
+            return JwtVerifier(rules, lambda: keys), None
         except ValueError as exc:
             raise InvalidAccessFile(str(place), str(exc)) from None
+
+    def _remote_keys(self, rules: JwtRules, url: str, given: dict[str, Any]) -> RemoteKeys:
+        if rules.algorithm not in ASYMMETRIC:
+            raise self._wrong(f"[jwt] {rules.algorithm} needs a secret: name a file of it as secret_file")
+        for key, (least, most) in _JWT_OF_URL.items():
+            if not least <= given.get(key, least) <= most:
+                raise self._wrong(f"[jwt] {key} is from {least} to {most}")
+        refresh = given.get("jwks_refresh_seconds", REFRESH_SECONDS)
+        stale = given.get("jwks_stale_seconds", STALE_SECONDS)
+        if stale < refresh:
+            raise self._wrong("[jwt] jwks_stale_seconds is at least jwks_refresh_seconds")
+        authority = self._text(self._path.parent / given.pop("jwks_ca")) if "jwks_ca" in given else ""
+        return RemoteKeys(rules, KeysUrl(url, authority, refresh, stale), self._clock)
 
     def _certificates(self, tables: Mapping[str, Any]) -> CertificateNames:
         table = tables.get("certificates", {})
@@ -156,12 +186,15 @@ class AccessFile:
         if not isinstance(limits, list):
             raise self._wrong("limits are written as [[limits]]")
         for table in limits:
-            self._know("[[limits]]", table, {"principal", "topic", *_LIMIT_NUMBERS})
+            self._know("[[limits]]", table, {"principal", "topic", "shared", *_LIMIT_NUMBERS})
             numbers = {key: self._number("[[limits]]", table, key) for key in _LIMIT_NUMBERS if key in table}
             words = {key: table.get(key, "*") for key in ("principal", "topic")}
             if any(not isinstance(each, str) or "*" in each[:-1] for each in words.values()):
                 raise self._wrong("[[limits]] principal and topic are names or prefixes such as orders.*")
-            yield RateLimit(**words, **numbers)  # type: ignore[arg-type]
+            shared = table.get("shared", False)
+            if not isinstance(shared, bool):
+                raise self._wrong("[[limits]] shared is true or false")
+            yield RateLimit(**words, **numbers, shared=shared)  # type: ignore[arg-type]
 
     # -- forms
 

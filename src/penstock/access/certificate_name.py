@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from penstock.errors import MissingExtra, Unauthenticated
 
 from .principal import Peer, Principal, check_name
+from .revocation import credential_of
 
 FIELDS = ("cn", "dns", "uri", "email")
 _SANS = {"dns": "DNS", "uri": "URI", "email": "email"}
@@ -34,7 +35,8 @@ class CertificateNames(NamedTuple):
                 f"the certificate has {len(names)} names in the field {self.field}, not one"
             )
         name = check_name(self.prefix + names[0])
-        return Principal(name, peer.address, "certificate", "", _expires(certificate), peer.door)
+        shown = credential_of(certificate)
+        return Principal(name, peer.address, "certificate", shown, _expires(certificate), peer.door)
 
 
 def _expires(certificate: Mapping[str, Any]) -> float | None:
@@ -68,6 +70,8 @@ def certificate_of(pem: bytes) -> Mapping[str, Any]:
     ends = read.not_valid_after_utc.strftime("%b %d %H:%M:%S %Y GMT")
     return {
         "subject": tuple((("commonName", str(each)),) for each in names),
+        "issuer": tuple(((each.rfc4514_attribute_name, each.value),) for each in read.issuer),
+        "serialNumber": f"{read.serial_number:X}",
         "subjectAltName": tuple(sans),
         "notAfter": ends,
     }

@@ -16,7 +16,12 @@ _NOT_TLS = "it does not speak TLS; for a Kafka client set security.protocol=SSL 
 _DISTRUSTED = (
     "it does not trust our certificate; give it the authority (ssl.ca.location), or connect by a name in it"
 )
+_REVOKED = {23: "CERTIFICATE_REVOKED", 3: "NO_LIST_OF_REVOKED", 12: "LIST_OF_REVOKED_RAN_OUT"}  # of OpenSSL
 _REMEDIES = {
+    "CERTIFICATE_REVOKED": "access.tls_client_crl revokes its certificate; give it a new one",
+    "NO_LIST_OF_REVOKED": "access.tls_client_crl has no list of the authority of its certificate; add "
+    "that list to the file",
+    "LIST_OF_REVOKED_RAN_OUT": "the list in access.tls_client_crl has run out; put the current one there",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it shows no certificate; give it one, or set "
     "access.client_certificates to optional, with which a password or token will do",
     "CERTIFICATE_VERIFY_FAILED": "its certificate is of no authority in access.tls_client_ca, or has run out",
@@ -40,7 +45,8 @@ class HandshakeLog:
 
     def failed(self, error: ssl.SSLError) -> None:
         """Say that a handshake failed, unless the same was said a short while ago."""
-        reason = error.reason or type(error).__name__
+        code = getattr(error, "verify_code", 0)
+        reason = _REVOKED.get(code) or error.reason or type(error).__name__
         now, last = self._clock.monotonic(), self._said.get(reason)
         if last is not None and now - last < _QUIET_SECONDS:
             return

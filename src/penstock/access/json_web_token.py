@@ -1,4 +1,4 @@
-"""JSON Web Tokens: one pinned algorithm, keys from a file, expiry and audience always checked.
+"""JSON Web Tokens: one pinned algorithm, keys of a file or a URL, expiry and audience always checked.
 
 What a token says of itself chooses nothing but which of our keys is tried (`kid`, as a key of a dict): not
 the algorithm, not a file, not an address. PyJWT does the cryptography; this adds what it accepts and we do
@@ -7,7 +7,7 @@ not: very long tokens, tokens that live for ever, names that deceive.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.errors import MissingExtra, Unauthenticated
@@ -19,6 +19,7 @@ ASYMMETRIC = {"RS256": "RSA", "RS512": "RSA", "PS256": "RSA", "ES256": "EC", "ES
 SYMMETRIC = ("HS256", "HS384", "HS512")
 ALGORITHMS = (*ASYMMETRIC, *SYMMETRIC)
 SHORTEST_SECRET = 32  # bytes of a secret that is shared
+MOST_KEYS = 100
 
 
 class JwtRules(NamedTuple):
@@ -33,18 +34,34 @@ class JwtRules(NamedTuple):
     longest_seconds: float = 24 * 3600
 
 
-class JwtVerifier:
-    """Checks tokens by some keys. Safe from any thread; never changes."""
+class TokenKey(NamedTuple):
+    """A key, and what a principal has shown whose token it signed: a digest of the key and the rules."""
 
-    def __init__(self, rules: JwtRules, keys: Mapping[str, Any], fingerprint: str) -> None:
-        """`keys`: by key id; "" is for every token. `fingerprint`: of rules and keys."""
-        self._rules, self._keys, self.fingerprint = rules, dict(keys), fingerprint
+    key: Any
+    credential: str
+
+
+TokenKeys = Mapping[str, TokenKey]  # by key id; "" is for every token
+
+
+class JwtVerifier:
+    """Checks tokens by some keys. Safe from any thread."""
+
+    def __init__(
+        self, rules: JwtRules, keys: Callable[[], TokenKeys], missed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`keys`: those in force, of which nothing is changed. `missed`: is told that one is not there."""
+        self._rules, self._keys, self._missed = rules, keys, missed
+
+    def holds(self, credential: str) -> bool:
+        """Return whether the key is in force that signed what a principal has shown."""
+        return any(each.credential == credential for each in self._keys().values())
 
     def verify(self, token: str, now: float, peer: Peer) -> Principal:
         """Return who a token was given to. Raises Unauthenticated."""
         if len(token) > LONGEST_TOKEN:
             raise Unauthenticated("the token is too long")
-        claims = self._claims(token)
+        claims, credential = self._claims(token)
         expires, issued = claims["exp"], claims.get("iat", now)
         if not isinstance(issued, int | float) or isinstance(issued, bool):
             raise Unauthenticated("the token does not hold")
@@ -56,19 +73,19 @@ class JwtVerifier:
             check_name(self._rules.prefix + name),
             peer.address,
             "jwt",
-            self.fingerprint,
+            credential,
             expires_at,
             peer.door,
         )
 
-    def _claims(self, token: str) -> dict[str, Any]:
-        jwt = _pyjwt()
+    def _claims(self, token: str) -> tuple[dict[str, Any], str]:
+        jwt = pyjwt()
         try:
             head = jwt.get_unverified_header(token)
-            key = self._key(head.get("kid"))
+            found = self._key(head.get("kid"))
             claims: dict[str, Any] = jwt.decode(
                 token,
-                key,
+                found.key,
                 algorithms=[self._rules.algorithm],
                 audience=self._rules.audience,
                 issuer=self._rules.issuer,
@@ -86,15 +103,17 @@ class JwtVerifier:
             raise Unauthenticated("the token does not hold") from None
         if not isinstance(claims.get("exp"), int | float):
             raise Unauthenticated("the token does not hold")
-        return claims
+        return claims, found.credential
 
-    def _key(self, key_id: object) -> Any:
-        if isinstance(key_id, str) and key_id in self._keys:
-            return self._keys[key_id]
-        if key_id is None and len(self._keys) == 1:
-            return next(iter(self._keys.values()))
-        if "" in self._keys:
-            return self._keys[""]
+    def _key(self, key_id: object) -> TokenKey:
+        keys = self._keys()
+        if isinstance(key_id, str) and key_id in keys:
+            return keys[key_id]
+        if key_id is None and len(keys) == 1:
+            return next(iter(keys.values()))
+        if "" in keys:
+            return keys[""]
+        self._missed()
         raise Unauthenticated("the token names a key that is not known")
 
 
@@ -104,19 +123,22 @@ def shared_secret(rules: JwtRules, secret: bytes) -> JwtVerifier:
         raise ValueError(f"{rules.algorithm} needs public keys: name a file of them as jwks")
     if len(secret) < SHORTEST_SECRET:
         raise ValueError(f"the secret has {len(secret)} bytes; it needs {SHORTEST_SECRET}")
-    _pyjwt()
-    return JwtVerifier(rules, {"": secret}, _fingerprint(rules, secret))
+    pyjwt()
+    keys = {"": TokenKey(secret, _credential(rules, secret))}
+    return JwtVerifier(rules, lambda: keys)
 
 
-def public_keys(rules: JwtRules, jwks: str) -> JwtVerifier:
-    """Return what checks tokens by the public keys of a JWKS document. Raises ValueError."""
+def public_keys(rules: JwtRules, jwks: str) -> TokenKeys:
+    """Return the public keys of a JWKS document by which tokens may be signed. Raises ValueError."""
     if rules.algorithm not in ASYMMETRIC:
         raise ValueError(f"{rules.algorithm} needs a secret: name a file of it as secret_file")
-    jwt, keys = _pyjwt(), dict[str, Any]()
+    jwt, keys = pyjwt(), dict[str, TokenKey]()
     try:
         entries = json.loads(jwks)["keys"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError('it is no JWKS document: {"keys": [...]}') from None
+    if isinstance(entries, list) and len(entries) > MOST_KEYS:
+        raise ValueError(f"it holds {len(entries)} keys; at most {MOST_KEYS} are taken")
     for each in entries if isinstance(entries, list) else ():
         usable = isinstance(each, dict) and each.get("kty") == ASYMMETRIC[rules.algorithm]
         if (
@@ -128,19 +150,22 @@ def public_keys(rules: JwtRules, jwks: str) -> JwtVerifier:
         if "d" in each:
             raise ValueError("it holds a private key; give the public ones alone")
         try:
-            keys[str(each.get("kid", ""))] = jwt.PyJWK(each, algorithm=rules.algorithm)
+            key = jwt.PyJWK(each, algorithm=rules.algorithm)
+            said = json.dumps(each, sort_keys=True).encode()
+            keys[str(each.get("kid", ""))] = TokenKey(key, _credential(rules, said))
         except (jwt.PyJWTError, ValueError, TypeError) as exc:
             raise ValueError(f"a key cannot be read: {type(exc).__name__}") from None
     if not keys:
         raise ValueError(f"it holds no key for {rules.algorithm}")
-    return JwtVerifier(rules, keys, _fingerprint(rules, jwks.encode()))
+    return keys
 
 
-def _fingerprint(rules: JwtRules, keys: bytes) -> str:
-    return "jwt:" + hashlib.sha256(repr(rules).encode() + b"\0" + keys).hexdigest()[:16]
+def _credential(rules: JwtRules, key: bytes) -> str:
+    return "jwt:" + hashlib.sha256(repr(rules).encode() + b"\0" + key).hexdigest()[:16]
 
 
-def _pyjwt() -> Any:
+def pyjwt() -> Any:
+    """Return the library. Raises MissingExtra."""
     try:
         import jwt
     except ImportError as exc:

@@ -3,7 +3,6 @@
 Every failure is counted and told, and what was shown is never quoted. Safe from any thread.
 """
 
-import hashlib
 import hmac
 import os
 from collections.abc import Callable, Mapping
@@ -15,11 +14,12 @@ from penstock.errors import Unauthenticated
 
 from .audit_trail import AuditTrail
 from .failures import Failures
-from .password import hash_password, token_digest
+from .password import token_digest
 from .policy import AccessPolicy, User, token_credential
 from .policy_in_force import PolicyInForce
 from .principal import ANONYMOUS, LONGEST_NAME, SHARED, Peer, Principal, anonymous
-from .scram import MECHANISMS, ScramExchange, ScramSecret, scram_secret
+from .revocation import RevokedCertificates, credential_of
+from .scram import MECHANISMS, ScramExchange, ScramSecret
 from .token_bucket import TokenBuckets
 
 _WRONG = "name or password is wrong"
@@ -30,12 +30,14 @@ CODE = Peer()
 class Logins:
     """Tells who shows something, by the policy in force."""
 
-    def __init__(self, policy: AccessPolicy, trail: AuditTrail | None, clock: Clock) -> None:
-        self._clock, self.trail = clock, trail
-        self._force = PolicyInForce(policy, (), TokenBuckets(policy.limits, clock))
+    def __init__(
+        self, policy: AccessPolicy, trail: AuditTrail | None, clock: Clock, made_up_key: bytes
+    ) -> None:
+        self._clock, self.trail, self._made_up_key = clock, trail, made_up_key
+        self._force = PolicyInForce(policy, (), TokenBuckets(policy.limits, clock), made_up_key)
         self._failures = Failures(clock)
         self._key = os.urandom(32)
-        self._made_up: User | None = None
+        self.revoked = RevokedCertificates()
 
     def authenticate_bearer(self, token: str, peer: Peer = CODE) -> Principal:
         """Return who a token belongs to: a static one, or a JWT. Raises Unauthenticated."""
@@ -87,11 +89,21 @@ class Logins:
 
     def of_certificate(self, certificate: Mapping[str, Any], peer: Peer = CODE) -> Principal:
         """Return whose certificate TLS has verified, as `getpeercert()` gives it. Raises Unauthenticated."""
+        self.check_revoked(certificate, peer)
         try:
             found = self._force.policy.certificates.principal(certificate, peer)
         except Unauthenticated as exc:
             raise self._failed("certificate", peer, "", exc) from None
         return self._known(found)
+
+    def check_revoked(self, certificate: Mapping[str, Any], peer: Peer) -> None:
+        """Refuse a certificate that is revoked, whatever else is shown. Raises Unauthenticated."""
+        revoked = self.revoked
+        if revoked.ends is not None and self._now() >= revoked.ends:
+            why = "the list of revoked certificates has run out, so no certificate is taken"
+            raise self.refuse("certificate", peer, why)
+        if credential_of(certificate) in revoked.credentials:
+            raise self.refuse("certificate", peer, "the certificate is revoked")
 
     def of_nobody(self, peer: Peer = CODE) -> Principal:
         """Return who shows nothing, if they may ask at all. Raises Unauthenticated."""
@@ -124,13 +136,21 @@ class Logins:
 
     def holds(self, principal: Principal) -> bool:
         """Return whether what a principal once showed still holds; ask while a connection lasts."""
+        return self._holds(self._force, principal)
+
+    def _holds(self, force: PolicyInForce, principal: Principal) -> bool:
+        policy = force.policy
         if principal.expires is not None and self._now() >= principal.expires:
             return False
         if principal.is_anonymous:
-            return self._force.policy.admits_anonymous
-        if principal.method == "certificate" or principal.is_shared:
-            return True  # neither is of the access file
-        return principal.credential in self._force.credentials
+            return policy.admits_anonymous
+        if principal.method == "certificate":
+            return principal.credential not in self.revoked.credentials
+        if principal.is_shared:
+            return True  # it is not of the access file
+        if principal.method == "jwt":  # whose keys may change without another policy
+            return policy.jwt is not None and policy.jwt.holds(principal.credential)
+        return principal.credential in force.credentials
 
     def audit(self, principal: Principal, act: str, resource: str, outcome: str, **more: Any) -> None:
         """Tell of an act that no right stands for, such as a change of rules. Never hand in a payload."""
@@ -156,21 +176,19 @@ class Logins:
         return force.policy.jwt.verify(token, self._now(), peer)
 
     def _basic(self, force: PolicyInForce, name: str, password: str, peer: Peer) -> Principal:
-        user, nobody = force.policy.users.get(name), self._nobody()
-        fits = (user or nobody).fits(password)
+        user = force.policy.users.get(name)
         # Each kind of hash of the file is worked out once for every name, so the time it takes says nothing.
-        if user is not None and user.password is None:
-            nobody.fits(password)
-        elif force.has_scram_alone:
-            next(iter(nobody.scram.values())).fits(password)
-        if user is None or not fits:
+        for nobody in force.made_up.users(name):
+            if user is None or (user.password is None) != (nobody.password is None):
+                nobody.fits(password)
+        if user is None or not user.fits(password):
             raise Unauthenticated(_WRONG)
         return Principal(name, peer.address, "password", user.credential, None, peer.door)
 
     def _authenticated(self, method: str, peer: Peer, name: str, shown: str, find: Any) -> Principal:
         force, digest = self._force, self._digest(method, peer, name, shown)
         known = force.shown.get(digest)
-        if known is not None and (known.expires is None or self._now() < known.expires):
+        if known is not None and self._holds(force, known):
             if not peer.is_private:
                 raise self._failed(method, peer, name, _unsafe())
             return known._replace(address=peer.address, door=peer.door)
@@ -201,13 +219,6 @@ class Logins:
                 self._failures.check(peer.address, name)
         except Unauthenticated as exc:
             raise self._failed(method, peer, name, exc, counts=False) from None
-
-    def _nobody(self) -> User:
-        """Return somebody whose password nobody knows."""
-        if self._made_up is None:
-            secret, mechanism = os.urandom(16).hex(), next(iter(MECHANISMS))
-            self._made_up = User("", hash_password(secret), {mechanism: scram_secret(mechanism, secret)})
-        return self._made_up
 
     def _known(self, principal: Principal) -> Principal:
         metrics.AUTHENTICATIONS.add(door=principal.door, method=principal.method, outcome="ok")
@@ -243,8 +254,7 @@ class ScramLogin:
 
     def __init__(self, access: Logins, mechanism: str, peer: Peer) -> None:
         self._access, self._mechanism, self._peer = access, mechanism, peer
-        unknown = hashlib.sha256(access._key + b"unknown").digest()
-        self._exchange = ScramExchange(mechanism, self._find, unknown=unknown)
+        self._exchange = ScramExchange(mechanism, self._find, self._make_up)
         self._user: User | None = None
         self._has_begun = False
         self.principal: Principal | None = None
@@ -277,6 +287,9 @@ class ScramLogin:
     def _find(self, name: str) -> ScramSecret | None:
         self._user = self._access._force.policy.users.get(name)
         return None if self._user is None else self._user.scram.get(self._mechanism)
+
+    def _make_up(self, name: str) -> ScramSecret:
+        return self._access._force.made_up.scram(self._mechanism, name)
 
 
 def _unsafe() -> Unauthenticated:

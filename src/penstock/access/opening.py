@@ -10,6 +10,7 @@ from penstock.log.sql.database import Database
 
 from .access import Access
 from .audit_trail import AuditTrail
+from .made_up import stored_key
 from .settings import AccessSettings
 from .tls import ServerTls, TlsFiles
 from .watch import AccessWatch
@@ -32,7 +33,8 @@ class Lock:
         """
         self.settings = settings
         trail = _trail(settings, clock)
-        self.access = Access(trail=trail, clock=clock)
+        key = None if database is None or waits else stored_key(database)
+        self.access = Access(trail=trail, clock=clock, made_up_key=key)
         self._tls = tls_of(settings)
         self._watch = AccessWatch(
             self.access,
@@ -40,6 +42,7 @@ class Lock:
             database=database,
             tls=self._tls,
             look_seconds=settings.look.total_seconds(),
+            clock=clock,
         )
         self._watch.load(waits=waits)
 
@@ -52,6 +55,13 @@ class Lock:
     def server_tls(self) -> ServerTls | None:
         """The same, for a listener that brings its own TLS."""
         return self._tls
+
+    @property
+    def is_open(self) -> bool:
+        """Whether who shows nothing may do everything."""
+        settings, access = self.settings, self.access
+        needs_certificate = bool(settings.tls_client_ca) and settings.client_certificates == "required"
+        return access.admits_anonymous and not access.rules and not needs_certificate
 
     def __enter__(self) -> Self:
         self._watch.start()
@@ -77,10 +87,14 @@ def _trail(settings: AccessSettings, clock: Clock) -> AuditTrail | None:
 def tls_of(settings: AccessSettings) -> ServerTls | None:
     """Return the identity that the settings name, if they name one. Raises InvalidCertificate."""
     if not settings.tls_cert:
-        if settings.tls_key or settings.tls_client_ca:
-            named = settings.tls_key or settings.tls_client_ca
+        named = settings.tls_key or settings.tls_client_ca or settings.tls_client_crl
+        if named:
             raise InvalidCertificate(named, "it is of no use without access.tls_cert (--tls-cert)")
         return None
+    if settings.tls_client_crl and not settings.tls_client_ca:
+        raise InvalidCertificate(
+            settings.tls_client_crl, "it is of no use without access.tls_client_ca (--tls-client-ca)"
+        )
     certificate = Path(settings.tls_cert)
     return ServerTls(
         TlsFiles(
@@ -88,5 +102,6 @@ def tls_of(settings: AccessSettings) -> ServerTls | None:
             Path(settings.tls_key) if settings.tls_key else certificate,
             Path(settings.tls_client_ca) if settings.tls_client_ca else None,
             settings.client_certificates == "required",
+            Path(settings.tls_client_crl) if settings.tls_client_crl else None,
         )
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from .certificate_name import CertificateNames
 from .json_web_token import JwtVerifier
 from .password import PasswordHash
+from .remote_keys import RemoteKeys
 from .rule import AccessRule
 from .scram import ScramSecret
 from .token_bucket import RateLimit
@@ -43,6 +44,7 @@ class AccessPolicy:
     users: Mapping[str, User] = field(default_factory=dict)
     tokens: Mapping[str, str] = field(default_factory=dict)  # digest: name
     jwt: JwtVerifier | None = None
+    remote_keys: RemoteKeys | None = None  # where those of `jwt` come from, if from a URL
     certificates: CertificateNames = CertificateNames()
     rules: tuple[AccessRule, ...] = ()
     limits: tuple[RateLimit, ...] = ()
@@ -50,10 +52,10 @@ class AccessPolicy:
 
     @property
     def credentials(self) -> frozenset[str]:
-        """The credentials that hold."""
+        """The credentials of users and static tokens that hold."""
         found = {each.credential for each in self.users.values()}
         found |= {token_credential(digest, name) for digest, name in self.tokens.items()}
-        return frozenset(found | ({self.jwt.fingerprint} if self.jwt is not None else set()))
+        return frozenset(found)
 
 
 def token_credential(digest: str, name: str) -> str:

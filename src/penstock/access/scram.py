@@ -9,8 +9,8 @@
 
 What is kept of a password is `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`, as PostgreSQL writes it.
 The server's part of the nonce is new for each exchange, so what was heard on one is worth nothing on another.
-A name that nobody has is answered with a salt of its own, always the same, and fails where a wrong password
-does. Only hashes of the standard library are put together here.
+A name that nobody has is answered with a secret that is made up (`made_up.py`), and fails where a wrong
+password does. Only hashes of the standard library are put together here.
 """
 
 import hashlib
@@ -94,18 +94,18 @@ class ScramExchange:
         self,
         mechanism: str,
         find: Callable[[str], ScramSecret | None],
+        make_up: Callable[[str], ScramSecret],
         *,
-        unknown: bytes,
         nonce: str | None = None,
     ) -> None:
-        """`find`: the secret of a name. `unknown`: what makes up salts for names that nobody has."""
-        self._mechanism, self._find, self._unknown = mechanism, find, unknown
+        """`find`: the secret of a name. `make_up`: that of a name that nobody has."""
+        self._find, self._make_up = find, make_up
         self._nonce = nonce or b64encode(os.urandom(24)).decode()
         self._hash = MECHANISMS[mechanism]
         self.name = ""
         self._flag = self._said = self._full_nonce = ""
         self._secret: ScramSecret | None = None
-        self._is_over = False
+        self._is_known = self._is_over = False
 
     def first(self, message: bytes) -> bytes:
         """Return the server's first message. Raises Unauthenticated."""
@@ -116,8 +116,9 @@ class ScramExchange:
         self.name = name.replace("=2C", ",").replace("=3D", "=")
         if other and other.replace("=2C", ",").replace("=3D", "=") != self.name:
             raise Unauthenticated("nobody may act for somebody else")
-        self._secret = self._find(self.name)
-        secret = self._secret or self._made_up()
+        found_secret, made_up = self._find(self.name), self._make_up(self.name)  # both take their time
+        self._is_known, self._secret = found_secret is not None, found_secret or made_up
+        secret = self._secret
         self._flag, self._full_nonce = f"{flag},{f'a={other}' if other else ''},", nonce + self._nonce
         salt = b64encode(secret.salt).decode()
         server = f"r={self._full_nonce},s={salt},i={secret.iterations}"
@@ -128,26 +129,21 @@ class ScramExchange:
     def final(self, message: bytes) -> bytes:
         """Return the server's last message, once the password was shown. Raises Unauthenticated."""
         found = _FINAL.fullmatch(_text(message))
-        if found is None or self._is_over or not self._said:
+        secret = self._secret
+        if found is None or self._is_over or secret is None:
             raise Unauthenticated(_FORM)
         self._is_over = True
         bare, binding, nonce, extensions, proof = found.groups()
         if _decoded(binding) != self._flag.encode() or not hmac.compare_digest(nonce, self._full_nonce):
             raise Unauthenticated("the message belongs to another exchange")
-        secret = self._secret or self._made_up()
         said = f"{self._said},{bare}{extensions}".encode()
         signature = hmac.digest(secret.stored_key, said, self._hash)
         shown = _decoded(proof)
         key = bytes(a ^ b for a, b in zip(shown, signature, strict=False))
         fits = hmac.compare_digest(hashlib.new(self._hash, key).digest(), secret.stored_key)
-        if not fits or len(shown) != len(signature) or self._secret is None:
+        if not fits or len(shown) != len(signature) or not self._is_known:
             raise Unauthenticated(_WRONG)
         return b"v=" + b64encode(hmac.digest(secret.server_key, said, self._hash))
-
-    def _made_up(self) -> ScramSecret:
-        salt = hmac.digest(self._unknown, self.name.encode("utf-8", "surrogatepass"), "sha256")[:16]
-        key = hmac.digest(self._unknown, salt, self._hash)
-        return ScramSecret(self._mechanism, ITERATIONS, salt, key, key)
 
 
 def _secret(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramSecret:

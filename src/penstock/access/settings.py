@@ -15,6 +15,9 @@ class AccessSettings(Settings, room="access"):
     )
     tls_key: str = setting("", "The key of that certificate, as PEM. Empty: it is in the same file.")
     tls_client_ca: str = setting("", "Authorities whose client certificates are taken, as PEM. Empty: none.")
+    tls_client_crl: str = setting(
+        "", "Lists of client certificates that are revoked (CRLs of their authorities), as PEM. Empty: none."
+    )
     client_certificates: str = setting(
         "required",
         "Whether a client has to show a certificate where authorities are named.",

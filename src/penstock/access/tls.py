@@ -1,6 +1,7 @@
 """TLS for every listener: TLS 1.2 or later, and certificates that are renewed while connections run.
 
-A listener keeps one context for its life. What it shows is in another, which `reload` replaces in one step:
+A list of revoked client certificates is asked at each handshake. A listener keeps one context for its life;
+what it shows is in another, which `reload` replaces in one step:
 handshakes from then on use the new one, connections that are open keep what they have. A file that is broken
 changes nothing. A key that everybody on the machine may read is refused.
 """
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock import metrics
+from penstock.clock import SYSTEM, Clock
 from penstock.errors import InvalidAccessFile, InvalidCertificate
 
 from .access_file import refuse_readable
 from .handshake import HandshakeContext, HandshakeLog, WatchedHandshake
+from .revocation import RevokedCertificates, read_revoked
 
 
 class TlsFiles(NamedTuple):
@@ -24,10 +27,12 @@ class TlsFiles(NamedTuple):
     key: Path
     client_ca: Path | None = None
     is_client_required: bool = True
+    client_crl: Path | None = None
 
     def paths(self) -> list[Path]:
         """Return every file."""
-        return [each for each in (self.certificate, self.key, self.client_ca) if each is not None]
+        named = (self.certificate, self.key, self.client_ca, self.client_crl)
+        return [each for each in named if each is not None]
 
 
 class TlsIdentity(NamedTuple):
@@ -57,21 +62,27 @@ class ServerTls:
     """The identity of a process. `context` is for listeners; `reload` is called when files have changed.
 
     `identity`: the same for a listener that brings its own TLS; another object after each change.
+    `revoked`: whose certificates do not hold.
     """
 
     identity: TlsIdentity
+    revoked: RevokedCertificates
 
-    def __init__(self, files: TlsFiles) -> None:
-        """Raises InvalidCertificate."""
-        self.files = files
+    def __init__(self, files: TlsFiles, clock: Clock = SYSTEM) -> None:
+        """Raises InvalidCertificate, MissingExtra."""
+        self.files, self._clock = files, clock
         self._handshakes = HandshakeLog()
         self.context = RenewableContext(ssl.PROTOCOL_TLS_SERVER)
         self.reload()
 
     def reload(self) -> None:
         """Put what the files hold now in force. Raises InvalidCertificate; then nothing has changed."""
-        read = self._read()
-        self.context.current, self.identity = self._loaded(), read
+        read, revoked = self._read(), RevokedCertificates()
+        if self.files.client_crl is not None:
+            revoked = read_revoked(self.files.client_crl, read.client_ca or b"", self._clock.now_ms() / 1000)
+        self.context.current, self.identity, self.revoked = self._loaded(), read, revoked
+        if revoked.ends is not None:
+            metrics.REVOCATION_EXPIRES.set(revoked.ends)
 
     def _read(self) -> TlsIdentity:
         files = self.files
@@ -95,6 +106,9 @@ class ServerTls:
                 made.load_verify_locations(files.client_ca)
             except (OSError, ValueError) as exc:
                 raise InvalidCertificate(str(files.client_ca), _why(exc, "it holds no authority")) from None
+            if files.client_crl is not None:
+                made.load_verify_locations(files.client_crl)
+                made.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
             required, optional = ssl.CERT_REQUIRED, ssl.CERT_OPTIONAL
             made.verify_mode = required if files.is_client_required else optional
         expires = certificate_expires(files.certificate)

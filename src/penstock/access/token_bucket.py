@@ -1,11 +1,17 @@
-"""How much somebody may send to, or read from, a topic: a bucket of tokens for each principal and topic.
+"""How much somebody may send to, or read from, a topic: buckets of tokens.
+
+| a limit    | has a bucket for                                        | counts                       |
+|------------|---------------------------------------------------------|------------------------------|
+| not shared | each principal and topic                                | if it is the first that fits |
+| shared     | all its principals and topics together, as of a tenant  | beside all others            |
 
 A bucket fills at its rate up to what one burst may take. What is charged may go below zero; who is below
-zero has to wait. The first limit that fits a principal and a topic is theirs.
+zero has to wait.
 """
 
+from collections.abc import Iterator
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.clock import Clock
 from penstock.errors import RateLimited
@@ -24,51 +30,58 @@ class RateLimit(NamedTuple):
     bytes_per_second: float = 0
     requests_per_second: float = 0
     burst_seconds: float = 1
+    shared: bool = False
+
+
+_BucketLevel = tuple[float, float, float]  # bytes, requests, since when
 
 
 class TokenBuckets:
     """The buckets of some limits. Safe from any thread; bounded, those that were filled longest ago go."""
 
     def __init__(self, limits: tuple[RateLimit, ...], clock: Clock) -> None:
-        self._limits, self._clock, self._lock = limits, clock, Lock()
-        self._levels: dict[tuple[str, str], tuple[float, float, float]] = {}  # bytes, requests, since
+        self._limits, self._clock, self._lock = tuple(dict.fromkeys(limits)), clock, Lock()
+        self._levels: dict[tuple[str, str], _BucketLevel] = {}
+        self._shared: dict[RateLimit, _BucketLevel] = {}  # apart: no number of names pushes one out
 
     def charge(self, principal: str, topic: str, size: int, requests: int = 1) -> float:
-        """Take a request of some bytes out of a bucket; return the seconds to wait before the next."""
+        """Take a request of some bytes out of the buckets; return the seconds to wait before the next."""
         return self._take(principal, topic, size, requests)
 
     def admit(self, principal: str, topic: str, size: int) -> None:
-        """Charge a request unless the bucket is below zero already. Raises RateLimited."""
+        """Charge a request unless a bucket is below zero already. Raises RateLimited."""
         seconds = self._take(principal, topic, None)
         if seconds > 0:
             raise RateLimited(principal, topic, seconds)
         self._take(principal, topic, size)
 
     def _take(self, principal: str, topic: str, size: int | None, count: int = 1) -> float:
-        limit = self._limit(principal, topic)
-        if limit is None:
-            return 0.0
-        now, key = self._clock.monotonic(), (principal, topic)
-        most_bytes = limit.bytes_per_second * limit.burst_seconds
-        most_requests = max(1.0, limit.requests_per_second * limit.burst_seconds)
-        with self._lock:
-            level, requests, since = self._levels.pop(key, (most_bytes, most_requests, now))
-            level = min(most_bytes, level + (now - since) * limit.bytes_per_second)
-            requests = min(most_requests, requests + (now - since) * limit.requests_per_second)
-            if size is not None:
-                level, requests = level - size, requests - count
-            self._levels[key] = level, requests, now
-            if len(self._levels) > _MOST_BUCKETS:
-                self._levels.pop(next(iter(self._levels)))
-        waits = [0.0]
-        if limit.bytes_per_second:
-            waits.append(-level / limit.bytes_per_second)
-        if limit.requests_per_second:
-            waits.append((1 - requests if size is None else -requests) / limit.requests_per_second)
+        now, waits = self._clock.monotonic(), [0.0]
+        for limit in self._fitting(principal, topic):
+            most_bytes = limit.bytes_per_second * limit.burst_seconds
+            most_requests = max(1.0, limit.requests_per_second * limit.burst_seconds)
+            levels: dict[Any, _BucketLevel] = self._shared if limit.shared else self._levels
+            key = limit if limit.shared else (principal, topic)
+            with self._lock:
+                level, requests, since = levels.pop(key, (most_bytes, most_requests, now))
+                level = min(most_bytes, level + (now - since) * limit.bytes_per_second)
+                requests = min(most_requests, requests + (now - since) * limit.requests_per_second)
+                if size is not None:
+                    level, requests = level - size, requests - count
+                levels[key] = level, requests, now
+                if len(levels) > _MOST_BUCKETS:
+                    levels.pop(next(iter(levels)))
+            if limit.bytes_per_second:
+                waits.append(-level / limit.bytes_per_second)
+            if limit.requests_per_second:
+                waits.append((1 - requests if size is None else -requests) / limit.requests_per_second)
         return min(max(waits), _LONGEST_SECONDS)
 
-    def _limit(self, principal: str, topic: str) -> RateLimit | None:
+    def _fitting(self, principal: str, topic: str) -> Iterator[RateLimit]:
+        """Yield the shared limits that fit, and the first of the others."""
+        has_own = False
         for each in self._limits:
             if matches(each.principal, principal) and matches(each.topic, topic):
-                return each
-        return None
+                if each.shared or not has_own:
+                    yield each
+                has_own = has_own or not each.shared

@@ -1,4 +1,5 @@
-"""Keeps what is in force up to date: the access file, the rules in the database, the certificates.
+"""Keeps what is in force up to date: the access file, the keys it names by URL, the rules in the database,
+the certificates.
 
 A thread looks at them every second, by their bytes: a file that is being written is waited for, and read
 again at the next look. What is broken changes nothing: what was in force stays, a line of the log and a
@@ -7,11 +8,13 @@ series say so until it is mended.
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 
 from penstock import metrics
-from penstock.errors import AccessError, Error, MissingExtra
+from penstock.clock import SYSTEM, Clock
+from penstock.errors import AccessError, Error, InvalidAccessFile, InvalidCertificate, MissingExtra
 from penstock.log.sql.database import Database
 from penstock.redaction import traced, words
 
@@ -19,6 +22,7 @@ from .access import Access
 from .access_file import AccessFile
 from .policy import AccessPolicy
 from .principal import Principal
+from .remote_keys import RemoteKeys
 from .rule_store import stored_rules
 from .tls import ServerTls
 
@@ -40,12 +44,14 @@ class AccessWatch:
         database: Database | None = None,
         tls: ServerTls | None = None,
         look_seconds: float = 1.0,
+        clock: Clock = SYSTEM,
     ) -> None:
         """`path`: the access file. What is None is not looked at."""
         self._access, self._path, self._database, self._tls = access, path, database, tls
-        self._look_seconds = look_seconds
+        self._look_seconds, self._clock = look_seconds, clock
         self._read: dict[Path, bytes] = {}
         self._shown: dict[Path, bytes] = {}
+        self._keys: RemoteKeys | None = None
         self._broken: dict[str, str] = {}  # by file: what was said of it
         self._stopped = Event()
         self._thread: Thread | None = None
@@ -63,14 +69,18 @@ class AccessWatch:
             self._access.install(stored=self._database.look(stored_rules))
         if self._tls is not None:
             self._shown = _contents(self._tls.files.paths())
+            self._access.revoke(self._tls.revoked)
         for file in ("access", "tls"):
             metrics.ACCESS_STALE.set(0, file=file)
+        self._look_at_keys()
 
     def start(self) -> None:
         """Begin to look."""
         if self._thread is None:
             self._thread = Thread(target=self._run, name="penstock-access", daemon=True)
             self._thread.start()
+            if self._keys is not None:
+                self._keys.start()
 
     def stop(self) -> None:
         """End."""
@@ -78,6 +88,8 @@ class AccessWatch:
         if self._thread is not None:
             self._thread.join(5)
             self._thread = None
+        if self._keys is not None:
+            self._keys.stop()
 
     def look(self) -> None:
         """Look once, in the caller's thread."""
@@ -85,6 +97,9 @@ class AccessWatch:
             self._take("access", self._look_at_file)
         if self._tls is not None and self._is_changed(self._tls.files.paths(), self._shown):
             self._take("tls", self._look_at_certificates)
+        if self._tls is not None:
+            self._look_at_end(self._tls)
+        self._look_at_keys()
         if self._database is not None:
             self._look_at_database(self._database)
 
@@ -113,8 +128,25 @@ class AccessWatch:
         shown = _contents(self._tls.files.paths())
         try:
             self._tls.reload()
+            self._access.revoke(self._tls.revoked)
         finally:
             self._shown = shown
+
+    def _look_at_end(self, tls: ServerTls) -> None:
+        """Say that the list of revoked certificates has run out since it was read."""
+        ends = tls.revoked.ends
+        if ends is not None and self._clock.now_ms() / 1000 >= ends:
+            why = "it has run out, so no client certificate is taken; put the authority's current list there"
+            self._say("tls", InvalidCertificate(str(tls.files.client_crl), why))
+
+    def _look_at_keys(self) -> None:
+        """Say whether the keys of tokens could be fetched; they are by a thread of their own."""
+        if self._keys is not None and self._keys.failure:
+            self._say("keys", InvalidAccessFile(str(self._path), self._keys.failure))
+            return
+        metrics.ACCESS_STALE.set(0, file="keys")
+        if self._broken.pop("keys", None) is not None:
+            self._taken("keys", "")
 
     def _look_at_database(self, database: Database) -> None:
         if database.dialect.missing_file() is not None:
@@ -154,16 +186,31 @@ class AccessWatch:
         if self._broken.get(file) != said:
             self._broken[file] = said
             metrics.ACCESS_RELOADS.add(file=file, outcome="failed")
-            logger.error("what was in force stays, because of a file that cannot be used: %s", said)
+            logger.error("what was in force stays: %s", said)
             self._access.audit(OURS, "policy", file, "failed", reason=said)
 
     def _policy(self) -> AccessPolicy:
         assert self._path is not None
-        reading = AccessFile(self._path)
+        reading = AccessFile(self._path, self._clock)
         try:
-            return reading.load()
+            policy = reading.load()
         finally:
             self._read = reading.read
+        return self._with_keys(policy)
+
+    def _with_keys(self, policy: AccessPolicy) -> AccessPolicy:
+        """Go on with the keys that are known if the file names the same URL; else fetch those it names."""
+        new, old = policy.remote_keys, self._keys
+        if new is not None and old is not None and (new.rules, new.at) == (old.rules, old.at):
+            return replace(policy, jwt=old.verifier, remote_keys=old)
+        if new is not None:
+            new.look()
+            if self._thread is not None:
+                new.start()
+        self._keys = new
+        if old is not None:
+            old.stop()
+        return policy
 
     def _run(self) -> None:
         while not self._stopped.wait(self._look_seconds):

@@ -17,7 +17,7 @@ from penstock.logs import FORMATS, LEVELS
 
 from .lake_path import LakePath
 from .listen_address import ListenAddress, ListenAddressType
-from .lock_options import lock_options, lock_settings
+from .lock_options import lock_options, lock_settings, refuse_unlocked
 from .logs import set_up
 from .options import store_options
 from .remedies import naming_the_command, refuse_memory
@@ -88,14 +88,13 @@ def command(
         with naming_the_command(url, names), stop_heard() as stopped:
             check(store.database)
             token = secrets.token_urlsafe(18) if allow_actions else None
-            with (
-                Lock(locking, store.database) as doors,
-                served(store, listen, doors, token=token, hosts=hosts, lake=lake) as address,
-            ):
-                click.echo(f"console listening on {address}")
-                if token is not None:
-                    click.echo(f"actions need this token: {token}")
-                stopped.wait()
+            with Lock(locking, store.database) as doors:
+                refuse_unlocked("--listen", listen, doors, anonymous=None)
+                with served(store, listen, doors, token=token, hosts=hosts, lake=lake) as address:
+                    click.echo(f"console listening on {address}")
+                    if token is not None:
+                        click.echo(f"actions need this token: {token}")
+                    stopped.wait()
     finally:
         store.close()
 

@@ -46,7 +46,9 @@ class ListenAddressType(click.ParamType[ListenAddress]):
 
 
 insecure_option = click.option(
-    "--insecure", is_flag=True, help="Listen without encryption also where other machines can connect."
+    "--insecure",
+    is_flag=True,
+    help="Listen without encryption, and without an access file to everybody, also where others can connect.",
 )
 
 

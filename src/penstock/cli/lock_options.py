@@ -5,7 +5,10 @@ from typing import Any
 
 import click
 
+from penstock.access.opening import Lock
 from penstock.access.settings import AccessSettings
+
+from .listen_address import ListenAddress
 
 _FILE = click.Path(dir_okay=False)
 _OPTIONS = (
@@ -23,6 +26,18 @@ _OPTIONS = (
         type=_FILE,
         help="Take client certificates of these authorities; else access.tls_client_ca.",
     ),
+    click.option(
+        "--tls-client-crl",
+        type=_FILE,
+        help="Refuse the client certificates that these lists (CRLs) revoke; else access.tls_client_crl.",
+    ),
+)
+
+
+anonymous_option = click.option(
+    "--anonymous",
+    is_flag=True,
+    help="Let everybody who can connect over TLS do all that is served: read, write, delete.",
 )
 
 
@@ -36,3 +51,20 @@ def lock_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def lock_settings(given: dict[str, Any]) -> AccessSettings:
     """Return the settings in force, with what was given. Raises SettingError."""
     return AccessSettings.load(**given)
+
+
+def refuse_unlocked(flag: str, address: ListenAddress, doors: Lock, *, anonymous: bool | None) -> None:
+    """Refuse to let other machines do everything by TLS alone, unless asked for. Raises UsageError.
+
+    `anonymous`: None where it cannot be asked for. What is not encrypted was asked for by --insecure.
+    """
+    if anonymous or address.is_loopback or not doors.settings.tls_cert or not doors.is_open:
+        return
+    file = doors.settings.policy_file
+    why = f"{file} names nobody and has no rules" if file else "there is no access file"
+    more = ", or add --anonymous to allow just that" if anonymous is False else ""
+    raise click.UsageError(
+        f"{flag} {address}: other machines can connect there, and everybody may do all it serves: {why}; "
+        "give --access FILE with users and rules (penstock access hash NAME prints a user), or "
+        f"--tls-client-ca, so that every client needs a certificate{more}"
+    )

@@ -22,7 +22,7 @@ from penstock.operate.kafka_port import KafkaAdministration
 
 from .console import console_routes, refuse_open_console
 from .listen_address import ListenAddress, ListenAddressType, insecure_option, refuse_open
-from .lock_options import lock_options, lock_settings
+from .lock_options import anonymous_option, lock_options, lock_settings, refuse_unlocked
 from .logs import set_up
 from .options import store_options
 from .remedies import naming_the_command, refuse_memory
@@ -55,6 +55,7 @@ from .stopping import stop_heard
 )
 @click.option("--console", is_flag=True, help="Serve the web console there, too; it only shows.")
 @insecure_option
+@anonymous_option
 @lock_options
 @click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; else logging.level, info.")
 @click.option(
@@ -71,6 +72,7 @@ def command(
     tinyq: ListenAddress | None,
     console: bool,
     insecure: bool,
+    anonymous: bool,
     log_level: str | None,
     log_format: str | None,
     **lock: Any,
@@ -94,9 +96,10 @@ def command(
     locking = lock_settings(lock)
     if console and http is not None:
         refuse_open_console("--http", http, locking)
-    for flag, address in (("--kafka", kafka), ("--http", http), ("--grpc", grpc), ("--tinyq", tinyq)):
-        if address is not None:
-            refuse_open(flag, address, insecure=insecure, encrypted=bool(locking.tls_cert))
+    given = (("--kafka", kafka), ("--http", http), ("--grpc", grpc), ("--tinyq", tinyq))
+    listening = [(flag, address) for flag, address in given if address is not None]
+    for flag, address in listening:
+        refuse_open(flag, address, insecure=insecure, encrypted=bool(locking.tls_cert))
     set_up(log_level, log_format)
     send_spans()
     names = Names(prefix, schema)
@@ -109,15 +112,18 @@ def command(
                 migrate(store.database)
             check(store.database)
             store.log.claim()  # who serves a directory writes it: said now, not at somebody's first append
-            with (
-                Lock(locking, store.database) as doors,
-                _kafka(store, kafka, advertise, settings, doors),
-                _http(store, http, doors, with_console=console),
-                _grpc(store, grpc, doors),
-                _tinyq(store, tinyq, doors),
-            ):
-                collect_rarely()
-                stopped.wait()
+            with Lock(locking, store.database) as doors:
+                for flag, address in listening:
+                    if address is not tinyq:  # which wants a password or a token in any case
+                        refuse_unlocked(flag, address, doors, anonymous=anonymous)
+                with (
+                    _kafka(store, kafka, advertise, settings, doors),
+                    _http(store, http, doors, with_console=console),
+                    _grpc(store, grpc, doors),
+                    _tinyq(store, tinyq, doors),
+                ):
+                    collect_rarely()
+                    stopped.wait()
     finally:
         store.close()
 

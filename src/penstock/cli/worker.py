@@ -14,7 +14,7 @@ from penstock.logs import FORMATS, LEVELS
 
 from .console import console_routes, refuse_open_console
 from .listen_address import ListenAddress, ListenAddressType, insecure_option, refuse_open
-from .lock_options import lock_options, lock_settings
+from .lock_options import anonymous_option, lock_options, lock_settings, refuse_unlocked
 from .logs import set_up
 from .reload import run_reloading
 from .remedies import naming_the_command
@@ -38,6 +38,7 @@ from .target import load
 @click.option("--api", is_flag=True, help="Serve REST (/v1) there, too: of the first outbox that is named.")
 @click.option("--console", is_flag=True, help="Serve the web console there, too; it only shows.")
 @insecure_option
+@anonymous_option
 @lock_options
 @click.option(
     "--reload", is_flag=True, help="Restart when a Python file of yours changes; for development only."
@@ -51,6 +52,7 @@ def command(
     api: bool,
     console: bool,
     insecure: bool,
+    anonymous: bool,
     reload: bool,
     **lock: Any,
 ) -> None:
@@ -93,7 +95,7 @@ def command(
     with (
         naming,
         stop_heard() as stopped,  # while it runs, the worker hears for itself
-        _serving(served, http, locking, with_api=api, with_console=console),
+        _serving(served, http, locking, with_api=api, with_console=console, anonymous=anonymous),
     ):
         run_together(served, partitions=pins, until=stopped)
 
@@ -106,6 +108,7 @@ def _serving(
     *,
     with_api: bool,
     with_console: bool,
+    anonymous: bool,
 ) -> Iterator[None]:
     """Serve HTTP while the block lasts: from before the workers start until they have ended."""
     if address is None:
@@ -121,6 +124,7 @@ def _serving(
         check(database)
     # Probes and metrics are served while the store is away; its records are not, before its rules are known.
     with Lock(locking, database, waits=not shows) as doors:
+        refuse_unlocked("--http", address, doors, anonymous=anonymous)
         api = RestApi(outboxes[0].store, access=doors.access) if shows else None
         more = console_routes(api) if api is not None and with_console else []
         app = application(outboxes, worker=True, api=api if with_api else None, more=more)

@@ -100,6 +100,8 @@ async def authenticated(
     access: Access, peer: Peer, said: Sequence[bytes], certificate: Mapping[str, Any] | None
 ) -> Principal:
     """Return who somebody is by what `authorization` says, or by a certificate. Raises Unauthenticated."""
+    if certificate:
+        access.check_revoked(certificate, peer)
     if len(said) > 1 or any(len(each) > _MOST_CHARACTERS for each in said):
         raise access.refuse(peer.door, peer, "there are two credentials, or one that is too long")
     if said:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from penstock.access.access_file import AccessFile
 from penstock.access.opening import tls_of
+from penstock.access.remote_keys import RemoteKeys
 from penstock.access.settings import AccessSettings
 from penstock.access.tls import ServerTls, certificate_expires
 from penstock.clock import SYSTEM
@@ -115,11 +116,25 @@ def _access() -> Iterator[DoctorFinding]:
             policy = AccessFile(Path(settings.policy_file)).load()
             found = f"{settings.policy_file}: {len(policy.rules)} rules"
             yield DoctorFinding("access file", PartState.OK, found, "who may do what")
+            if policy.remote_keys is not None:
+                yield _keys(policy.remote_keys)
         if settings.tls_cert:
-            yield _certificate(tls_of(settings))
+            tls = tls_of(settings)
+            yield _certificate(tls)
+            if tls is not None and tls.revoked.ends is not None:
+                hours = int(tls.revoked.ends - SYSTEM.now_ms() / 1000) // 3600
+                found = f"{settings.tls_client_crl}: runs out in {hours} hours"
+                yield DoctorFinding("revoked certificates", PartState.OK, found, "client certificates")
     except Error as exc:
         remedy = "mend it; until then running processes go on with what they had, and new ones do not start"
         yield DoctorFinding("access", PartState.BROKEN, str(exc), "who may do what, and TLS", remedy)
+
+
+def _keys(remote: RemoteKeys) -> DoctorFinding:
+    remote.look()
+    state = PartState.BROKEN if remote.failure else PartState.OK
+    found = remote.failure or "the keys of tokens were fetched"
+    return DoctorFinding("jwks_url", state, found, "tokens at every door", "mend it, or the address in [jwt]")
 
 
 def _certificate(tls: ServerTls | None) -> DoctorFinding:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from penstock.access import token_bucket
 from penstock.access.access import Access
 from penstock.access.audit_trail import AuditTrail
 from penstock.access.failures import Failures
@@ -210,6 +211,51 @@ def test_a_bucket_fills_again_and_is_each_ones_own() -> None:
     access.admit(ben, "orders", 10_000)
     clock.advance(timedelta(seconds=0.6))
     access.admit(ana, "orders", 1)
+
+
+TENANT = RateLimit("team-a/*", "*", bytes_per_second=100, shared=True)
+
+
+def seconds_of(access: Access, name: str, of: str = "orders") -> float:
+    """Return how long a principal has to wait."""
+    return access.charge(Principal(name), of, 0, requests=0)
+
+
+def test_the_principals_of_a_tenant_share_its_limit_over_all_topics() -> None:
+    clock = FakeClock()
+    access = Access(AccessPolicy(limits=(TENANT,)), clock=clock)
+    access.admit(Principal("team-a/ana"), "orders", 150)
+    for name, of in (("team-a/ben", "payroll"), ("team-a/ana", "orders"), ("team-a/new", "orders-2")):
+        with pytest.raises(RateLimited):
+            access.admit(Principal(name), of, 1)
+        assert seconds_of(access, name, of) == pytest.approx(0.5)
+    for name in ("team-b/ana", "team-a", "ana"):
+        assert seconds_of(access, name) == 0
+    clock.advance(timedelta(seconds=0.6))
+    access.admit(Principal("team-a/ben"), "payroll", 1)
+
+
+def test_a_limit_of_a_tenant_counts_beside_those_of_its_principals_and_of_parts_of_it() -> None:
+    own = RateLimit("team-a/*", "*", bytes_per_second=10)
+    part = RateLimit("team-a/batch-*", "*", bytes_per_second=50, shared=True)
+    access = Access(AccessPolicy(limits=(TENANT, own, part)), clock=FakeClock())
+    access.admit(Principal("team-a/ana"), "orders", 20)
+    assert seconds_of(access, "team-a/ana") == pytest.approx(1.0)  # its own bucket
+    assert seconds_of(access, "team-a/ben") == 0
+    access.admit(Principal("team-a/batch-1"), "orders", 60)
+    assert seconds_of(access, "team-a/batch-2") == pytest.approx(0.2)  # that of the part
+    access.charge(Principal("team-a/ben"), "payroll", 120)
+    assert seconds_of(access, "team-a/cleo") == pytest.approx(1.0)  # that of the tenant
+
+
+def test_no_number_of_names_gives_a_tenant_a_new_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_bucket, "_MOST_BUCKETS", 10)
+    own = RateLimit("*", "*", bytes_per_second=1_000_000)
+    access = Access(AccessPolicy(limits=(own, TENANT)), clock=FakeClock())
+    access.admit(Principal("team-a/ana"), "orders", 150)
+    for number in range(100):
+        access.charge(Principal("team-b/ana"), f"orders-{number}", 1)
+    assert seconds_of(access, "team-a/ben") == pytest.approx(0.5)
 
 
 def test_the_audit_tells_uses_and_the_same_refusals_once_a_minute(tmp_path: Path) -> None:

@@ -35,6 +35,12 @@ def test_who_shows_nothing_may_ask_only_if_nobody_else_is_named(tmp_path: Path) 
     assert load(tmp_path, f'rules = ""\nanonymous = true\n{users}').admits_anonymous
 
 
+def test_a_limit_says_whether_it_is_shared(tmp_path: Path) -> None:
+    limits = '[[limits]]\nprincipal = "team-a/*"\nbytes_per_second = 5\n'
+    found = load(tmp_path, f'rules = ""\n{limits}shared = true\n{limits}').limits
+    assert [(each.principal, each.shared) for each in found] == [("team-a/*", True), ("team-a/*", False)]
+
+
 JWT = 'rules = ""\n[jwt]\nalgorithm = "RS256"\naudience = "a"\n'
 WRONG = {
     "no rules": "",
@@ -54,6 +60,7 @@ WRONG = {
     "keys that are not there": 'rules = ""\n[jwt]\nalgorithm = "RS256"\naudience = "a"\njwks = "gone"',
     "a leeway of an hour": JWT + 'jwks = "x"\nleeway_seconds = 3600',
     "a limit below zero": 'rules = ""\n[[limits]]\nbytes_per_second = -1',
+    "a limit shared by a word": 'rules = ""\n[[limits]]\nshared = "yes"',
     "a field that is none": 'rules = ""\n[certificates]\nfield = "serial"',
 }
 

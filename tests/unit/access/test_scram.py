@@ -4,6 +4,8 @@ from base64 import b64decode, b64encode
 
 import pytest
 
+from penstock.access.made_up import MadeUpSecrets
+from penstock.access.policy import User
 from penstock.access.scram import ScramExchange, ScramSecret, _secret, parse_scram_secret, scram_secret
 from penstock.errors import InvalidInput, Unauthenticated
 
@@ -17,12 +19,16 @@ FINAL = (
 )
 SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 SECRET = _secret("SCRAM-SHA-256", "pencil", SALT, 4096)
+USERS = [User("user", scram={"SCRAM-SHA-256": SECRET})]
 UNKNOWN = b"k" * 32
 
 
 def exchange(secret: ScramSecret | None = SECRET, nonce: str | None = NONCE) -> ScramExchange:
+    def make_up(name: str) -> ScramSecret:
+        return MadeUpSecrets(USERS, UNKNOWN).scram("SCRAM-SHA-256", name)
+
     return ScramExchange(
-        "SCRAM-SHA-256", lambda name: secret if name == "user" else None, unknown=UNKNOWN, nonce=nonce
+        "SCRAM-SHA-256", lambda name: secret if name == "user" else None, make_up, nonce=nonce
     )
 
 

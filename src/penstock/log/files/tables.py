@@ -8,11 +8,10 @@ one is found, too. What it does not look at, its write-ahead log, is looked at h
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from penstock.errors import StoreDamaged
 
@@ -20,7 +19,7 @@ from ..sql.naming import Names
 from ..sql.sqlite.dialect import SqliteConnection, SqliteDialect
 from ..sql.statements import statement
 from .copies import CHANGED_DEFINITION, SCHEMA, schema_damage
-from .disk import FILE_MODE, FOLDER_MODE
+from .disk import FOLDER_MODE
 from .lock import writer_pid
 from .write_ahead import write_ahead_damage
 
@@ -104,29 +103,12 @@ class TablesDialect(SqliteDialect):
         """Open the file, making it, and its directory, if they are not there. Raises StoreDamaged."""
         folder = Path(self.path).parent
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        if not os.path.exists(self.path):
-            self._make()
         if not self._looked:  # before SQLite does, which takes damage for the end, and removes the rest
             why = _lost_behind(folder)
             if why is not None:
                 raise StoreDamaged(f"{self.path}{WRITE_AHEAD}", why)
             self._looked = True
         return super().connect()
-
-    def _make(self) -> None:
-        """Make an empty file under another name, and give it its own unless one is there by now.
-
-        The file itself is never opened here: closing it would end all locks of this process on it, as POSIX
-        has it, also SQLite's; another process would take it for unused, and remove the write-ahead log that
-        this one goes on writing.
-        """
-        new = f"{self.path}.{uuid4().hex}"
-        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
-        try:
-            with suppress(FileExistsError):
-                os.link(new, self.path)
-        finally:
-            os.unlink(new)
 
     def missing_file(self) -> str | None:
         """Look for the file."""

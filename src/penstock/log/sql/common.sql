@@ -361,6 +361,16 @@ DELETE FROM penstock_meta WHERE name = :name;
 -- Say a fact about the store that is not said yet; walks the primary key.
 INSERT INTO penstock_meta (name, value) VALUES (:name, :value);
 
+-- name: meta_keep
+-- Say a fact about the store unless it is said, as by another at the same moment; walks the primary key.
+-- without on_conflict: instead(meta_keep_missing)
+INSERT INTO penstock_meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING;
+
+-- name: meta_keep_missing
+-- The second form of meta_keep; walks the primary key.
+INSERT INTO penstock_meta (name, value) SELECT :name, :value
+WHERE NOT EXISTS (SELECT 1 FROM penstock_meta m WHERE m.name = :name);
+
 -- name: incarnation_raise
 -- Give the log a new incarnation, unless another has done so; walks the primary key, locks that row.
 UPDATE penstock_meta SET value = :raised WHERE name = 'incarnation' AND value = :known;

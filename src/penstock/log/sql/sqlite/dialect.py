@@ -27,6 +27,7 @@ from penstock.errors import (
 
 from ..contract import Params, Result, Row, Rows, TransactionState
 from ..ending import refuse_end
+from .private_file import make_private
 from .shared_file import FileConnection, shared_file
 from .write_watch import Sign, WriteWatch
 
@@ -108,8 +109,9 @@ class SqliteDialect:
         self._file = shared_file(path)
 
     def connect(self) -> SqliteConnection:
-        """Open the file, making it if it is not there."""
+        """Open the file, making it, for its owner only, if it is not there."""
         before = self._file.before_opening()
+        make_private(self.path)
         conn = self._connect()
         self._file.opened(conn, before)
         return conn
@@ -335,6 +337,11 @@ class SqliteDialect:
             return f"there is no folder {folder}; make it first"
         if os.path.isdir(self.path):
             return "it is a folder; name a file in it"
+        if os.path.exists(self.path) and not os.access(self.path, os.R_OK):
+            return (
+                "it belongs to another user; run as that user, or let its group in: chmod g+rw, also of "
+                "-wal and -shm beside it"
+            )
         return str(error)
 
 

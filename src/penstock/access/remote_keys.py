@@ -1,0 +1,182 @@
+"""The public keys of tokens behind a URL (JWKS) that the access file names: fetched by a thread, and kept.
+
+| when                                          | then                                           |
+|-----------------------------------------------|------------------------------------------------|
+| they are older than `refresh_seconds`         | they are fetched                               |
+| a token names a key that is not among them    | they are fetched, once in ten seconds at most  |
+| they cannot be fetched                        | those of before hold on, up to `stale_seconds` |
+| they could not be fetched for `stale_seconds` | no token holds until they are there            |
+
+Only the host of the URL is ever asked, directly: an address in a token is not looked at, a redirect is
+refused, and no proxy of the environment is used. What comes has a bound of bytes, of keys and of time. No
+request waits for it.
+"""
+
+import http.client
+import logging
+import socket
+import ssl
+from contextlib import suppress
+from functools import partial
+from threading import Event, Thread, Timer
+from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from penstock.clock import SYSTEM, Clock
+from penstock.redaction import traced
+
+from .json_web_token import JwtRules, JwtVerifier, TokenKeys, public_keys, pyjwt
+from .principal import is_loopback
+
+logger = logging.getLogger("penstock.access")
+
+REFRESH_SECONDS, STALE_SECONDS = 300.0, 3600.0
+SOONEST_SECONDS = 10.0  # between two fetches, whatever tokens say
+MOST_BYTES = 256 * 1024
+_WAIT_SECONDS, _FETCH_SECONDS = 5.0, 10.0
+_LOOK_SECONDS, _JOIN_SECONDS = 0.5, 5.0
+
+
+class KeysUrl(NamedTuple):
+    """Where keys are, and for how long they hold."""
+
+    url: str
+    authority: str = ""  # PEM of the authorities that are trusted there; empty: those of the system
+    refresh_seconds: float = REFRESH_SECONDS
+    stale_seconds: float = STALE_SECONDS
+
+
+class RemoteKeys:
+    """The keys behind one URL. `look` fetches them in the caller's thread; `start` looks again and again."""
+
+    def __init__(self, rules: JwtRules, at: KeysUrl, clock: Clock = SYSTEM) -> None:
+        """Raises ValueError, MissingExtra."""
+        pyjwt()
+        self.rules, self.at = rules, at
+        self._url, self._clock = _checked(at.url), clock
+        self._tls = _tls(at.authority) if self._url.scheme == "https" else None
+        self._keys: TokenKeys = {}
+        self._fetched: float | None = None  # when it succeeded
+        self._tried: float | None = None
+        self._failure = ""
+        self._wanted, self._stopped = Event(), Event()
+        self._thread: Thread | None = None
+        self.verifier = JwtVerifier(rules, lambda: self._keys, self._wanted.set)
+
+    @property
+    def failure(self) -> str:
+        """Why they could not be fetched; nothing if they could."""
+        if not self._failure:
+            return ""
+        then = "those of before hold for now" if self._keys else "no token holds until they are there"
+        return f"the keys at jwks_url ({self._url.hostname}) were not fetched, {self._failure}; {then}"
+
+    def look(self) -> None:
+        """Fetch the keys if it is time, and forget those that are too old."""
+        now = self._clock.monotonic()
+        if self._is_due(now):
+            self._wanted.clear()
+            try:
+                found = public_keys(self.rules, self._fetch())
+            except (OSError, http.client.HTTPException, ValueError) as exc:
+                self._failure = _why(exc)
+            else:
+                now = self._fetched = self._clock.monotonic()
+                self._keys, self._failure = found, ""
+            self._tried = self._clock.monotonic()
+        if self._fetched is None or now - self._fetched > self.at.stale_seconds:
+            self._keys = {}
+
+    def start(self) -> None:
+        """Begin to look."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="penstock-keys", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(_JOIN_SECONDS)
+            self._thread = None
+
+    def _is_due(self, now: float) -> bool:
+        if self._tried is None:
+            return True
+        hurries = bool(self._failure) or self._wanted.is_set()
+        return now - self._tried >= (SOONEST_SECONDS if hurries else self.at.refresh_seconds)
+
+    def _fetch(self) -> str:
+        """Return the document. Raises OSError, HTTPException, ValueError."""
+        connection = self._connection()
+        late = Timer(_FETCH_SECONDS, partial(_cut, connection))  # whatever comes a byte at a time
+        late.daemon = True
+        late.start()
+        try:
+            path = (self._url.path or "/") + (f"?{self._url.query}" if self._url.query else "")
+            connection.request("GET", path, headers={"Accept": "application/json", "User-Agent": "penstock"})
+            answer = connection.getresponse()
+            if 300 <= answer.status < 400:
+                raise ValueError(f"it leads elsewhere ({answer.status}): name the address where the keys are")
+            if answer.status != 200:
+                raise ValueError(f"it answered {answer.status}")
+            held = answer.read(MOST_BYTES + 1)
+            if len(held) > MOST_BYTES:
+                raise ValueError(f"it has more than {MOST_BYTES} bytes")
+            return held.decode()
+        finally:
+            late.cancel()
+            connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = self._url.hostname or "", self._url.port
+        if self._tls is None:
+            return http.client.HTTPConnection(host, port, timeout=_WAIT_SECONDS)
+        return http.client.HTTPSConnection(host, port, timeout=_WAIT_SECONDS, context=self._tls)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_LOOK_SECONDS):
+            try:
+                self.look()
+            except Exception as exc:
+                logger.error("a look at the keys of tokens failed", exc_info=traced(exc))
+
+
+def _checked(url: str) -> SplitResult:
+    """Return the parts of a URL from which keys may be taken. Raises ValueError, which never quotes it."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError("jwks_url is no URL") from None
+    if parts.scheme not in ("https", "http") or not host or not url.isascii() or not url.isprintable():
+        raise ValueError("jwks_url is no URL: https://HOST/PATH")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise ValueError("jwks_url has a host and a path alone: no name, password or #fragment")
+    if parts.scheme == "http" and not (is_loopback(host) or host == "localhost"):
+        raise ValueError("jwks_url is https, or http on this machine; on the way anybody could change it")
+    return parts
+
+
+def _tls(authority: str) -> ssl.SSLContext:
+    try:
+        made = ssl.create_default_context(cadata=authority or None)
+    except (ssl.SSLError, ValueError):
+        raise ValueError("jwks_ca holds no authority as PEM") from None
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    return made
+
+
+def _cut(connection: http.client.HTTPConnection) -> None:
+    with suppress(OSError, AttributeError):  # it has ended by then
+        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}; name its authority as jwks_ca"
+    if isinstance(error, OSError):
+        return error.strerror or str(error) or type(error).__name__
+    if isinstance(error, ValueError) and not isinstance(error, UnicodeError):
+        return str(error)
+    return f"what it answers is no JWKS document ({type(error).__name__})"

@@ -1,0 +1,86 @@
+"""Revoked client certificates: what the lists of their authorities (CRLs, RFC 5280) say.
+
+OpenSSL asks the same file at every handshake (`tls.py`). This is for what it does not see: connections that
+are open already, and listeners that bring their own TLS. A list has an end, after which it may lack
+certificates that were revoked since; from then on no certificate is taken.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penstock.errors import InvalidCertificate, MissingExtra
+
+_PEM = re.compile(rb"-----BEGIN X509 CRL-----.*?-----END X509 CRL-----", re.DOTALL)
+
+
+class RevokedCertificates(NamedTuple):
+    """The certificates that do not hold any more."""
+
+    credentials: frozenset[str] = frozenset()
+    ends: float | None = None  # seconds since 1970
+
+
+def credential_of(certificate: Mapping[str, Any]) -> str:
+    """Return what tells a certificate from all others: its authority and number, as `getpeercert()` says."""
+    issuer = [str(value) for part in certificate.get("issuer", ()) for _, value in part]
+    return _credential(issuer, int(str(certificate.get("serialNumber") or "0"), 16))
+
+
+def read_revoked(path: Path, authorities: bytes, now: float) -> RevokedCertificates:
+    """Return what a file of lists says. Raises InvalidCertificate, MissingExtra.
+
+    `authorities`: as PEM; a list of one of them has to be signed by it.
+    """
+    try:
+        from cryptography import x509
+    except ImportError as exc:
+        raise MissingExtra("a list of revoked certificates", "access") from exc
+    try:
+        held = path.read_bytes()
+        lists = [x509.load_pem_x509_crl(each) for each in _PEM.findall(held)]
+        known = x509.load_pem_x509_certificates(authorities)
+    except OSError as exc:
+        raise InvalidCertificate(str(path), exc.strerror or "it cannot be read") from None
+    except ValueError:
+        raise InvalidCertificate(str(path), "its list of revoked certificates cannot be read") from None
+    if not lists:
+        raise InvalidCertificate(
+            str(path),
+            "it holds no list of revoked certificates as PEM; make one of DER with: openssl crl -inform DER",
+        )
+    if b"-----BEGIN CERTIFICATE" in held:
+        # OpenSSL would take it for one more authority.
+        raise InvalidCertificate(str(path), "it holds a certificate beside its lists; leave that out")
+    for each in lists:
+        why = _why_not(each, known, now)
+        if why is not None:
+            raise InvalidCertificate(str(path), f"the list of {each.issuer.rfc4514_string()} {why}")
+    ends = [each.next_update_utc.timestamp() for each in lists if each.next_update_utc is not None]
+    return RevokedCertificates(frozenset(_credentials(lists)), min(ends, default=None))
+
+
+def _why_not(revoked: Any, authorities: Iterable[Any], now: float) -> str | None:
+    begins, ends = revoked.last_update_utc, revoked.next_update_utc
+    if ends is not None and ends.timestamp() <= now:
+        return f"ran out at {ends:%Y-%m-%d %H:%M} UTC; fetch the current one from the authority"
+    if begins.timestamp() > now:
+        return f"holds from {begins:%Y-%m-%d %H:%M} UTC on; look at the clock of this machine"
+    signers = [each for each in authorities if each.subject == revoked.issuer]
+    if signers and not any(revoked.is_signature_valid(each.public_key()) for each in signers):
+        return "is not signed by that authority; fetch it again"
+    return None
+
+
+def _credentials(lists: Iterable[Any]) -> Iterator[str]:
+    for each in lists:
+        issuer = [str(attribute.value) for attribute in each.issuer]
+        yield from (_credential(issuer, entry.serial_number) for entry in each)
+
+
+def _credential(issuer: Iterable[str], number: int) -> str:
+    # Not the kinds of its parts, which libraries call by other names.
+    said = "\0".join([*sorted(issuer), f"{number:x}"])
+    return "certificate:" + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
