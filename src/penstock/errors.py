@@ -142,6 +142,9 @@
     │   ├── BatchDiffers            a batch has the number of another one that is in the table
     │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
     │   ├── TableDiffers            the columns of a table are not those of the batch
+    │   ├── TableAsksMore           others have given a table what this writer cannot heed
+    │   ├── RowsBreakRules          rows of a batch are not what a table asks for
+    │   ├── RulesChanged            a table asks for more than when the pipeline started: started again
     │   ├── TableMissing            a table that a lake had is gone
     │   ├── MarkMissing             the mark of a lake is gone
     │   ├── TableDamaged            a table points to a file that is not there
@@ -1771,6 +1774,44 @@ class TableDiffers(PipelineError):
             f"table {table} has other columns than the batch: the table has {found}, the batch has {wanted}; "
             f"write into another folder, or make the table again from what the log still holds, while the "
             f"old one stays: {again}"
+        )
+
+
+class TableAsksMore(PipelineError):
+    """Others have given a table a rule or a feature that this writer cannot heed."""
+
+    code = "table_asks_more"
+
+    def __init__(self, table: str, what: str) -> None:
+        super().__init__(
+            f"table {table} has {what}, so nothing was written: rows from here would not be as the table "
+            "promises. Take it off the table with the tool that set it, or write into another folder, from "
+            "which that tool can fill this table"
+        )
+
+
+class RowsBreakRules(PipelineError):
+    """Rows of a batch break constraints of a table, and there is no `rejected` beside it."""
+
+    code = "rows_break_rules"
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            f"{said}, so nothing was written to it; let the query leave such rows out or give them other "
+            "values, or change the constraint with the tool that set it"
+        )
+
+
+class RulesChanged(PipelineError):
+    """Others have given a table constraints, or taken some away, since the query was planned."""
+
+    code = "rules_changed"
+    retryable = True
+
+    def __init__(self, table: str, rules: str) -> None:
+        super().__init__(
+            f"table {table} was given other constraints while the pipeline ran: {rules}; nothing was "
+            "written, and the pipeline plans its query again"
         )
 
 

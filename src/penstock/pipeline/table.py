@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import Error, MissingExtra
+from penstock.errors import Error, MissingExtra, TableAsksMore
 
 from .contract import (
     OF_LAKE,
@@ -25,11 +25,12 @@ from .contract import (
     declared,
     notes_of,
 )
-from .delta_log import LogState, add_files, read_log
+from .delta_log import LogState, Protocol, add_files, read_log
 from .identity import BatchIdentity, Source, Transactions
 from .offsets import Ends
 from .paths import is_delta
 from .storage import Location, storage_of
+from .table_rules import Rules, deletion_vectors, delta_rules
 
 try:
     import pyarrow as pa
@@ -170,8 +171,31 @@ class LakeTable(Table):
         )
 
     def configuration(self) -> dict[str, str]:
-        """Return the properties that the table was made with."""
-        return dict(self._table.metadata().configuration)
+        """Return the properties of the table."""
+        log = self._known()
+        metadata = None if log is None else log.metadata
+        if metadata is None:
+            return dict(self._table.metadata().configuration)
+        return {name: each for name, each in metadata.configuration.items() if each is not None}
+
+    def rules(self, *, rewrites: bool) -> Rules:
+        """Return what it asks of every row. Raises TableAsksMore."""
+        return delta_rules(
+            self.path, self.schema_form(), self._protocol(), self.configuration(), rewrites=rewrites
+        )
+
+    def _protocol(self) -> Protocol:
+        log = self._known()
+        if log is not None and log.protocol is not None:
+            return log.protocol
+        found = self._table.protocol()
+        versions = found.min_reader_version, found.min_writer_version
+        return Protocol(*versions, found.reader_features, found.writer_features)
+
+    def _check_rewrite(self) -> None:
+        """Refuse to write files anew that hold deleted rows. Raises TableAsksMore."""
+        for what in deletion_vectors(self._protocol()):
+            raise TableAsksMore(self.path, what)
 
     def schema_form(self) -> dict[str, Any]:
         """Return the columns in Delta's own form."""
@@ -253,6 +277,7 @@ class LakeTable(Table):
         The old files stay until they are vacuumed, so that readers of an older version find them. Until the
         new ones are on the disk, which is here, a power cut is mended with them (`DeltaTable.restore`).
         """
+        self._check_rewrite()
         before = self.file_names()
         with self._storage.asking(self._at):
             done = self._table.optimize.compact(
@@ -366,6 +391,8 @@ class LakeTable(Table):
         partition_by: list[str],
     ) -> None:
         """Add files, each with its part, and remove others in one transaction. Raises CommitFailedError."""
+        if removed:
+            self._check_rewrite()
         now_ms = SYSTEM.now_ms()
         actions: list[AddAction | RemoveAction] = [
             AddAction(each.name, each.size, values, now_ms, True, each.stats) for values, each in added
