@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import InvalidOption, MissingExtra, PipelineFailed
+from penstock.errors import InvalidOption, MissingExtra, PipelineFailed, TableAsksMore
 
 from ..contract import (
     FILES,
@@ -181,8 +181,11 @@ class IcebergTable(Table):
         return [each.name for each in self._table.spec().fields]
 
     def rules(self, *, rewrites: bool) -> Rules:
-        """Return what it asks of every row."""
-        return Rules({}, tuple(each.name for each in self._table.schema().fields if each.required))
+        """Return none. Raises TableAsksMore for required columns: pyiceberg takes no file of ours then."""
+        required = [each.name for each in self._table.schema().fields if each.required]
+        if required:
+            raise TableAsksMore(self.path, f"required columns ({', '.join(required)})")
+        return Rules()
 
     def schema_form(self) -> dict[str, Any]:
         """Return the columns in Delta's own form."""
