@@ -141,6 +141,7 @@
     │   ├── HistoryTakenBack        the log is not the one that was read: a backup was restored
     │   ├── BatchDiffers            a batch has the number of another one that is in the table
     │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
+    │   ├── EndsLost                a table does not say any more up to where it holds its topics
     │   ├── TableDiffers            the columns of a table are not those of the batch
     │   ├── TableAsksMore           others have given a table what this writer cannot heed
     │   ├── RowsBreakRules          rows of a batch are not what a table asks for
@@ -1761,6 +1762,21 @@ class StateWithoutPast(PipelineError):
             f"table {table} holds the output of another query, and {query} keeps state: with a new "
             "checkpoint it cannot know what it holds; continue with the old one, or make the table again "
             "from what the log still holds, while the old one stays: penstock pipeline reset --rebuild"
+        )
+
+
+class EndsLost(PipelineError):
+    """Another engine has dropped what a table said of its batches, and its rows do not say it."""
+
+    code = "ends_lost"
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f"table {table} does not say any more up to where it holds its topics: another engine has "
+            "dropped its application transactions, and its rows do not say of which record they are, so "
+            "nothing was written. Put its _delta_log back from before, write into another folder, or make "
+            "the table again from what the log still holds, while the old one stays: penstock pipeline reset "
+            "--rebuild"
         )
 
 

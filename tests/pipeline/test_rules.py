@@ -97,7 +97,8 @@ def test_an_iceberg_table_takes_rows_beside_a_column_of_others_and_is_refused_fo
     put(to, [{"n": 1, "key": b"k"}])
     with loaded(to).update_schema() as change:
         change.add_column("note", StringType())
-    for number, committing in enumerate((AppendFiles(), Evolve()), 2):
+    both: list[Committing] = [AppendFiles(), Evolve()]
+    for number, committing in enumerate(both, 2):
         put(to, [{"n": number, "key": b"k"}], number, committing=committing)
     found = loaded(to).scan().to_arrow().sort_by("n")
     assert found.select(["n", "note"]).to_pylist() == [{"n": n, "note": None} for n in (1, 2, 3)]

@@ -264,7 +264,7 @@ def test_of_two_sources_only_the_one_with_news_is_compared(query: Query, to: Pat
         lines = "\n".join(json.dumps(each.to_json()) for each in batch)
         (query.folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{lines}\n")
         query.commit(number, [])
-    assert [source.ends[0] for source in describe(to)[0].sources] == [6]
+    assert [source.ends[0] for source in describe(to)[0].sources] == [7, 6]
     table = LakeTable(to)
     assert [table.version_of(f"penstock/log/{topic}/0") for topic in (1, 2)] == [7, 6]
 

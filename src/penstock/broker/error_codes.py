@@ -157,6 +157,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "store_unreachable": _AWAY,
     "store_unsupported": _ODD,
     "table_damaged": _ODD,
+    "ends_lost": _ODD,
     "table_differs": _ODD,
     "table_asks_more": _ODD,
     "rows_break_rules": _ODD,

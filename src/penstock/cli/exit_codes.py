@@ -149,6 +149,7 @@ EXIT_CODES = {
     "history_taken_back": FAILED,
     "state_without_past": FAILED,
     "batch_differs": FAILED,
+    "ends_lost": FAILED,
     "table_differs": FAILED,
     "table_asks_more": FAILED,
     "rows_break_rules": FAILED,

@@ -149,6 +149,7 @@ STATUSES: dict[str, int] = {
     "store_unreachable": _AWAY,
     "store_unsupported": _CONFLICT,
     "table_damaged": _ODD,
+    "ends_lost": _ODD,
     "table_differs": _ODD,
     "table_asks_more": _ODD,
     "rows_break_rules": _ODD,

@@ -138,6 +138,7 @@ ANSWERS: dict[str, C] = {
     "store_unreachable": _ODD,
     "store_unsupported": _BODY,
     "table_damaged": _ODD,
+    "ends_lost": _ODD,
     "table_differs": _ODD,
     "table_asks_more": _ODD,
     "rows_break_rules": _ODD,
