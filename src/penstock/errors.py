@@ -141,7 +141,11 @@
     │   ├── HistoryTakenBack        the log was restored to an earlier state after it was read
     │   ├── BatchDiffers            the table has another batch under the same number
     │   ├── StateWithoutPast        a new checkpoint cannot continue the results in a table
+    │   ├── EndsLost                a table does not say any more up to where it holds its topics
     │   ├── TableDiffers            the columns of a table are not those of the batch
+    │   ├── TableAsksMore           others have given a table what this writer cannot heed
+    │   ├── RowsBreakRules          rows of a batch are not what a table asks for
+    │   ├── RulesChanged            a table asks for more than when the pipeline started: started again
     │   ├── TableMissing            a table that a lake had is gone
     │   ├── MarkMissing             the mark of a lake is gone
     │   ├── TableDamaged            a table points to a missing or unreadable file
@@ -1755,6 +1759,21 @@ class StateWithoutPast(PipelineError):
         )
 
 
+class EndsLost(PipelineError):
+    """Another engine has dropped what a table said of its batches, and its rows do not say it."""
+
+    code = "ends_lost"
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f"table {table} does not say any more up to where it holds its topics: another engine has "
+            "dropped its application transactions, and its rows do not say of which record they are, so "
+            "nothing was written. Put its _delta_log back from before, write into another folder, or make "
+            "the table again from what the log still holds, while the old one stays: penstock pipeline reset "
+            "--rebuild"
+        )
+
+
 class TableDiffers(PipelineError):
     """The columns of a table are not those of the batch."""
 
@@ -1764,6 +1783,44 @@ class TableDiffers(PipelineError):
         super().__init__(
             f"table {table} has other columns than the batch: the table has {found}, the batch has {wanted}; "
             f"write to another folder, or rebuild the table from the log, which keeps the old one: {again}"
+        )
+
+
+class TableAsksMore(PipelineError):
+    """Others have given a table a rule or a feature that this writer cannot heed."""
+
+    code = "table_asks_more"
+
+    def __init__(self, table: str, what: str) -> None:
+        super().__init__(
+            f"table {table} has {what}, so nothing was written: rows from here would not be as the table "
+            "promises. Take it off the table with the tool that set it, or write into another folder, from "
+            "which that tool can fill this table"
+        )
+
+
+class RowsBreakRules(PipelineError):
+    """Rows of a batch break constraints of a table, and there is no `rejected` beside it."""
+
+    code = "rows_break_rules"
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            f"{said}, so nothing was written to it; let the query leave such rows out or give them other "
+            "values, or change the constraint with the tool that set it"
+        )
+
+
+class RulesChanged(PipelineError):
+    """Others have given a table constraints, or taken some away, since the query was planned."""
+
+    code = "rules_changed"
+    retryable = True
+
+    def __init__(self, table: str, rules: str) -> None:
+        super().__init__(
+            f"table {table} was given other constraints while the pipeline ran: {rules}; nothing was "
+            "written, and the pipeline plans its query again"
         )
 
 

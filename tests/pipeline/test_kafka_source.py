@@ -122,7 +122,7 @@ def test_records_that_say_no_type_have_a_table_named_after_their_topic(
         producer.produce("orders", f"plain-{n}", f"k-{n}")
     producer.flush(30)
     driver = Driver(kafka, tmp_path / "lake", tmp_path / "one")  # type: ignore[arg-type]
-    driver.sink.options = {**driver.sink.options, **lake_rows(None, Mode())[1]}  # type: ignore[arg-type]
+    driver.sink.options = {**driver.sink.options, **lake_rows(None, Mode(), tmp_path / "lake")[1]}  # type: ignore[arg-type]
     driver.step()
     assert {each.name for each in tables_in(tmp_path / "lake")} == {"placed", "paid", "orders"}
     assert len(places(tmp_path / "lake")) == 27

@@ -22,7 +22,9 @@ from .erased_ahead import left_out
 from .identity import BatchIdentity
 from .kinds import opened, table_at
 from .paths import is_table
+from .rules import check_filled, check_rules
 from .storage import Location, location
+from .table_rules import Rules
 
 try:
     import pyarrow as pa
@@ -43,17 +45,23 @@ _TRIES = 20
 class TablePart:
     """What a batch brings to one table: files with these columns, which tasks have written.
 
-    `partition_by`: those of the columns that stand in the table's log and not in the files.
+    `partition_by`: those of the columns that stand in the table's log and not in the files. `rules`: those of
+    the table that rows were held to; None: nobody has looked.
     """
 
     path: Location
     schema: pa.Schema
     files: tuple[DataFile, ...]
     partition_by: tuple[str, ...] = ()
+    rules: Rules | None = None
 
 
 class Committing(Protocol):
     """How a table takes its part of a batch."""
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether files of the table are written anew."""
 
     @property
     def whole(self) -> bool:
@@ -76,7 +84,7 @@ class Committing(Protocol):
 class AppendFiles:
     """Every row is added; the columns stay what they are."""
 
-    whole = False
+    whole = rewrites = False
 
     def opened(self, part: TablePart) -> Table:
         """Return the table, made if it is not there. Raises TableDiffers."""
@@ -105,18 +113,21 @@ def committing_of(options: Mapping[str, str]) -> Committing:
 def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> bool:
     """Put a part of a batch into its table; return False if it was there already.
 
-    Raises what `identity.is_in` does, TableDiffers, FilesUnseen; nothing is written then.
+    Raises what `identity.is_in` does, TableDiffers, FilesUnseen, TableAsksMore, RulesChanged, RowsBreakRules;
+    nothing is written then.
     """
     if not part.files and identity.is_nothing() and not committing.whole:
         if is_table(part.path):  # it leaves no trace, and is refused if it must not come now
             identity.is_in(table_at(part.path))
         return False
     check_seen(part)
+    check_part(part, committing)
     for _ in range(_TRIES):
         table = committing.opened(part)
         if identity.is_in(table):
             discard(part.files)  # not simply removed: a commit may have counted and failed to say so
             return False
+        check_filled(table, part.files, _rules(table, part, committing))
         seen = table.moment()
         # After the table was looked at: what is erased from now on is committed to it.
         part = replace(part, files=left_out(part.path, part.files, identity))
@@ -134,6 +145,16 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
     raise PipelineFailed(
         f"table {part.path} was changed by others {_TRIES} times while a batch was to be written"
     )
+
+
+def check_part(part: TablePart, committing: Committing) -> None:
+    """See that a table can take rows like these, if it is there. Raises TableAsksMore, RulesChanged."""
+    if is_table(part.path):
+        _rules(table_at(part.path), part, committing)
+
+
+def _rules(table: Table, part: TablePart, committing: Committing) -> Rules:
+    return check_rules(table, part.schema, part.partition_by, part.rules, rewrites=committing.rewrites)
 
 
 def check_seen(part: TablePart) -> None:

@@ -29,6 +29,7 @@ from .identity import (
 from .offsets import Ends
 from .paths import made_again_by
 from .storage import Location, location
+from .table_rules import Rules
 
 try:
     import pyarrow as pa
@@ -129,6 +130,13 @@ class Table(ABC):
     @abstractmethod
     def configuration(self) -> dict[str, str]:
         """Return the properties that the table was made with."""
+
+    @abstractmethod
+    def rules(self, *, rewrites: bool) -> Rules:
+        """Return what it asks of every row. `rewrites`: whether its files are to be written anew.
+
+        Raises TableAsksMore.
+        """
 
     @abstractmethod
     def schema_form(self) -> dict[str, Any]:
@@ -232,10 +240,11 @@ class Table(ABC):
         """Refuse a batch with other columns. Raises TableDiffers.
 
         Also one of another partitioning, where its parts are columns. Names and types count; comments,
-        properties and the order that another engine gave them do not.
+        properties and the order that another engine gave them do not. What others have added is NULL here.
         """
         found, wanted = _columns(self.schema_form()), _columns(self.form_of(schema))
-        if found != wanted:
+        needed = {name: found[name] for name in found if name in {*wanted, *self.partition_columns()}}
+        if needed != wanted:
             said = _only(found, wanted), _only(wanted, found)
             raise TableDiffers(self.path, *said, made_again_by(self.folder))
 

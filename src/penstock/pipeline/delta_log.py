@@ -34,6 +34,8 @@ _KINDS = ("txn", "metaData", "protocol")
 _MARKERS = tuple(f'"{kind}"'.encode() for kind in _KINDS)
 _READER, _WRITER = 1, 2  # of the protocol: files are added, and nothing else is asked of who writes them
 _INTERVAL = 10
+# The time of an application transaction: `delta.setTransactionRetentionDuration` lets engines drop old ones.
+KEPT_MS = 253402300799999
 
 
 class Txn(msgspec.Struct):
@@ -43,12 +45,24 @@ class Txn(msgspec.Struct):
     version: int
 
 
+class Form(msgspec.Struct):
+    """How the files of a table are written."""
+
+    provider: str = "parquet"
+    options: dict[str, str | None] = {}
+
+
 class MetaData(msgspec.Struct):
     """What a table is."""
 
     schemaString: str  # noqa: N815
     partitionColumns: list[str] = []  # noqa: N815
     configuration: dict[str, str | None] = {}
+    id: str = ""
+    name: str | None = None
+    description: str | None = None
+    format: Form = msgspec.field(default_factory=Form)
+    createdTime: int | None = None  # noqa: N815
 
 
 class Protocol(msgspec.Struct):
@@ -156,14 +170,15 @@ def _take_checkpoint(file: Location, state: LogState) -> None:
     with storage_of(file).parquet(file) as source:
         rows = source.read(columns=list(_KINDS))
     for kind in _KINDS:
-        for each in rows.column(kind).drop_null().to_pylist():
-            form = {name: dict(found) if name == "configuration" else found for name, found in each.items()}
+        for form in rows.column(kind).drop_null().to_pylist(maps_as_pydicts="strict"):
             if kind != "txn" or form["appId"] is not None:
                 state.take(msgspec.convert({kind: _given(form)}, _LogLine))
 
 
 def _given(form: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: each for name, each in form.items() if each is not None}
+    return {
+        name: _given(each) if name == "format" else each for name, each in form.items() if each is not None
+    }
 
 
 def add_files(
@@ -172,10 +187,12 @@ def add_files(
     files: Iterable[Mapping[str, Any]],
     transactions: Sequence[tuple[str, int]],
     notes: Mapping[str, str],
+    properties: Mapping[str, str] | None = None,
 ) -> LogState:
     """Write the commit after a state; return the state after it. It is on the disk then.
 
-    `files`: what Delta calls `add`. Raises CommitFailedError if another has that version already.
+    `files`: what Delta calls `add`. `properties`: those that the table gets in the same commit; others who
+    change the table then must do it again. Raises CommitFailedError if another has that version already.
     """
     assert state.metadata is not None
     now_ms, version = SYSTEM.now_ms(), state.version + 1
@@ -183,10 +200,16 @@ def add_files(
     info = {"timestamp": now_ms, "operation": "WRITE", "operationParameters": how, "engineInfo": "penstock"}
     actions: list[dict[str, Any]] = [{"commitInfo": info | dict(notes)}]
     actions += [{"add": {**each, "modificationTime": now_ms, "dataChange": True}} for each in files]
-    actions += [{"txn": {"appId": name, "version": end, "lastUpdated": now_ms}} for name, end in transactions]
+    actions += [
+        {"txn": {"appId": name, "version": end, "lastUpdated": KEPT_MS}} for name, end in transactions
+    ]
+    metadata = state.metadata
+    if properties:
+        metadata = msgspec.structs.replace(metadata, configuration=metadata.configuration | dict(properties))
+        actions.append({"metaData": msgspec.to_builtins(metadata)})
     _put(table / "_delta_log" / f"{version:020}.json", b"".join(map(_line, actions)))
     applications = state.applications | dict(transactions)
-    return LogState(version, applications, state.metadata, state.protocol)
+    return LogState(version, applications, metadata, state.protocol)
 
 
 def _line(action: Mapping[str, Any]) -> bytes:

@@ -16,7 +16,7 @@ from functools import cached_property
 from penstock import points
 from penstock.errors import MarkMissing, MissingExtra, PipelineFailed
 
-from .committing import Committing, TablePart, check_seen, commit, discard
+from .committing import Committing, TablePart, check_part, check_seen, commit, discard
 from .contract import Table, pasts_of
 from .history import Past
 from .identity import ByOffsets, Source, check_name, source_of
@@ -108,6 +108,7 @@ class Lake:
             return
         for part in parts:
             check_seen(part)  # of all tables, before the first of them has the batch
+            check_part(part, committing)
         for part in parts:
             commit(part, replace(identity, of_lake=True), committing)
         # Before the mark: a batch that is there already would not be looked at again.

@@ -8,14 +8,19 @@ import msgspec
 from penstock.errors import InvalidOption, MissingExtra
 from penstock.model.event_types import EventTypes
 
+from .broken_rows import HeldRows, with_broken
 from .columns import TIMES
 from .partitioning import Partitioning
-from .typed.lake import TypedLake
-from .typed.routing import Layout
+from .rules import encoded, rules_in
+from .storage import Location
+from .typed.lake import TypedLake, raw_name
+from .typed.routing import TABLE, Layout
+from .upsert import DELETED
 from .upsert.frame import NO_KEY, RECORD_KEY, by_record_key, raw_rows, with_bucket
 
 try:
     from pyspark.sql import DataFrame
+    from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -59,26 +64,43 @@ def check_lake(mode: Mode, partition_by: str | None = None) -> TypedLake | None:
     return typed
 
 
-def lake_rows(events: DataFrame, mode: Mode) -> tuple[DataFrame, dict[str, str]]:
-    """Return the rows of a lake, and what its sink must know. Raises InvalidOption, NoColumns."""
-    typed = check_lake(mode)
+def lake_rows(events: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame, dict[str, str]]:
+    """Return the rows of a lake at a place, and what its sink must know.
+
+    Raises InvalidOption, NoColumns, TableAsksMore.
+    """
+    typed, held = check_lake(mode), _held(root, mode)
+    rules = {"rules": encoded(held.planned)}
     if mode.name == APPEND and typed is None:
-        return events, {"tableBy": "type", "tableOtherwise": "topic"}  # Kafka's own programs give no type
-    no_key = NO_KEY if mode.upserts else None
-    rows, layout = typed.rows(events, no_key) if typed else (raw_rows(events), Layout({}))
-    options = {"layout": msgspec.json.encode(layout).decode()}
+        rows = with_broken(events, held, raw_name()) if held.planned else events
+        by_type = {"tableBy": "type", "tableOtherwise": "topic"}  # Kafka's own programs give no type
+        return rows, rules | by_type
+    if typed:
+        rows, layout = typed.rows(events, held, NO_KEY if mode.upserts else None)
+    else:
+        deleted = {DELETED: F.col("value").isNull()}
+        rows, layout = with_broken(raw_rows(events), held, F.col(TABLE), others=deleted), Layout({})
+    options = rules | {"layout": msgspec.json.encode(layout).decode()}
     if not mode.upserts:
         return rows, options
     return by_record_key(rows), options | upsert_options(mode, RECORD_KEY)
 
 
-def function_rows(made: DataFrame, mode: Mode) -> tuple[DataFrame, dict[str, str]]:
-    """Return the rows of a user's pipeline, and what its sink must know. Raises InvalidOption."""
-    if not mode.upserts:
-        return made, {}
-    if not mode.key:
-        raise InvalidOption("key", "", "given for an upsert: the columns that tell rows apart")
-    return with_bucket(made, mode.key), upsert_options(mode, mode.key)
+def function_rows(made: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame, dict[str, str]]:
+    """Return the rows of a user's pipeline, and what its sink must know.
+
+    Raises InvalidOption, TableAsksMore.
+    """
+    held, options = _held(root, mode), dict[str, str]()
+    if mode.upserts:
+        if not mode.key:
+            raise InvalidOption("key", "", "given for an upsert: the columns that tell rows apart")
+        made, options = with_bucket(made, mode.key), upsert_options(mode, mode.key)
+    return with_broken(made, held), options | {"rules": encoded(held.planned)}
+
+
+def _held(root: Location, mode: Mode) -> HeldRows:
+    return HeldRows(root, rules_in(root, rewrites=mode.upserts))
 
 
 def upsert_options(mode: Mode, key: Sequence[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from os import scandir
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from penstock.errors import Error, InvalidOption, StorageRefused
 
@@ -55,6 +55,12 @@ def folder_of(type_name: str) -> str:
     if len(plain) <= _LONGEST:
         return plain
     return f"{plain[:_LONGEST]}~{sha256(type_name.encode()).hexdigest()[:16]}"
+
+
+def type_of(folder: str) -> str | None:
+    """Return the event type of a folder; None, if its name was cut."""
+    name = unquote(folder.replace("~", "%"))
+    return name if name and folder_of(name) == folder else None
 
 
 def is_table(path: Location) -> bool:

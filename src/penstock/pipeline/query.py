@@ -144,7 +144,7 @@ def events(spark: SparkSession, job: Job, columns: Sequence[str] = ()) -> DataFr
 def start_lake(spark: SparkSession, job: Job) -> "Running":
     """Start the query that puts a topic into one table for each event type."""
     with asking():
-        rows, options = lake_rows(events(spark, job), job.mode)
+        rows, options = lake_rows(events(spark, job), job.mode, job.to)
     return _start(rows, job, options)
 
 
@@ -161,7 +161,7 @@ def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunc
         times = [each.name for each in made.schema if isinstance(each.dataType, _TIMES)]
     Partitioning.parse(job.partition_by).check(times)
     with asking():
-        rows, options = function_rows(made, job.mode)
+        rows, options = function_rows(made, job.mode, job.to)
     return _start(rows, job, options, each_batch=job.mode.upserts)
 
 

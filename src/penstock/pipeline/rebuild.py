@@ -45,7 +45,7 @@ def make_again(spark: SparkSession, job: Job, tell: Callable[[str], None]) -> li
     source = source_options(job) | {"startingOffsets": "earliest", "endingOffsets": ends}
     with asking():
         frame = spark.read.format("penstock").options(**source).load()
-        rows, how = lake_rows(frame, job.mode)
+        rows, how = lake_rows(frame, job.mode, job.to)
         writer = rows.write.format(job.sink).mode("append").options(**how, **job.sink_options())
         writer = writer.option("onlyTables", "/".join(names))
         writer = writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode())

@@ -19,6 +19,7 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 ITSELF = "."  # the folder that is written to is the one table
+BROKEN = "__broken"  # a column of rows: which rule of their table they break; NULL, if none
 
 
 class TableRows(NamedTuple):
@@ -96,6 +97,10 @@ def routing_of(options: Mapping[str, str], schema: pa.Schema) -> Routing:
     """Return where the options of a sink send rows that have these columns. Raises InvalidOption."""
     by = options.get("tableBy") or None
     only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
+    if BROKEN in schema.names:
+        from .ruled import Ruled
+
+        return Ruled(routing_of(options, schema.remove(schema.get_field_index(BROKEN))), only)
     if options.get("layout"):
         from .typed.routing import by_type
 

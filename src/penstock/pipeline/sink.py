@@ -25,8 +25,10 @@ from .partitioning import Partitioning
 from .paths import CONTROL, catalog_root, is_table, local_path, table_path
 from .python_worker import settle_in
 from .routing import ITSELF, Routing, routing_of
+from .rules import Planned, decoded
 from .set_aside import aside_for, set_aside
 from .storage import Location, asking, location, storage_of
+from .table_rules import Rules
 from .versions import StreamArrowWriter, arrow_schema_of
 from .writing import FileWriter
 
@@ -108,6 +110,7 @@ class Target:
     committing: Committing
     partitioning: Partitioning
     only: tuple[str, ...] = ()  # tables that are made again: they alone, and up to where the lake is
+    planned: Planned | None = None  # what the query holds rows to; None: it is not one of ours
     iceberg: bool = False  # the unit of time by which a table is cut is no column of it then
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
@@ -163,7 +166,9 @@ class Target:
         schema = self.routing.schema_of(table)
         columns = tuple(self.partitioning.columns(schema))
         whole = self.partitioning.whole(schema)
-        return TablePart(self.root / table, schema if self.iceberg else whole, tuple(files), columns)
+        schema = schema if self.iceberg else whole
+        rules = None if self.planned is None else Rules() if self.only else self.planned.get(table, Rules())
+        return TablePart(self.root / table, schema, tuple(files), columns, rules)
 
 
 class DeltaBatchWriter(DataSourceArrowWriter):
@@ -245,7 +250,8 @@ def _target(
     if not iceberg:
         check_delta(root)
     partitioning = Partitioning.parse(options.get("partitionBy"))
-    return Target(root, routing_of(options, arrow), committing_of(options), partitioning, only)
+    planned = decoded(options.get("rules"))
+    return Target(root, routing_of(options, arrow), committing_of(options), partitioning, only, planned)
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import Error, MissingExtra
+from penstock.errors import Error, MissingExtra, TableAsksMore
 
 from .contract import (
     OF_LAKE,
@@ -25,11 +25,13 @@ from .contract import (
     declared,
     notes_of,
 )
-from .delta_log import LogState, add_files, read_log
+from .delta_log import KEPT_MS, LogState, Protocol, add_files, read_log
 from .identity import BatchIdentity, Source, Transactions
+from .kept_sources import due_properties, found_again
 from .offsets import Ends
 from .paths import is_delta
 from .storage import Location, storage_of
+from .table_rules import Rules, deletion_vectors, delta_rules
 
 try:
     import pyarrow as pa
@@ -55,6 +57,7 @@ class LakeTable(Table):
         self.path, self._at, self._storage = str(path), path, storage_of(path)
         self._asked: DeltaTable | None = None
         self._log: LogState | None = None
+        self._found: dict[str, int] | None = None
 
     @property
     def settles_late(self) -> bool:  # type: ignore[override]
@@ -76,7 +79,7 @@ class LakeTable(Table):
 
     def _forget(self) -> None:
         """Look again the next time: the table was committed to."""
-        self._asked = self._log = None
+        self._asked = self._log = self._found = None
 
     @classmethod
     def opened(
@@ -116,7 +119,16 @@ class LakeTable(Table):
         return str(self._table.version() if log is None else log.version)
 
     def version_of(self, application: str) -> int | None:
-        """Return the version that an application has reached."""
+        """Return the version that an application has reached. Raises EndsLost."""
+        found = self._version_said(application)
+        return self._found_again().get(application) if found is None else found
+
+    def _found_again(self) -> dict[str, int]:
+        if self._found is None:
+            self._found = found_again(self, self._version_said)
+        return self._found
+
+    def _version_said(self, application: str) -> int | None:
         log = self._known()
         return (
             self._table.transaction_version(application) if log is None else log.applications.get(application)
@@ -140,13 +152,17 @@ class LakeTable(Table):
         ]
 
     def sources(self) -> list[Source]:
-        """Return the topics that feed the table, as its last commit of ours says."""
-        said = self._last_notes().get(SOURCES)
+        """Return the topics that feed the table: its properties say it; of an old one, our last commit."""
+        said = self._notes().get(SOURCES)
         return [] if said is None else msgspec.json.decode(said, type=list[Source])
 
     def is_of_lake(self) -> bool:
         """Return whether it was committed to as one of several, whose common place a mark keeps."""
-        return OF_LAKE in self._last_notes()
+        return OF_LAKE in self._notes()
+
+    def _notes(self) -> Mapping[str, Any]:
+        kept = self.configuration()
+        return kept if SOURCES in kept else self._last_notes()
 
     def _last_notes(self) -> dict[str, Any]:
         for limit in (1, 50, None):  # mostly it is the last one, and the others are many
@@ -170,8 +186,31 @@ class LakeTable(Table):
         )
 
     def configuration(self) -> dict[str, str]:
-        """Return the properties that the table was made with."""
-        return dict(self._table.metadata().configuration)
+        """Return the properties of the table."""
+        log = self._known()
+        metadata = None if log is None else log.metadata
+        if metadata is None:
+            return dict(self._table.metadata().configuration)
+        return {name: each for name, each in metadata.configuration.items() if each is not None}
+
+    def rules(self, *, rewrites: bool) -> Rules:
+        """Return what it asks of every row. Raises TableAsksMore."""
+        return delta_rules(
+            self.path, self.schema_form(), self._protocol(), self.configuration(), rewrites=rewrites
+        )
+
+    def _protocol(self) -> Protocol:
+        log = self._known()
+        if log is not None and log.protocol is not None:
+            return log.protocol
+        found = self._table.protocol()
+        versions = found.min_reader_version, found.min_writer_version
+        return Protocol(*versions, found.reader_features, found.writer_features)
+
+    def _check_rewrite(self) -> None:
+        """Refuse to write files anew that hold deleted rows. Raises TableAsksMore."""
+        for what in deletion_vectors(self._protocol()):
+            raise TableAsksMore(self.path, what)
 
     def schema_form(self) -> dict[str, Any]:
         """Return the columns in Delta's own form."""
@@ -253,6 +292,7 @@ class LakeTable(Table):
         The old files stay until they are vacuumed, so that readers of an older version find them. Until the
         new ones are on the disk, which is here, a power cut is mended with them (`DeltaTable.restore`).
         """
+        self._check_rewrite()
         before = self.file_names()
         with self._storage.asking(self._at):
             done = self._table.optimize.compact(
@@ -303,36 +343,54 @@ class LakeTable(Table):
     def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
         """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
         rows, log = sum(each.rows for each in files), self._known()
+        said = identity.transactions(self), notes_of(identity, rows, len(files))
         if log is not None and log.can_be_added_to():
-            self._add(log, files, identity.transactions(self), notes_of(identity, rows, len(files)))
+            self._add(log, files, *said)
             return
         now_ms = SYSTEM.now_ms()
         actions = [
             AddAction(each.name, each.size, dict(each.part), now_ms, True, each.stats) for each in files
         ]
-        self._transact(actions, self.properties(identity, rows, len(files)))
+        self._transact(actions, said)
 
     def _transact(
         self,
         actions: Sequence[AddAction | RemoveAction],
-        properties: CommitProperties,
+        said: tuple[Transactions, Mapping[str, str]] | None,
         schema: pa.Schema | None = None,
         partition_by: list[str] | None = None,
     ) -> None:
-        """Commit actions; with the columns that the table has, or with others.
+        """Commit actions, and what is said beside them; with the columns that the table has, or with others.
 
         Raises CommitFailedError if another was faster; StorageAway if the storage does not answer, though the
         commit may count.
         """
+        properties = {} if said is None else due_properties(self, *said)
         with self._storage.asking(self._at):
             self._table.create_write_transaction(
                 actions=list(actions),
                 mode="append",
                 schema=self.arrow_schema() if schema is None else schema,
                 partition_by=self.partition_columns() if partition_by is None else partition_by,
-                commit_properties=properties,
+                commit_properties=self._properties(*([], {}) if said is None else said),
             )
         self.sync()
+        self._forget()
+        if properties:
+            self._keep(properties)
+
+    def _keep(self, properties: Mapping[str, str]) -> None:
+        """Give the table properties, in a commit of their own. If it fails, the next commit does it."""
+        try:
+            with self._storage.asking(self._at):
+                self._table.alter.set_table_properties(
+                    dict(properties),
+                    raise_if_not_exists=False,
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
+                self.sync()
+        except (DeltaError, Error) as exc:
+            logger.warning("table %s does not keep its sources: %s", self.path, self._storage.told(exc))
         self._forget()
 
     def _add(
@@ -343,7 +401,9 @@ class LakeTable(Table):
             {"path": each.name, "partitionValues": dict(each.part), "size": each.size, "stats": each.stats}
             for each in files
         ]
-        after = add_files(self._at, log, added, transactions, notes)
+        known = [(name, end) for name, end in self._found_again().items() if name not in dict(transactions)]
+        properties = due_properties(self, transactions, notes)
+        after = add_files(self._at, log, added, [*known, *transactions], notes, properties)
         self._forget()
         if after.checkpoint_is_due():
             self._log = after
@@ -366,24 +426,18 @@ class LakeTable(Table):
         partition_by: list[str],
     ) -> None:
         """Add files, each with its part, and remove others in one transaction. Raises CommitFailedError."""
+        if removed:
+            self._check_rewrite()
         now_ms = SYSTEM.now_ms()
         actions: list[AddAction | RemoveAction] = [
             AddAction(each.name, each.size, values, now_ms, True, each.stats) for values, each in added
         ]
         actions += [RemoveAction(name, True, now_ms) for name in removed]
-        properties = (
-            CommitProperties(max_commit_retries=0)
-            if identity is None
-            else self.properties(identity, sum(each.rows for _, each in added), len(added))
-        )
-        self._transact(actions, properties, schema, partition_by)
-
-    def properties(self, identity: BatchIdentity, rows: int = 0, files: int = 0) -> CommitProperties:
-        """Return what the commit of a batch must have besides its rows. It is not retried by itself.
-
-        `rows` and `files` are those it brings, for whoever reads the history.
-        """
-        return self._properties(identity.transactions(self), notes_of(identity, rows, files))
+        rows = sum(each.rows for _, each in added)
+        said = None
+        if identity is not None:
+            said = identity.transactions(self), notes_of(identity, rows, len(added))
+        self._transact(actions, said, schema, partition_by)
 
     def sync(self) -> None:
         """Bring the last commit to the disk: Spark's checkpoint must not be ahead after a power cut.
@@ -397,12 +451,12 @@ class LakeTable(Table):
 
     def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
         """Let the table say that it holds a topic up to some ends. Raises CommitFailedError."""
-        self._transact([], self._properties(*declared(source, ends, marks)))
+        self._transact([], declared(source, ends, marks))
 
     def _properties(self, transactions: Transactions, notes: Mapping[str, str]) -> CommitProperties:
-        now_ms = SYSTEM.now_ms()
+        known = [(name, end) for name, end in self._found_again().items() if name not in dict(transactions)]
         return CommitProperties(
-            app_transactions=[Transaction(name, version, now_ms) for name, version in transactions],
+            app_transactions=[Transaction(name, end, KEPT_MS) for name, end in (*known, *transactions)],
             max_commit_retries=0,  # what came in between must be looked at first
             custom_metadata=dict(notes),
         )

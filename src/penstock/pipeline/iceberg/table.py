@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import InvalidOption, MissingExtra, PipelineFailed
+from penstock.errors import InvalidOption, MissingExtra, PipelineFailed, TableAsksMore
 
 from ..contract import (
     FILES,
@@ -36,6 +36,7 @@ from ..offsets import Ends
 from ..paths import descriptions
 from ..rewriting import without
 from ..storage import Location, storage_of
+from ..table_rules import Rules
 from .catalog import catalog_of, is_beside, make_namespace
 from .columns import arrow_of, form_of, kept
 from .files import address_of, at, metadata_files, needed
@@ -178,6 +179,13 @@ class IcebergTable(Table):
     def partition_columns(self) -> list[str]:
         """Return the names of its partition fields."""
         return [each.name for each in self._table.spec().fields]
+
+    def rules(self, *, rewrites: bool) -> Rules:
+        """Return none. Raises TableAsksMore for required columns: pyiceberg takes no file of ours then."""
+        required = [each.name for each in self._table.schema().fields if each.required]
+        if required:
+            raise TableAsksMore(self.path, f"required columns ({', '.join(required)})")
+        return Rules()
 
     def schema_form(self) -> dict[str, Any]:
         """Return the columns in Delta's own form."""

@@ -28,7 +28,7 @@ except ImportError as exc:
 class Evolve:
     """Every row is added; a column that the table does not have is added before."""
 
-    whole = False
+    whole = rewrites = False
 
     def opened(self, part: TablePart) -> Table:
         """Return the table, with at least the columns of the part. Raises TableDiffers."""

@@ -15,10 +15,12 @@ from penstock.errors import InvalidOption, MissingExtra, NoColumns
 from penstock.model.codec import Json
 from penstock.model.event_types import EventType, EventTypes
 
+from ..broken_rows import HeldRows, with_broken
 from ..columns import COLUMNS
 from ..kinds import table_at
 from ..partitioning import Partitioning
 from ..paths import folder_of, is_table
+from ..routing import BROKEN
 from ..storage import Location
 from .decoding import REJECTED, TypedColumns, TypedEvent, parsed, typed_columns
 from .expressions import with_steps
@@ -52,7 +54,7 @@ class TypedLake:
             raise InvalidOption("types", "none", "an outbox with types of JSON: @outbox.event(…)")
         return cls(tuple((kind, typed_columns(kind.cls, taken)) for kind in typed))
 
-    def rows(self, events: DataFrame, no_key: str | None = None) -> tuple[DataFrame, Layout]:
+    def rows(self, events: DataFrame, held: HeldRows, no_key: str | None = None) -> tuple[DataFrame, Layout]:
         """Return the rows of a topic with the table that each goes to, and where the fields of its type are.
 
         `no_key`: why a record without a key is rejected; None, if it is not. A rejected one keeps its value.
@@ -71,9 +73,17 @@ class TypedLake:
             faults.append(F.when(F.col("key").isNull(), no_key))
         reason = F.coalesce(*faults)
         table = F.when(reason.isNotNull(), REJECTED).otherwise(table.otherwise(name))
-        decoded = F.coalesce(_is_of(*(kind for kind, _ in self.types)), F.lit(False))  # or without a type
-        kept = F.when(~decoded | reason.isNotNull(), F.col("value"))
         frame = with_steps(read.frame, [each.steps for each in typed])
+        deleted = {DELETED: F.col("value").isNull()}
+        fields = {
+            folder_of(kind.name): deleted
+            | {name: F.when(each.fits, value) for name, value in each.fields.items()}
+            for (kind, _), each in zip(self.types, typed, strict=True)
+        }
+        frame = with_broken(frame, held, table, fields, deleted)
+        broken = [F.col(BROKEN)] if BROKEN in frame.columns else []
+        decoded = F.coalesce(_is_of(*(kind for kind, _ in self.types)), F.lit(False))  # or without a type
+        kept = F.when(~decoded | F.coalesce(reason, *broken).isNotNull(), F.col("value"))
         shared, columns = _shared(frame, typed)
         rows = frame.select(
             *_ENVELOPE,
@@ -81,6 +91,7 @@ class TypedLake:
             table.alias(TABLE),
             reason.alias(REASON),
             F.col("value").isNull().alias(TOMBSTONE),
+            *broken,
             *columns,
         )
         folders = [folder_of(kind.name) for kind, _ in self.types]

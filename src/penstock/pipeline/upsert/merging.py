@@ -44,6 +44,7 @@ class Upsert:
     key: tuple[str, ...]
     counts: tuple[int, ...] = ()
     whole: bool = False
+    rewrites = True
 
     def opened(self, part: TablePart) -> Table:
         """Return the table, made if it is not there, with the columns of the part. Raises TableDiffers."""
