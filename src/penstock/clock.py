@@ -72,8 +72,11 @@ def own_ms(clock: Clock) -> int | None:
 
 
 def host_ms(clock: Clock) -> int:
-    """Return milliseconds since this host was started, the same for all its processes; a test's own."""
-    return int(_passed_ms()) if isinstance(clock, SystemClock) else int(clock.monotonic() * 1000)
+    """Return milliseconds that only count, the same for all processes of a host.
+
+    They stand still while the machine sleeps, and so do all its processes: nobody has fallen silent then.
+    """
+    return int(clock.monotonic() * 1000)
 
 
 def cpu_seconds() -> float:
