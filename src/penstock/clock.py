@@ -72,8 +72,11 @@ def own_ms(clock: Clock) -> int | None:
 
 
 def host_ms(clock: Clock) -> int:
-    """Return milliseconds since this host booted, the same for all its processes; or a test clock's."""
-    return int(_passed_ms()) if isinstance(clock, SystemClock) else int(clock.monotonic() * 1000)
+    """Return monotonic milliseconds that all processes of a host share; or a test clock's.
+
+    They stand still while the machine sleeps, as its processes do, so a sleep ends no lease.
+    """
+    return int(clock.monotonic() * 1000)
 
 
 def cpu_seconds() -> float:

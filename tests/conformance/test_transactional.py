@@ -544,6 +544,21 @@ def test_a_fallback_that_goes_on_after_a_failed_statement_has_failed(books: Book
     assert books.engine.outbox.drain().dead == on_postgres
 
 
+def test_one_that_met_another_transaction_is_called_again_and_marked(postgres_engine: StoreEngine) -> None:
+    """P6: what the handler did elsewhere the first time is done already."""
+    books = Books(postgres_engine)
+
+    def meet(record: Record) -> None:
+        if len(calls) == 1:
+            record.tx.execute("DO $$ BEGIN RAISE EXCEPTION 'met' USING ERRCODE = 'deadlock_detected'; END $$")
+
+    calls = books.handle(meet)
+    books.publish(1)
+    assert books.engine.outbox.drain().delivered == 1
+    assert [(record.attempt, record.redelivered) for record in calls] == [(1, False), (1, True)]
+    assert books.read() == [1]
+
+
 def test_a_fallback_that_met_another_transaction_is_asked_again(postgres_engine: StoreEngine) -> None:
     books, asked = Books(postgres_engine), list[int]()
 

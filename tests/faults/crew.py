@@ -21,7 +21,7 @@ import psycopg
 from penstock import Outbox
 from tests.conformance.engines import connect
 from tests.crash.children import ROOT, SOURCE
-from tests.faults.arrivals import GROUPS, NOTES, TOPIC, URL, Arrival, Place, read
+from tests.faults.arrivals import AHEAD, GROUPS, NOTES, TOPIC, URL, Arrival, Place, read
 
 PARTITIONS, KEYS = 32, 200
 LEASE_SECONDS = 2.0
@@ -67,6 +67,10 @@ class FaultStore:
     def places(self) -> set[Place]:
         """Return where all records of the topic stand."""
         return {(number, offset) for number, end in self.rows(_ENDS + _ONE) for offset in range(end)}
+
+    def owners(self) -> list[tuple[Any, ...]]:
+        """Return who owns the partitions of each group, and in which epoch."""
+        return sorted(self.rows("SELECT group_id, partition, owner, epoch FROM penstock_cursor"))
 
     def waiting(self) -> set[Place]:
         """Return where the records stand that cursors have passed and that are still to be handled."""
@@ -134,7 +138,8 @@ class Traffic:
 class Crew:
     """Worker processes on a store. Those that die are started again by `tend`, whoever ended them."""
 
-    def __init__(self, store: FaultStore, folder: Path, count: int) -> None:
+    def __init__(self, store: FaultStore, folder: Path, count: int, *, has_clock: bool = False) -> None:
+        """`has_clock`: the time of day of its machine is the test's to set."""
         self._env = (
             os.environ
             | SETTINGS
@@ -144,6 +149,10 @@ class Crew:
                 NOTES: str(folder / "notes"),
             }
         )
+        self._clock = folder / "ahead"
+        if has_clock:
+            self.set_clock(0)
+            self._env[AHEAD] = str(self._clock)
         self._folder, self._stack = folder, ExitStack()
         self._workers: list[subprocess.Popen[bytes]] = []
         self._resumes: dict[subprocess.Popen[bytes], float] = {}
@@ -201,6 +210,12 @@ class Crew:
     def kill(self, rng: random.Random) -> None:
         """End one of them without a word."""
         rng.choice(self._workers).kill()
+
+    def set_clock(self, seconds: int) -> None:
+        """Set the time of day of all of them, so far from the right one."""
+        new = self._clock.with_suffix(".new")
+        new.write_text(str(seconds))
+        new.replace(self._clock)  # whole: they read it all the time
 
     def stop_past_its_lease(self, rng: random.Random) -> None:
         """Stop one of them where it stands, until another has had the time to take over."""

@@ -11,16 +11,28 @@ import signal
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 
 from penstock import Fixed, Outbox, Record
-from tests.faults.arrivals import KILLER, NOTES, TOPIC, URL, Arrival
+from tests.faults.arrivals import AHEAD, KILLER, NOTES, TOPIC, URL, Arrival
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
-outbox = Outbox(os.environ[URL])
+
+class SetClock:
+    """The clock of a machine whose time of day somebody sets, for all its processes."""
+
+    monotonic = staticmethod(time.monotonic)
+
+    def now_ms(self) -> int:
+        """Return the time of day, as it is set."""
+        return time.time_ns() // 1_000_000 + 1000 * int(Path(os.environ[AHEAD]).read_text() or 0)
+
+
+outbox = Outbox(os.environ[URL], clock=SetClock()) if AHEAD in os.environ else Outbox(os.environ[URL])
 _notes = os.open(os.environ[NOTES], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 _mark = "%s" if outbox.url.startswith("postgresql") else "?"
 _rng = random.Random(os.getpid())

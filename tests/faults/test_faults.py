@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.arrivals import GROUPS, KILLER, breaches, summary
-from tests.faults.crew import Crew, FaultStore, Traffic
+from tests.faults.crew import LEASE_SECONDS, Crew, FaultStore, Traffic
 from tests.services.budget import Budget, Round, level_from_environment
 
 WORKERS = 4
@@ -60,6 +60,27 @@ def disturb(store: FaultStore, folder: Path, rounds: Iterator[Round], run: int) 
         assert breaches(crew.arrivals(), store.places(), GROUPS) == []
     effects = store.rows("SELECT place, at FROM effect")
     assert len(effects) == len(set(effects)) == traffic.published
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_nothing_changes_hands_because_the_time_of_day_is_set(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Forward past every lease and back again, for all processes of a machine, beside traffic."""
+    store: FaultStore = request.getfixturevalue(f"{kind}_faults")
+    with Traffic(store) as traffic, Crew(store, tmp_path, 2, has_clock=True) as crew:
+        assert crew.tend_until(lambda: None not in {owner for _, _, owner, _ in store.owners()}, 60)
+        crew.tend_for(2 * LEASE_SECONDS)  # until shares have settled
+        before = store.owners()
+        for ahead in (4, 7200, -7200, 0):
+            crew.set_clock(ahead)
+            crew.tend_for(1.5 * LEASE_SECONDS)
+        assert store.owners() == before
+        traffic.__exit__()
+        assert crew.tend_until(lambda: store.is_drained(traffic.published), DRAINED_SECONDS), store.left()
+        assert breaches(crew.arrivals(), store.places(), GROUPS) == []
+        assert [each for each in crew.arrivals() if each.redelivered and each.group != "retried"] == []
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ What it holds is told in `story.py`, what became of each record in each group st
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -107,6 +108,40 @@ def test_what_a_killed_worker_owned_is_taken_when_its_lease_is_over(kept: KeptSt
     assert kept.arrivals()["mail"]["n-1"] == ["unread/0", "unread/1", "unread/2"]
     marked = {record.value for group, record in kept.seen if group == "stock" and record.redelivered}
     assert marked >= {"slow-lane/0", "hole/0", "hole/2"}
+
+
+def test_what_a_worker_of_the_version_before_had_in_hand_is_marked_whatever_its_row_says(
+    kept: KeptStore,
+) -> None:
+    """It goes on when the tables are newer, and does not write down how far it hands out."""
+    early = FakeClock(MADE_AT + timedelta(minutes=2))
+    outbox = kept.another(early)
+    outbox.migrate()
+    change(kept, "UPDATE penstock_cursor SET handed_to = 0, kept_back = ''")
+    kept.subscribe("stock", outbox=outbox)
+    outbox.drain()
+    marked = {record.value for group, record in kept.seen if group == "stock" and record.redelivered}
+    assert marked >= {"slow-lane/0", "hole/0", "hole/2"}
+
+
+def test_what_a_worker_had_in_hand_that_stopped_before_the_upgrade_is_marked(kept: KeptStore) -> None:
+    """It gave back its partitions in doubt, as one does whose commit was."""
+    change(kept, "UPDATE penstock_cursor SET owner = NULL, crashes = 1 WHERE owner IS NOT NULL")
+    early = FakeClock(MADE_AT + timedelta(minutes=2))
+    outbox = kept.another(early)
+    outbox.migrate()
+    change(kept, "DELETE FROM penstock_member")
+    kept.subscribe("stock", outbox=outbox)
+    outbox.drain()
+    marked = {record.value for group, record in kept.seen if group == "stock" and record.redelivered}
+    assert marked >= {"slow-lane/0", "hole/0", "hole/2"}
+
+
+def change(kept: KeptStore, statement: str) -> None:
+    """Run a statement on the tables."""
+    with closing(kept.connect()) as conn:
+        conn.execute(statement)
+        conn.commit()
 
 
 def test_failures_are_counted_on(upgraded: KeptStore) -> None:

@@ -44,6 +44,8 @@ logger = logging.getLogger("penstock.delivery")
 
 _AT_ONCE = 32  # cursors that are moved in one trip: its plan is for a few
 
+_FORMER_AHEAD = 100  # records that an owner of the version before hands out beyond what it has settled
+
 Living = Callable[[Transaction], list[str]]
 Aside = Callable[[], AbstractContextManager[None]]
 _DEAD = f"group_id topic_id partition place lane holding failures reason died_ms {COLUMNS}"
@@ -110,7 +112,8 @@ class GroupStore:
     over that another version of the program may have handlers for; while it is paused, nothing is taken and
     nothing kept. `touch` is called with the ids of group and topic in each transaction that gives cursors
     back, so that others learn of it. `gone` names the members whose processes have ended for certain, and
-    perhaps by what they handled; it is asked under the group's lock. `catch_up` says what of the group's
+    perhaps by what they handled; it is asked under the group's lock. `has_former`: whether members of the
+    version before are about, which do not write down what they hand out. `catch_up` says what of the group's
     notes is delivered late.
     """
 
@@ -127,8 +130,9 @@ class GroupStore:
         touch: Callable[[Transaction, int, int], object] = lambda tx, group_id, topic_id: None,
         catch_up: CatchUp | None = None,
         gone: Living = lambda tx: [],
+        has_former: Callable[[Transaction], bool] = lambda tx: False,
     ) -> None:
-        self._gone = gone
+        self._gone, self._has_former = gone, has_former
         self._store, self._database, self._clock = store, store.database, clock
         self.topic, self._owner, self._filter, self._touch = topic, owner, filter, touch
         self._group, self._was_paused = group, False
@@ -307,6 +311,10 @@ class GroupStore:
             )
             for partition, offset, epoch, version, passed, crashes, trial, lanes_version, *handed_out in rows
         }
+        crashed = [owned for owned in taken.values() if owned.crashes]
+        if crashed and self._has_former(tx):
+            for owned in crashed:
+                owned.doubtful |= GoingOut(owned.machine.position + _FORMER_AHEAD)
         for partition, barrier in self._former.barriers(tx, taken).items():
             taken[partition].close(barrier)
         self._load_late(tx, taken)

@@ -150,6 +150,7 @@ class Drain:
                 from_start=subscription.start == "earliest",
                 catch_up=subscription.catch_up(self._processing.catch_up),
                 gone=self._member.gone,
+                has_former=self._member.has_former,
             )
             known = GroupDelivery(self._log, store, subscription, self._clock, barrier_seconds=0.0)
             self._deliveries[subscription.group, topic.id] = known

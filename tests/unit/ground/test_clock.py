@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 import pytest
 
-from penstock.clock import SYSTEM, Clock, SystemClock, from_ms, own_ms, to_ms
+from penstock.clock import SYSTEM, Clock, SystemClock, from_ms, host_ms, own_ms, to_ms
 
 FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
 
@@ -116,3 +116,11 @@ def test_a_statement_gets_the_time_of_a_test_clock_and_else_asks_the_database() 
 def test_a_time_beyond_the_calendar_is_its_end(ms: int, year: int) -> None:
     moment = from_ms(ms)
     assert (moment.year, moment.tzinfo) == (year, UTC)
+
+
+def test_the_clock_of_a_host_stands_still_while_it_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All its processes slept: none of them has fallen silent, and none takes what another owns."""
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: 1e12)  # as CLOCK_BOOTTIME after a long sleep
+    before = time.monotonic()
+    counted = host_ms(SYSTEM)
+    assert int(before * 1000) <= counted <= int(time.monotonic() * 1000)

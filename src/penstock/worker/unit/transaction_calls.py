@@ -37,11 +37,17 @@ class FallbackInTransaction:
 
 
 def call_handler(
-    tx: Transaction, task: HandlerTask, caught: type[BaseException]
+    tx: Transaction, task: HandlerTask, caught: type[BaseException], *, again: bool = False
 ) -> tuple[Any, BaseException | None]:
-    """Call the handler of a task with the transaction; return its answer, and its error if it failed."""
+    """Call the handler of a task with the transaction; return its answer, and its error if it failed.
+
+    `again`: it was called before, and what it did elsewhere was not undone.
+    """
+    record = with_tx(task.record, tx)
+    if again:
+        record = structs.replace(record, redelivered=True)
     try:
-        return copy_context().run(task.handler.binding.call, with_tx(task.record, tx)), None
+        return copy_context().run(task.handler.binding.call, record), None
     except caught as raised:
         return None, raised
 

@@ -90,6 +90,7 @@ class Unit:
         self._move = CursorMove(store, parts)
         self._conn: Any = None
         self._begun = 0
+        self._is_again = False  # its one record was called before, and the transaction met another
 
     def work(self, caught: type[BaseException] = Exception) -> bool:
         """Handle the records and commit; return False when somebody else has ended it meanwhile.
@@ -189,6 +190,7 @@ class Unit:
             if self._is_conflict(exc.error) and again and (mine or not self.claim.is_taken):
                 if mine:
                     self.claim.reopen()
+                self._is_again = True
                 return None
             if not mine and not self.claim.take():
                 raise _Abandoned from None
@@ -228,7 +230,7 @@ class Unit:
                 raise _TooLate
             self._begun += 1
             self.claim.current = (task, now)
-            answer, error = call_handler(tx, task, caught)
+            answer, error = call_handler(tx, task, caught, again=self._is_again)
             then, now = now, self._clock.monotonic()
             self.seconds.append(now - then)
             error = error_after(tx, self._database.dialect, task, error)

@@ -8,7 +8,7 @@ ALTER TABLE penstock_cursor ADD COLUMN handed_to INTEGER NOT NULL DEFAULT 0;
 UPDATE penstock_cursor SET handed_to = coalesce(
     (SELECT h.next_offset FROM penstock_head h
      WHERE h.topic_id = penstock_cursor.topic_id AND h.partition = penstock_cursor.partition), 0)
-WHERE owner IS NOT NULL;
+WHERE owner IS NOT NULL OR crashes > 0;
 
 -- Those below it that have not been handed out either: a bitmap, in hex, from the last of them down.
 ALTER TABLE penstock_cursor ADD COLUMN kept_back TEXT NOT NULL DEFAULT '';
