@@ -79,6 +79,8 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: Access
             call = await _call(door, context)
             if not door.access.allowed_some(call.principal, right, ResourceKind.TOPIC):
                 raise NotAllowed(call.principal.name, right, ResourceKind.TOPIC)
+            # By itself grpcio sends it with the first message; if that is cancelled, it cannot end the call.
+            await context.send_initial_metadata(())
             await work(call, requests(), send)
 
         await _ended_well(done(), context)
