@@ -18,7 +18,7 @@ from tests.unit.cli.program import penstock
 
 DOORS = ("kafka", "http", "grpc", "tinyq")
 SECRET = sha256(b"secret").hexdigest()  # what a client of TinyQ shows
-END_SECONDS = 60
+END_SECONDS = 20
 
 
 class DoorsProcess:
@@ -42,10 +42,15 @@ class DoorsProcess:
         command = penstock("serve", "--url", self.url, *options)
         for each in doors:
             command += [f"--{each}", "127.0.0.1:0"]
-        shown = {"PENSTOCK_TINYQ_PASSWORD_SHA256": SECRET}
+        shown = {"PENSTOCK_TINYQ_PASSWORD_SHA256": SECRET, "PYTHONFAULTHANDLER": "1"}
+        environ = {**os.environ, **shown, **(env or {})}
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | shown | (env or {})
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environ,
             )
         assert self.process.stdout is not None
         self.addresses: dict[str, str] = {}
@@ -80,7 +85,12 @@ class DoorsProcess:
         """End it as a service is ended; return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(END_SECONDS)
+        try:
+            return self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # its threads say where they are
+            self.process.wait(END_SECONDS)
+            raise AssertionError(f"it does not end: {self.log}") from None
 
     def __enter__(self) -> Self:
         return self

@@ -100,6 +100,11 @@ class Http2Client:
             if found.kind == kind:
                 return found
 
+    def took(self, count: int) -> None:
+        """Let the other end send so many bytes more than before on this connection."""
+        if count:
+            self.send(frame(WINDOW_UPDATE, struct.pack(">I", count)))
+
     def _peek(self, count: int) -> bytearray:
         with suppress(ConnectionError):
             while len(self._came) < count and (piece := self.socket.recv(65536)):
