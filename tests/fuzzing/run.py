@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Event, Thread
@@ -68,7 +69,11 @@ def _seeds_fed(door: str, place: tuple[str, int], seeds: Any, said: Any) -> None
 
 
 def run(
-    door: str, cases: int, *, first_seed: int = 0, clients: int = 2, tell: Callable[[str], None] = print
+    door: str,
+    cases: int,
+    *,
+    first_seed: int = 0,
+    clients: int = 2,
 ) -> Course:
     """Feed a door with so many requests. Raises what a client of it raises, or its server leaves behind."""
     rounds = max(1, cases // CASES)
@@ -96,10 +101,11 @@ def run(
             total += _next(served, said, processes)
             if done >= rounds // 10:
                 memory.append(served.memory)
-            if done % max(1, rounds // 10) == 0:
-                tell(
+            if done % max(1, rounds // 20) == 0:
+                print(
                     f"{door}: {total.cases:,} cases, {total.answered:,} answered, "
-                    f"{served.memory / 1e6:.1f} MB"
+                    f"{served.memory / 1e6:.1f} MB",
+                    flush=True,
                 )
         for each in processes:
             each.join()
@@ -130,7 +136,8 @@ class HonestClient:
 
     def __init__(self, door: str, served: DoorsProcess) -> None:
         self.rounds: list[float] = []
-        self._round = _ROUNDS[door](served)
+        self._stack = ExitStack()
+        self._round = _ROUNDS[door](served, self._stack)
         self._ends, self._failed = Event(), list[BaseException]()
         self._thread = Thread(target=self._run)
 
@@ -149,6 +156,7 @@ class HonestClient:
     def __exit__(self, *_: object) -> None:
         self._ends.set()
         self._thread.join()
+        self._stack.close()
 
     def _run(self) -> None:
         try:
@@ -160,8 +168,8 @@ class HonestClient:
             self._failed.append(exc)
 
 
-def _kafka(served: DoorsProcess) -> Callable[[], Any]:
-    client = RawClient(served.addresses["kafka"])
+def _kafka(served: DoorsProcess, stack: ExitStack) -> Callable[[], Any]:
+    client = stack.enter_context(RawClient(served.addresses["kafka"]))
     records = bytes(encode_records([NewRecord(0, 1, b"k", b"honest", [])]))
 
     def once() -> Any:
@@ -178,8 +186,8 @@ def _kafka(served: DoorsProcess) -> Callable[[], Any]:
     return once
 
 
-def _http(served: DoorsProcess) -> Callable[[], Any]:
-    client = HTTPConnection(*served.place("http"), timeout=30)
+def _http(served: DoorsProcess, stack: ExitStack) -> Callable[[], Any]:
+    client = stack.enter_context(closing(HTTPConnection(*served.place("http"), timeout=30)))
 
     def ask(method: str, path: str, body: bytes | None = None) -> Any:
         client.request(method, f"/v1/topics/{HONEST}/{path}", body)
@@ -195,8 +203,8 @@ def _http(served: DoorsProcess) -> Callable[[], Any]:
     return once
 
 
-def _grpc(served: DoorsProcess) -> Callable[[], Any]:
-    client = GrpcClient(served.addresses["grpc"])
+def _grpc(served: DoorsProcess, stack: ExitStack) -> Callable[[], Any]:
+    client = stack.enter_context(GrpcClient(served.addresses["grpc"]))
 
     def once() -> Any:
         ((_, offset),) = client.publish(HONEST, event("e"))
@@ -205,8 +213,8 @@ def _grpc(served: DoorsProcess) -> Callable[[], Any]:
     return once
 
 
-def _tinyq(served: DoorsProcess) -> Callable[[], Any]:
-    client, reader = (NewClient(served.place("tinyq")[1]) for _ in range(2))
+def _tinyq(served: DoorsProcess, stack: ExitStack) -> Callable[[], Any]:
+    client, reader = (stack.enter_context(NewClient(served.place("tinyq")[1])) for _ in range(2))
     number = reader.subscribe(HONEST, "honest")
 
     def once() -> Any:
@@ -217,7 +225,7 @@ def _tinyq(served: DoorsProcess) -> Callable[[], Any]:
     return once
 
 
-_ROUNDS: dict[str, Callable[[DoorsProcess], Callable[[], Any]]] = {
+_ROUNDS: dict[str, Callable[[DoorsProcess, ExitStack], Callable[[], Any]]] = {
     "kafka": _kafka,
     "http": _http,
     "grpc": _grpc,
