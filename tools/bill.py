@@ -29,10 +29,8 @@ def needed(of: Distribution, extras: frozenset[str]) -> Iterator[tuple[Distribut
         if wanted.marker is None or any(wanted.marker.evaluate({"extra": each}) for each in ("", *extras)):
             try:
                 yield distribution(wanted.name), frozenset(wanted.extras)
-            except PackageNotFoundError:
-                raise SystemExit(
-                    f"{wanted.name} is not installed, so the bill would lack it: run scripts/setup"
-                )
+            except PackageNotFoundError as exc:
+                raise SystemExit(f"{wanted.name} is not installed: run scripts/setup, and try again") from exc
 
 
 def component(of: Distribution, kind: ComponentType = ComponentType.LIBRARY) -> Component:
@@ -47,9 +45,8 @@ def bill(wheel: Path) -> Bom:
     ours = distribution(NAME)
     made = Bom()
     made.metadata.component = root = component(ours, ComponentType.APPLICATION)
-    root.hashes.add(
-        HashType(alg=HashAlgorithm.SHA_256, content=hashlib.sha256(wheel.read_bytes()).hexdigest())
-    )
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    root.hashes.add(HashType(alg=HashAlgorithm.SHA_256, content=digest))
     lines = {root.bom_ref: Dependency(root.bom_ref)}
     todo = [(root, ours, frozenset(ours.metadata.get_all("Provides-Extra") or ()))]
     seen = set[tuple[str, frozenset[str]]]()
