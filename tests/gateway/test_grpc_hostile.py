@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from threading import Event
 
 import grpc
@@ -16,10 +17,11 @@ from penstock.access.rule import parse_rule
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from tests.crash.waiting import wait_until
+from tests.gateway.doors_process import DoorsProcess
 from tests.gateway.grpc_client import GrpcClient, GrpcProcess, PublishRequest, ServedGrpc, event, reason
+from tests.gateway.http2 import DATA, END, HEADERS, HEADERS_END, PREFACE, Http2Client, frame, head, message
 
 C = grpc.StatusCode
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 MIB = 1024 * 1024
 
 
@@ -171,3 +173,28 @@ def test_a_stream_of_somebody_without_any_right_is_not_read(sqlite_store: str) -
                 next(stream((never.wait(30) and b"" for _ in range(1)), timeout=20))
             never.set()
             assert caught.value.code() is C.PERMISSION_DENIED
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [(b".Topics", b".\xb2opics"), (b"content-type", b"content\xb2type")],
+    ids=["path", "name"],
+)
+def test_a_head_that_is_no_text_ends_its_call_and_nothing_else(
+    given: bytes, sent: bytes, tmp_path: Path
+) -> None:
+    """One such path ended the loop of grpcio that takes all calls, and with it the door."""
+    with DoorsProcess(tmp_path, doors=("grpc",)) as served:
+        for _ in range(3):
+            with Http2Client(served.place("grpc")) as raw:
+                odd = head("Topics.List").replace(given, sent)
+                raw.send(frame(HEADERS, odd, stream=1, flags=HEADERS_END))
+                raw.send(frame(DATA, message(b""), stream=1, flags=END))
+                assert raw.until(HEADERS).stream == 1
+        with GrpcClient(served.addresses["grpc"]) as client:
+            assert client.publish("orders", event("e"))
+            with pytest.raises(grpc.RpcError) as caught:
+                client.channel.unary_unary("/penstock.v1.Nobody/Knows")(b"", timeout=30)
+            assert caught.value.code() is C.UNIMPLEMENTED
+        assert served.stop() == 0
+        assert served.complaints == []

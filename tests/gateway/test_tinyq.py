@@ -7,7 +7,7 @@ import select
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from random import Random
 from typing import Any
 
@@ -31,10 +31,9 @@ from penstock.model.limits import LimitsSettings
 from penstock.model.record import Record
 from penstock.operate import dead, groups
 from penstock.wire.tinyq.codes import TinyqCommand as C
-from penstock.wire.tinyq.messages import BY_POLICY, REQUESTS, SNAPPY, ZSTD, encode
+from penstock.wire.tinyq.messages import BY_POLICY, SNAPPY, ZSTD
 from tests.crash.waiting import wait_until
 from tests.gateway.tinyq_client import NewClient, OldClient
-from tests.services.budget import Budget
 
 PASSWORD = hashlib.sha256(b"secret").hexdigest()
 pytestmark = pytest.mark.usefixtures("brisk")
@@ -450,46 +449,6 @@ def test_a_frame_whose_bytes_trickle_is_closed_in_the_same_time(light: ServedTin
                 return True
 
         wait_until(has_ended, "it is closed though its bytes come")
-
-
-def some_request(random: Random) -> bytes:
-    """Return a request with some of its bytes changed, or one of no sense at all."""
-    command = random.choice([*REQUESTS, random.randrange(256)])
-    if command not in REQUESTS or random.random() < 0.2:
-        body = random.randbytes(random.randrange(40))
-    else:
-        values: dict[str, Any] = {}
-        for name, kind in REQUESTS[command]:
-            values[name] = {
-                "text": random.choice(["a", "orders", "", None]),
-                "token": random.randbytes(16),
-                "rest": random.randbytes(random.randrange(20)),
-                "ranges": [(0, 0, random.randrange(9))] * random.randrange(3),
-            }.get(kind, random.choice([0, 1, 2, 255]))
-        changed = bytearray(encode(REQUESTS[command], **values))
-        for _ in range(random.randrange(3) if changed else 0):
-            changed[random.randrange(len(changed))] = random.randrange(256)
-        body = bytes(changed)
-    size = len(body) if random.random() < 0.9 else random.randrange(1 << 32)
-    return struct.pack(">BI", command, size) + body
-
-
-def test_random_bytes_are_answered_or_closed_and_others_are_served(
-    light: ServedTinyq, budget: Budget, caplog: pytest.LogCaptureFixture
-) -> None:
-    random = Random(19)
-    for _ in budget("tinyq.fuzz"):
-        with OldClient(light.port) as client, suppress(OSError):  # it may have ended before all is sent
-            if random.random() < 0.8:
-                client.socket.sendall(struct.pack(">BI", 254, 7) + b"\x01\x01\x03\0\0\0\0")
-            for _ in range(random.randrange(1, 8)):
-                client.socket.sendall(some_request(random))
-            client.socket.shutdown(socket.SHUT_WR)
-            while client.socket.recv(65536):
-                pass
-    with OldClient(light.port) as client:
-        assert client.ask(3, b"still here") == 0
-    assert [each.message for each in caplog.records if "failed" in each.message] == []
 
 
 @pytest.mark.parametrize("command", [C.CREATE_CONSUME, C.CREATE_BROADCAST])

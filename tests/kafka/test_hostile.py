@@ -15,10 +15,8 @@ from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.record_batch import Compression
 from penstock.wire.kafka.records import NewRecord, encode_records
-from tests.kafka.fuzzing import broker_to_feed, feed, memory
 from tests.kafka.raw import RawClient, frame
 from tests.kafka.served import Served
-from tests.services.budget import Budget
 
 MB = 1024 * 1024
 SOFTWARE = {"client_software_name": "raw", "client_software_version": "1"}
@@ -61,26 +59,6 @@ def produced(client: RawClient, data: bytes, version: int = 7) -> int:
     (part,) = answer["responses"][0]["partition_responses"]
     number: int = part["error_code"]
     return number
-
-
-@pytest.mark.slow
-def test_mutated_frames_end_connections_and_nothing_else(sqlite_store: str, budget: Budget) -> None:
-    # What grows is not what Python holds. By hand, with 3.3 million frames: heap and anonymous memory grew by
-    # 1.0 MB in the first 200,000 and by 1.0 MB in all others, with as many objects and the same 23.0 MB in
-    # Python's blocks. Of these 2.0 MB 0.6 are SQLite's cache, up to 2 MB for each connection as rows
-    # come (each id given to a producer is one), the rest is room that malloc keeps. It was 8.8 MB in 1.4
-    # million frames while refused requests made groups: each list of them took more for a moment, and that
-    # room was kept.
-    with broker_to_feed(sqlite_store) as served:
-        before, answered = 0, 0
-        for turn in budget("kafka.fuzz"):
-            answered += feed(served.address, turn.seed)
-            assert is_served(served.address), f"after round {turn.number}, seed {turn.seed}"
-            used = memory(served.process.pid)
-            before = before or used
-            assert used - before < 10 * MB, f"{(used - before) / MB:.1f} MB more in round {turn.number}"
-        assert answered > 1000
-        assert served.stop() == 0
 
 
 def test_an_unknown_version_and_an_unknown_api_are_answered(small: Served) -> None:

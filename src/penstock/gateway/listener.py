@@ -9,6 +9,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from ssl import SSLContext
 from threading import Thread
@@ -35,6 +36,7 @@ logger = logging.getLogger("penstock.gateway")
 
 _CONNECTIONS = 100  # of clients that are known; more at a time are answered 503
 _GRACE_SECONDS = 1  # for answers that are under way when it stops
+_HANG_UP_SECONDS = 1  # for what notices that its client is gone
 _JOIN_SECONDS = 5.0
 REQUEST_SECONDS = 5.0  # within which a new connection has to ask something
 _CLOSE_SECONDS = 10.0  # for a client to take the rest of what was sent to it before its connection was closed
@@ -131,9 +133,31 @@ class ImpatientProtocol(H11Protocol):
 
 def _with(app: Any, more: dict[str, Any]) -> Any:
     async def call(scope: Any, receive: Any, send: Any) -> None:
-        await app(dict(scope, **more), receive, send)
+        with suppress(asyncio.CancelledError):  # only `EndingServer` cancels; uvicorn logs an error
+            await app(dict(scope, **more), receive, send)
 
     return call
+
+
+class EndingServer(Server):
+    """Hangs up on clients that are still there after the grace period.
+
+    They may be idle behind TLS or have sent half a body. By itself uvicorn logs each as an error.
+    """
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End; returns when no connection and no answer is left."""
+        asyncio.get_running_loop().call_later(_GRACE_SECONDS, self._hang_up)
+        await super().shutdown(sockets)
+
+    def _hang_up(self) -> None:
+        for each in list(self.server_state.connections):
+            each.transport.abort()
+        asyncio.get_running_loop().call_later(_HANG_UP_SECONDS / 2, self._cancel)
+
+    def _cancel(self) -> None:
+        for each in list(self.server_state.tasks):
+            each.cancel()
 
 
 class HttpListener:
@@ -166,13 +190,13 @@ class HttpListener:
             loop="asyncio",
             proxy_headers=False,
             server_header=False,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
+            timeout_graceful_shutdown=_GRACE_SECONDS + _HANG_UP_SECONDS,
             ws="none",
         )
         if tls is not None:
             config.load()  # its own way takes names of files, and reads them once
             config.ssl = tls
-        self._server = Server(config)
+        self._server = EndingServer(config)
 
     @property
     def address(self) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from penstock.access.access import Access
@@ -114,10 +115,9 @@ class GroupSubscription:
         return self._access.charge(self._principal, self.topic, size, requests=0) if size else 0.0
 
     async def _wait(self) -> None:
-        try:
-            await asyncio.wait_for(self._changed.wait(), _WAIT_SECONDS)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):  # `wait_for` of Python 3.11 may drop that its task is cancelled
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await self._changed.wait()
 
     def _left(self, served: LeasedGroup, lease: Lease, held: HeldRecord, _: object) -> None:
         """Take note that a record is no longer in hand: it was answered for, or has lapsed."""

@@ -17,7 +17,7 @@ from .content import CONTENT_TYPE, JSON, decode_value
 from .trace import TRACEPARENT, trace_ids
 
 RawHeaders = tuple[tuple[str, bytes | None], ...]
-TOKEN = "penstock-token"  # noqa: S105  # the header that carries the token of a record
+TOKEN = "penstock-token"  # noqa: S105  # the header that carries the token of a record  # nosec B105
 
 
 class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):

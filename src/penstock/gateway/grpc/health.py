@@ -38,15 +38,15 @@ class Health(health.aio.HealthServicer):  # type: ignore[misc]
         holder = holder_of(anonymous(Peer(address)))
         if not self._places.take(holder):
             await refuse(context, problem_of(GatewayBusy("it is watched by as many as may watch")))
-        context.add_done_callback(lambda _: self._places.give_back(holder))
-        await self._look()
         self._watching += 1
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._go_on())
         try:
+            await self._look()
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.create_task(self._go_on())
             return await super().Watch(request, context)
         finally:
             self._watching -= 1
+            self._places.give_back(holder)
 
     async def _go_on(self) -> None:
         while self._watching:

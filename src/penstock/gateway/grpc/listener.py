@@ -34,6 +34,7 @@ from .methods import handlers_of, refuse
 from .problems import problem_of
 from .publishing import PUBLISHING
 from .schemas import SCHEMAS
+from .server import made_server
 from .topics import TOPICS
 
 logger = logging.getLogger("penstock.gateway")
@@ -108,7 +109,7 @@ class GrpcListener:
 
     def _server(self) -> Any:
         door, settings = self._door, self._door.settings
-        server = grpc.aio.server(
+        server = made_server(
             interceptors=[_ReflectionLock(door)],
             maximum_concurrent_rpcs=2 * settings.connections,  # with those that only try to get in
             options=[
@@ -122,9 +123,8 @@ class GrpcListener:
                 ("grpc.so_reuseport", 0),  # another process on the same port is an error, not a rival
             ],
         )
-        server.add_generic_rpc_handlers(
-            tuple(handlers_of(door, name, methods) for name, methods in METHODS.items())
-        )
+        for name, methods in METHODS.items():
+            server.add_registered_method_handlers(f"{PACKAGE}.{name}", handlers_of(door, name, methods))
         names = tuple(f"{PACKAGE}.{each}" for each in SERVICES)
         health = Health(OutboxProbe(Outbox(door.store), needs_worker=False), names, door.watches)
         health_pb2_grpc.add_HealthServicer_to_server(health, server)

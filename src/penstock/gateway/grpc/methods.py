@@ -7,7 +7,9 @@ messages; it is read only for somebody who may do to some topic what it is for.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -21,7 +23,7 @@ from penstock.errors import BodyLate, Error, GatewayBusy, InvalidInput, NotAllow
 from ..body_room import BodyShare
 from .call import GrpcCall
 from .lock import principal_of
-from .messages import PACKAGE, service
+from .messages import service
 from .problems import GrpcProblem, defect, problem_of
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ OneMethod = Callable[[GrpcCall, Any], Awaitable[Any]]
 StreamMethod = Callable[[GrpcCall, AsyncIterator[Any], Send], Awaitable[None]]
 
 
-def handlers_of(door: "GrpcDoor", name: str, methods: Mapping[str, Callable[..., Any]]) -> Any:
+def handlers_of(door: "GrpcDoor", name: str, methods: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
     """Return what serves a service: a function for each of its methods, by its name."""
     described = service(name).methods
     assert methods.keys() == {each.name for each in described}, f"{name} has other methods"
@@ -47,15 +49,17 @@ def handlers_of(door: "GrpcDoor", name: str, methods: Mapping[str, Callable[...,
             )
         else:
             made[each.name] = grpc.stream_unary_rpc_method_handler(_answering(door, request, work))
-    return grpc.method_handlers_generic_handler(f"{PACKAGE}.{name}", made)
+    return made
 
 
 def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
     async def answer(messages: AsyncIterator[bytes], context: Any) -> bytes:
         async def done() -> bytes:
-            call = await _call(door, context)
-            data = await _first(door, messages)
-            with BodyShare(door.bodies, holder_of(call.principal)) as share:
+            with (
+                await _call(door, context) as call,
+                BodyShare(door.bodies, holder_of(call.principal)) as share,
+            ):
+                data = await _first(door, messages)
                 share.take(len(data))
                 said: bytes = (await work(call, _read(request, data))).SerializeToString()
                 return said
@@ -76,23 +80,36 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: Access
             await context.write(message.SerializeToString())
 
         async def done() -> None:
-            call = await _call(door, context)
-            if not door.access.allowed_some(call.principal, right, ResourceKind.TOPIC):
-                raise NotAllowed(call.principal.name, right, ResourceKind.TOPIC)
-            await work(call, requests(), send)
+            with await _call(door, context) as call:
+                if not door.access.allowed_some(call.principal, right, ResourceKind.TOPIC):
+                    raise NotAllowed(call.principal.name, right, ResourceKind.TOPIC)
+                # By itself grpcio sends it with the first message; if that is cancelled, no status is sent.
+                await context.send_initial_metadata(())
+                await work(call, requests(), send)
 
         await _ended_well(done(), context)
 
     return answer
 
 
-async def _call(door: "GrpcDoor", context: Any) -> GrpcCall:
+async def _call(door: "GrpcDoor", context: Any) -> AbstractContextManager[GrpcCall]:
+    """Return the call, which holds a place of its principal until its end.
+
+    A callback of grpcio's for that would hold what is left of each call until Python looks for cycles.
+    """
     principal = await principal_of(door.access, context, secrets_in_plaintext=door.secrets_in_plaintext)
     held_by = holder_of(principal)
     if not door.calls.take(held_by):
         raise GatewayBusy("your calls are as many as one may hold of gateway.connections")
-    context.add_done_callback(lambda _: door.calls.give_back(held_by))
-    return GrpcCall(door, principal, dict(context.invocation_metadata() or ()))
+    return _held(GrpcCall(door, principal, dict(context.invocation_metadata() or ())))
+
+
+@contextmanager
+def _held(call: GrpcCall) -> Iterator[GrpcCall]:
+    try:
+        yield call
+    finally:
+        call.door.calls.give_back(holder_of(call.principal))
 
 
 async def _first(door: "GrpcDoor", messages: AsyncIterator[bytes]) -> bytes:
@@ -137,4 +154,15 @@ async def _ended_well(work: Awaitable[Any], context: Any) -> Any:
 
 async def refuse(context: Any, problem: GrpcProblem) -> None:
     """End a call with an error."""
-    await context.abort(problem.code, problem.said, problem.trailing)
+    try:
+        await context.abort(problem.code, problem.said, problem.trailing)
+    except grpc.aio.AbortError as exc:
+        task = asyncio.current_task()
+        assert task is not None
+        task.add_done_callback(partial(_without_frames, exc))
+        raise
+
+
+def _without_frames(exc: BaseException, _: object) -> None:
+    """Break a cycle: grpcio keeps the error with the call, and a frame of it has the call."""
+    exc.__traceback__ = None

@@ -20,7 +20,7 @@ from .visits import AFTER_EFFECT, BEFORE_EFFECT, Visits
 
 _NOTES = "penstock-notes"
 _DATABASE = "world.db"
-_MEMORY = Path("/dev/shm")  # noqa: S108 - only the folder in it is ours, and that is private
+_MEMORY = Path("/dev/shm")  # noqa: S108 - only the folder in it is ours, and that is private  # nosec B108
 _ROOM_BYTES = 48_000_000
 
 
