@@ -21,7 +21,6 @@ from penstock.errors import FrameTooLarge, InvalidRequest
 
 from .apis import APIS
 from .apis.cluster import API_VERSIONS
-from .buffer import Buffer
 from .layout import Api, FieldReader
 
 _SIZE = struct.Struct(">i")
@@ -32,7 +31,7 @@ _HTTP_STARTS = frozenset(
     (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 )
 _TLS_START = b"\x16\x03"  # a handshake
-_GROWTH = 4  # times what has come: the room for a large request
+_GROWTH, _MOST_GROWTH = 4, 1 << 20  # times what has come, and bytes: how the room for a large request grows
 
 
 class KafkaRequest(NamedTuple):
@@ -70,12 +69,13 @@ class RequestReader:
 
     @property
     def large_bytes(self) -> int:
-        """How much room is made for a large request of which only a part has come."""
-        return 0 if self._large is None else len(self._large)
+        """How much room is made, or is about to be, for a large request of which only a part has come."""
+        return 0 if self._large is None else self._grown(self._at)
 
     def room(self) -> memoryview:
         """Return where the next bytes go; at least one."""
         if self._large is not None:
+            self._grow(self._large)
             return memoryview(self._large)[self._at :]
         return memoryview(self._buffer)[self._filled :]
 
@@ -87,8 +87,6 @@ class RequestReader:
         if self._large is not None:
             self._at += count
             if self._at < self._size:
-                if self._at == len(self._large):
-                    self._make_room(self._large)
                 return []
             whole, self._large = self._large, None
             return [_request(whole)]
@@ -123,13 +121,23 @@ class RequestReader:
 
     def _begin_large(self, begin: int, size: int) -> None:
         self._size, self._at = size, self._filled - begin
-        self._make_room(memoryview(self._buffer)[begin : self._filled])
+        self._large = bytearray(memoryview(self._buffer)[begin : self._filled])
         self._filled = 0
 
-    def _make_room(self, come: Buffer) -> None:
-        """Go on in a larger buffer: the one there was may still be lent to who fills it."""
-        self._large = bytearray(min(self._size, max(_SMALL, _GROWTH * len(come))))
-        self._large[: len(come)] = come
+    def _grow(self, large: bytearray) -> None:
+        """Make room where it is full: in place, since copying many megabytes would hold the loop."""
+        more = bytes(self._grown(self._at) - len(large))
+        try:
+            large += more
+        except BufferError:  # it is still lent to who fills it
+            self._large = large + more
+
+    def _grown(self, at: int) -> int:
+        """Return how much room there is for a request of which so much has come."""
+        assert self._large is not None
+        if at < len(self._large):
+            return len(self._large)
+        return min(self._size, max(_SMALL, min(_GROWTH * at, at + _MOST_GROWTH)))
 
 
 def _foreign(start: bytearray) -> InvalidRequest | None:
