@@ -3,11 +3,10 @@
 Counted in the loop itself: the CPU time of its thread in each step, so that a busy machine blurs nothing.
 """
 
-import asyncio
 import gc
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, Thread, get_ident
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from penstock.access.audit_trail import AuditTrail
 from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
 from penstock.broker.garbage import collect_rarely
-from penstock.clock import SYSTEM, cpu_seconds
+from penstock.clock import SYSTEM
 from penstock.model.partition import KAFKA, MURMUR3
 from penstock.wire.kafka.apis.cluster import API_VERSIONS, FIND_COORDINATOR
 from penstock.wire.kafka.apis.groups import DESCRIBE_GROUPS
@@ -28,47 +27,15 @@ from penstock.wire.kafka.records import NewRecord, encode_records
 from tests.kafka.long_lists import LongRequest, long_requests
 from tests.kafka.raw import RawClient, frame
 from tests.kafka.served import Served
+from tests.loop_watch import LoopWatch
 
-LONGEST_SECONDS = 0.010
 WIDE = 9_000  # partitions
-HALF = 0.55  # and what every step costs beside
 REQUESTS = list(long_requests())
 _REPRODUCED = {
     (METADATA.name, "topics"),
     (FIND_COORDINATOR.name, "coordinator_keys"),
     (DESCRIBE_GROUPS.name, "groups"),
 }
-
-
-class LoopWatch:
-    """The CPU seconds of each step of a loop."""
-
-    def __init__(self, served: Served) -> None:
-        self._served, self.steps, self.began = served, list[float](), SYSTEM.monotonic()
-
-    def clear(self) -> None:
-        """Begin to count."""
-        self.steps, self.began = [], SYSTEM.monotonic()
-
-    def run(self, handle: Any, run: Any) -> None:
-        """Run a step of a loop, and count it if it is the broker's."""
-        if get_ident() != self._served.broker._loop_thread:
-            run(handle)
-            return
-        before = cpu_seconds()
-        run(handle)
-        self.steps.append(cpu_seconds() - before)
-
-    def check(self, *, one_request: bool = True) -> None:
-        """Fail if a step was long, or those of one request together took more than half of the time."""
-        ended = Event()  # the step that sent the answer counts, too
-        self._served.broker.loop.call_soon_threadsafe(ended.set)
-        assert ended.wait(30)
-        passed = SYSTEM.monotonic() - self.began
-        assert max(self.steps) < LONGEST_SECONDS, f"a step of {max(self.steps) * 1000:.1f} ms"
-        busy = sum(self.steps) / passed
-        is_short = not one_request or sum(self.steps) < 2 * LONGEST_SECONDS
-        assert busy < HALF or is_short, f"{busy:.0%} of the loop"
 
 
 def _watched(folder: Path, url: str) -> Iterator[tuple[Served, LoopWatch]]:
@@ -78,13 +45,13 @@ def _watched(folder: Path, url: str) -> Iterator[tuple[Served, LoopWatch]]:
         served.store.log.create_topic("orders", partitions=2, partitioner=KAFKA)
         served.store.log.create_topic("wide", partitions=WIDE, partitioner=KAFKA)
         served.store.log.create_topic("keyed", partitions=1, partitioner=MURMUR3)
-        watch, run = LoopWatch(served), asyncio.Handle._run
-        patch.setattr(asyncio.Handle, "_run", lambda handle: watch.run(handle, run))
+        watch = LoopWatch(patch, lambda: served.broker.loop)
         served.broker.access.trail = trail = AuditTrail(folder / "audit.jsonl")
         trail.open()
         thresholds = gc.get_threshold()
         collect_rarely()  # as `penstock serve` does
         with served:
+            watch.clear()
             yield served, watch
         gc.set_threshold(*thresholds)
         gc.unfreeze()

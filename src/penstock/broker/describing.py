@@ -167,8 +167,8 @@ class Describing:
         async for each in call.each(asked.values()):
             name = each["name"]
             topic = topics.by_uuid.get(each["topic_id"]) if name is None else topics.by_name.get(name)
-            if name is None and topic is not None and not call.sees(resource.topic(topic.name)):
-                topic = None  # an id must not tell a name
+            if topic is not None and not call.sees(resource.topic(topic.name)):
+                topic = None  # answered as one that is not there, and an id does not tell a name
             if topic is None:
                 found.append(self._unknown(call, name, each["topic_id"]))
             else:
