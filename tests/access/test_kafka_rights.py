@@ -99,9 +99,9 @@ def test_names_of_no_topic_do_not_refill_a_bucket() -> None:
     limits = (RateLimit("ana", "*", bytes_per_second=100),)
     access, ana = Access(AccessPolicy(limits=limits), clock=FakeClock()), Principal("ana")
     broker = cast(Any, SimpleNamespace(access=access, topics=SimpleNamespace(by_name={"orders": None})))
-    assert Broker.charged(broker, ana, [("orders", [bytes(1000)])]) > 0
-    Broker.charged(broker, ana, [(f"no-{each}", [b"1"]) for each in range(20_000)])
-    assert Broker.charged(broker, ana, [("orders", [b"1"])]) > 0
+    assert Broker.charged(broker, ana, {"orders": 1000}) > 0
+    Broker.charged(broker, ana, {f"no-{each}": 1 for each in range(20_000)})
+    assert Broker.charged(broker, ana, {"orders": 1}) > 0
 
 
 def test_logins_that_take_long_hold_up_nobody_who_is_in(

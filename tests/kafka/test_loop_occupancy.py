@@ -3,31 +3,33 @@
 Counted in the loop itself: the CPU time of its thread in each step, so that a busy machine blurs nothing.
 """
 
-import asyncio
 import gc
 from collections.abc import Iterator
 from pathlib import Path
-from threading import get_ident
+from threading import Thread
 from typing import Any
 
 import pytest
 
-from penstock.access.access import Access
 from penstock.access.audit_trail import AuditTrail
 from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
 from penstock.broker.garbage import collect_rarely
-from penstock.clock import SYSTEM, cpu_seconds
-from penstock.wire.kafka.apis.cluster import FIND_COORDINATOR
+from penstock.clock import SYSTEM
+from penstock.model.partition import KAFKA, MURMUR3
+from penstock.wire.kafka.apis.cluster import API_VERSIONS, FIND_COORDINATOR
 from penstock.wire.kafka.apis.groups import DESCRIBE_GROUPS
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.apis.topics import METADATA
+from penstock.wire.kafka.layout import Api, Message
+from penstock.wire.kafka.record_batch import Compression
+from penstock.wire.kafka.records import NewRecord, encode_records
 from tests.kafka.long_lists import LongRequest, long_requests
 from tests.kafka.raw import RawClient, frame
 from tests.kafka.served import Served
+from tests.loop_watch import LoopWatch
 
-LONGEST_SECONDS = 0.010
-HALF = 0.55  # and what every step costs beside
+WIDE = 9_000  # partitions
 REQUESTS = list(long_requests())
 _REPRODUCED = {
     (METADATA.name, "topics"),
@@ -36,51 +38,36 @@ _REPRODUCED = {
 }
 
 
-class LoopWatch:
-    """The CPU seconds of each step of a loop."""
-
-    def __init__(self, served: Served) -> None:
-        self._served, self.steps, self.began = served, list[float](), SYSTEM.monotonic()
-
-    def clear(self) -> None:
-        """Begin to count."""
-        self.steps, self.began = [], SYSTEM.monotonic()
-
-    def run(self, handle: Any, run: Any) -> None:
-        """Run a step of a loop, and count it if it is the broker's."""
-        if get_ident() != self._served.broker._loop_thread:
-            run(handle)
-            return
-        before = cpu_seconds()
-        run(handle)
-        self.steps.append(cpu_seconds() - before)
-
-    def check(self) -> None:
-        """Fail if a step was long, or all of them together took more than half of the time."""
-        passed = SYSTEM.monotonic() - self.began
-        assert max(self.steps) < LONGEST_SECONDS, f"a step of {max(self.steps) * 1000:.1f} ms"
-        busy = sum(self.steps) / passed
-        assert busy < HALF or sum(self.steps) < 2 * LONGEST_SECONDS, f"{busy:.0%} of the loop"
-
-
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, LoopWatch]]:
-    folder: Path = tmp_path_factory.mktemp("occupied")
+def _watched(folder: Path, url: str) -> Iterator[tuple[Served, LoopWatch]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("penstock.broker.broker.uvloop", None)
-        served = Served(f"sqlite:///{folder}/store.db")
-        served.store.log.create_topic("orders", partitions=2)
-        watch, run = LoopWatch(served), asyncio.Handle._run
-        patch.setattr(asyncio.Handle, "_run", lambda handle: watch.run(handle, run))
+        served = Served(url)
+        served.store.log.create_topic("orders", partitions=2, partitioner=KAFKA)
+        served.store.log.create_topic("wide", partitions=WIDE, partitioner=KAFKA)
+        served.store.log.create_topic("keyed", partitions=1, partitioner=MURMUR3)
+        watch = LoopWatch(patch, lambda: served.broker.loop)
         served.broker.access.trail = trail = AuditTrail(folder / "audit.jsonl")
         trail.open()
         thresholds = gc.get_threshold()
         collect_rarely()  # as `penstock serve` does
         with served:
+            watch.clear()
             yield served, watch
         gc.set_threshold(*thresholds)
         gc.unfreeze()
         trail.close()
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, LoopWatch]]:
+    folder = tmp_path_factory.mktemp("occupied")
+    yield from _watched(folder, f"sqlite:///{folder}/store.db")
+
+
+@pytest.fixture(scope="module")
+def watched_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, LoopWatch]]:
+    folder = tmp_path_factory.mktemp("occupied-files")
+    yield from _watched(folder, f"file://{folder}/log")
 
 
 def _ask(served: Served, asked: LongRequest, count: int) -> bytes:
@@ -90,8 +77,7 @@ def _ask(served: Served, asked: LongRequest, count: int) -> bytes:
         return client.receive()
 
 
-def _locked(access: Access) -> None:
-    access.install(AccessPolicy(rules=(parse_rule("allow ops * * *"),)))
+OPS_ALONE = AccessPolicy(rules=(parse_rule("allow ops * * *"),))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +87,7 @@ def test_a_list_of_somebody_without_rights_holds_up_nobody(
     watched: tuple[Served, LoopWatch], asked: LongRequest
 ) -> None:
     served, watch = watched
-    _locked(served.broker.access)
+    served.broker.access.install(OPS_ALONE)
     watch.clear()
     assert _ask(served, asked, 10_000)
     watch.check()
@@ -115,7 +101,7 @@ def test_no_list_of_any_request_holds_the_loop(
 ) -> None:
     served, watch = watched
     if locked:
-        _locked(served.broker.access)
+        served.broker.access.install(OPS_ALONE)
     else:
         served.broker.access.install(AccessPolicy())
     watch.clear()
@@ -123,12 +109,142 @@ def test_no_list_of_any_request_holds_the_loop(
     watch.check()
 
 
-def test_a_fetch_of_a_thousand_partitions_holds_the_loop_for_no_longer(
+def _fetch(wait_ms: int = 0, *, topics: int = 1, partitions: int = 1) -> Message:
+    return {
+        "max_wait_ms": wait_ms,
+        "min_bytes": 1,
+        "max_bytes": 50 << 20,
+        "topics": [
+            {
+                "topic": "wide" if topics == 1 else f"no topic {topic}",
+                "partitions": [
+                    {"partition": each, "fetch_offset": 0, "partition_max_bytes": 50 << 20}
+                    for each in range(partitions)
+                ],
+            }
+            for topic in range(topics)
+        ],
+    }
+
+
+def _produce(records: bytes, topic: str = "orders", *, topics: int = 1, partitions: int = 1) -> Message:
+    parts = [{"index": each, "records": records} for each in range(partitions)]
+    names = [topic] if topics == 1 else [f"no topic {each}" for each in range(topics)]
+    return {
+        "acks": -1,
+        "timeout_ms": 1000,
+        "topic_data": [{"name": n, "partition_data": parts} for n in names],
+    }
+
+
+def _batch(count: int = 1, value: bytes = b"v", codec: Compression = Compression.NONE) -> bytes:
+    now = SYSTEM.now_ms()
+    return bytes(
+        encode_records([NewRecord(each, now, None, value, []) for each in range(count)], codec=codec)
+    )
+
+
+def _all(served: Served, watch: LoopWatch, api: Api, version: int, *messages: Message) -> list[Message]:
+    """Send all at once on one connection; return the answers."""
+    sent = b"".join(frame(api, version, api.encode_request(each, version)) for each in messages)
+    watch.clear()
+    with RawClient(served.address, 120) as client:
+        sending = Thread(target=client.send, args=(sent,))
+        sending.start()
+        found = [client.receive() for _ in messages]
+        sending.join()
+    watch.check(one_request=len(messages) == 1)
+    at = 5 if api.is_flexible(version) else 4
+    return [api.decode_answer(each, version, at) for each in found]
+
+
+@pytest.mark.parametrize("locked", [True, False], ids=["without-rights", "with-all-rights"])
+@pytest.mark.parametrize("asked", [{"topics": WIDE}, {"partitions": WIDE}], ids=["topics", "partitions"])
+@pytest.mark.parametrize("version", [11, 12])
+def test_a_fetch_of_thousands_of_partitions_holds_up_nobody(
+    watched: tuple[Served, LoopWatch], version: int, asked: dict[str, int], locked: bool
+) -> None:
+    served, watch = watched
+    served.broker.access.install(OPS_ALONE if locked else AccessPolicy())
+    (found,) = _all(served, watch, FETCH, version, _fetch(**asked))
+    assert len(found["responses"]) == asked.get("topics", 1)
+
+
+@pytest.mark.parametrize("locked", [True, False], ids=["without-rights", "with-all-rights"])
+@pytest.mark.parametrize("asked", [{"topics": WIDE}, {"partitions": WIDE}], ids=["topics", "partitions"])
+def test_a_produce_to_thousands_of_partitions_holds_up_nobody(
+    watched: tuple[Served, LoopWatch], asked: dict[str, int], locked: bool
+) -> None:
+    served, watch = watched
+    served.broker.access.install(OPS_ALONE if locked else AccessPolicy())
+    (found,) = _all(served, watch, PRODUCE, 7, _produce(_batch(), "wide", **asked))
+    assert len(found["responses"]) == asked.get("topics", 1)
+
+
+def test_a_fetch_that_every_record_wakes_holds_up_nobody(watched: tuple[Served, LoopWatch]) -> None:
+    served, watch = watched
+    served.broker.access.install(AccessPolicy())
+    wanted = FETCH.encode_request(_fetch(2_000, partitions=WIDE) | {"min_bytes": 1 << 20}, 11)
+    with RawClient(served.address, 120) as client:
+        client.send(frame(FETCH, 11, wanted))
+        _all(served, watch, PRODUCE, 7, *(_produce(_batch(), "wide") for _ in range(300)))
+        client.receive()
+    watch.check(one_request=False)
+
+
+def test_the_metadata_of_a_topic_of_thousands_of_partitions_holds_up_nobody(
     watched: tuple[Served, LoopWatch],
 ) -> None:
     served, watch = watched
-    asked = LongRequest(FETCH, 11, ("topics",))
-    _locked(served.broker.access)
-    watch.clear()
-    assert _ask(served, asked, 1_000)
-    watch.check()
+    served.broker.access.install(AccessPolicy())
+    served.broker.describing.forget()
+    (found,) = _all(served, watch, METADATA, 9, {"topics": [{"name": "wide"}]})
+    assert len(found["topics"][0]["partitions"]) == WIDE
+
+
+@pytest.mark.parametrize(
+    ("topic", "sent"),
+    [
+        ("wide", {"records": 1, "partitions": 300}),
+        ("orders", {"records": 1, "bytes": 40 << 20}),
+        ("keyed", {"records": 50_000}),
+        ("keyed", {"records": 1, "bytes": 60 << 20, "codec": Compression.ZSTD}),
+    ],
+    ids=["partitions-never-opened", "large", "keys", "keys-compressed"],
+)
+def test_what_goes_into_files_is_checked_without_holding_anybody_up(
+    watched_files: tuple[Served, LoopWatch], topic: str, sent: dict[str, Any]
+) -> None:
+    served, watch = watched_files
+    served.broker.access.install(AccessPolicy())
+    codec = sent.get("codec", Compression.NONE)
+    batch = _batch(sent["records"], bytes(sent.get("bytes", 1)), codec)
+    (found,) = _all(served, watch, PRODUCE, 7, _produce(batch, topic, partitions=sent.get("partitions", 1)))
+    assert {each["error_code"] for each in found["responses"][0]["partition_responses"]} == {0}
+
+
+def test_a_large_answer_is_sent_without_holding_anybody_up(watched_files: tuple[Served, LoopWatch]) -> None:
+    served, watch = watched_files
+    served.broker.access.install(AccessPolicy())
+    size = 40 << 20
+    _all(served, watch, PRODUCE, 7, _produce(_batch(1, bytes(size)), "orders", partitions=2))
+    for each in range(2):
+        asked = _fetch()
+        asked["topics"][0] |= {"topic": "orders"}
+        asked["topics"][0]["partitions"][0] |= {"partition": 1}
+        watch.clear()
+        with RawClient(served.address, 120) as client:
+            client.send(frame(FETCH, 11, FETCH.encode_request(asked, 11)))
+            assert len(client.receive()) > size, each
+        watch.check()
+
+
+@pytest.mark.parametrize("api", [PRODUCE, API_VERSIONS], ids=["produce", "versions"])
+def test_thousands_of_small_requests_at_once_hold_up_nobody(
+    watched: tuple[Served, LoopWatch], watched_files: tuple[Served, LoopWatch], api: Api
+) -> None:
+    asked = _produce(_batch()) if api is PRODUCE else {}
+    for served, watch in (watched, watched_files):
+        served.broker.access.install(AccessPolicy())
+        version = 7 if api is PRODUCE else 0
+        assert len(_all(served, watch, api, version, *[asked] * 3_000)) == 3_000

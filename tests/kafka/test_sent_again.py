@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.producing import Producing
+from penstock.broker.producing import ProduceBegun, Producing
 from penstock.broker.session import Slot
-from penstock.wire.kafka.hot import Produced
 from penstock.wire.kafka.record_batch import read_header
 from tests.kafka.maven import KAFKA, jars
 from tests.kafka.served import Served
@@ -29,14 +28,14 @@ class LostAnswers:
         self.requests = 0
         done = Producing._done
 
-        def lost(producing: Producing, slot: Slot, produced: Produced, *rest: Any) -> None:
-            for each in produced.parts:
+        def lost(producing: Producing, slot: Slot, begun: ProduceBegun, *rest: Any) -> None:
+            for each in begun.produced.parts:
                 header = read_header(each.records or b"")
                 self.sent[each.partition, *header[9:12], header.crc] += 1
             self.requests += 1
             if self.requests % 3 == 1:
                 slot.session.close()
-            done(producing, slot, produced, *rest)
+            done(producing, slot, begun, *rest)
 
         monkeypatch.setattr(Producing, "_done", lost)
 

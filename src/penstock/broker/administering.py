@@ -149,7 +149,6 @@ class Administering:
         asked = call.body["topics"] or [
             {"name": name, "topic_id": None} async for name in call.each(call.body["topic_names"])
         ]
-        by_uuid = {known.uuid(each): each.name for each in known.by_id.values()}
         nameless = [each async for each in call.each(asked) if each["name"] is None]
         named, twice = await once(call, asked)
         responses: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
@@ -158,7 +157,8 @@ class Administering:
                 said_both = {"error_code": int(E.INVALID_REQUEST), "error_message": "either a name or an id"}
                 responses.append({"name": each["name"], "topic_id": each["topic_id"], **said_both})
                 continue
-            name = each["name"] if each["name"] is not None else by_uuid.get(each["topic_id"])
+            by_id = known.by_uuid.get(each["topic_id"]) if each["name"] is None else None
+            name = each["name"] if by_id is None else by_id.name
             may_know = name is not None and call.sees(resource.topic(name))
             if name is None or (each["name"] is None and not may_know):  # an id must not tell a name
                 responses.append(

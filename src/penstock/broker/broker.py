@@ -7,8 +7,8 @@ what is produced in the thread of the log. `start` and `stop` are for any other 
 import asyncio
 import logging
 import socket
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from ssl import SSLContext
 from threading import Event, Thread, get_ident
@@ -18,7 +18,7 @@ from penstock.access.access import Access
 from penstock.access.places import ConnectionPlaces
 from penstock.access.principal import Principal, is_loopback
 from penstock.access.settings import AccessSettings
-from penstock.clock import SYSTEM, Clock
+from penstock.clock import SYSTEM, Clock, cpu_seconds
 from penstock.errors import AddressRefused, Error, InvalidRequest, Unauthenticated
 from penstock.log.batches import BatchLog
 from penstock.log.sql.lock_waits import LockWaits
@@ -26,10 +26,9 @@ from penstock.log.store import Store
 from penstock.redaction import traced
 from penstock.wire.kafka.apis.cluster import API_VERSIONS
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
-from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.layout import Message
-from penstock.wire.kafka.stepwise import decode_request, encode_answer
+from penstock.wire.kafka.stepwise import CodecSteps, decode_request, encode_answer
 
 from .administering import Administering
 from .administration import Administration
@@ -52,7 +51,7 @@ from .quota import Quota
 from .room import Room
 from .session import Session, Slot
 from .settings import BrokerSettings
-from .slices import Slices
+from .slices import SLICE_SECONDS, Slices
 from .topics import Topics
 from .transacting import Transacting
 
@@ -195,7 +194,12 @@ class Broker:
     def _run_calls(self) -> None:
         """Do what other threads have asked for since the last time; one wake-up serves them all."""
         self._is_called = False
+        began = cpu_seconds()
         for _ in range(len(self._calls)):
+            if cpu_seconds() - began >= SLICE_SECONDS:
+                self._is_called = True
+                self.loop.call_soon(self._run_calls)
+                return
             function, arguments = self._calls.popleft()
             try:
                 function(*arguments)
@@ -225,6 +229,11 @@ class Broker:
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._ended(slot, done))
+
+    def work(self, slot: Slot, steps: CodecSteps[None]) -> None:
+        """Take the steps of a request: those that fit into its slice now, the rest in turns."""
+        if self.slices.at_once(steps) is None:
+            self.spawn(slot, self.slices.run(steps))
 
     def look_for_topics(self) -> None:
         """Look for topics that may be new, soon; many who ask share a look."""
@@ -272,17 +281,13 @@ class Broker:
         """Return whether a secret may come from an address over a connection that is not encrypted."""
         return address == "local" or self.access_settings.secrets_in_plaintext or is_loopback(address)
 
-    def charged(self, principal: Principal, parts: Iterable[tuple[str, Iterable[Buffer]]]) -> int:
+    def charged(self, principal: Principal, sizes: Mapping[str, int]) -> int:
         """Count bytes of topics against the limits of somebody; return the milliseconds they have to wait."""
         if not self.access.has_limits:
             return 0
-        sizes: Counter[str] = Counter()
-        for topic, pieces in parts:
-            if topic not in self.topics.by_name:
-                continue  # enough buckets of made-up names would push out the full one
-            sizes[topic] += sum(len(each) for each in pieces)
-        seconds = max((self.access.charge(principal, *each) for each in sizes.items()), default=0.0)
-        return int(seconds * 1000)
+        # Enough buckets of made-up names would push out the full one.
+        known = (each for each in sizes.items() if each[0] in self.topics.by_name)
+        return int(max((self.access.charge(principal, *each) for each in known), default=0.0) * 1000)
 
     # -- requests
 

@@ -75,12 +75,29 @@ class Coordinating:
 
     async def find(self, call: ClientCall, name: str, action: AccessRight = AccessRight.READ) -> HeldGroup:
         """Return a group, loaded if it is not here yet. Raises Refused."""
+        self.check(call, name, action)
+        return await self._found(name)
+
+    async def find_known(self, call: ClientCall, name: str, otherwise: E = E.UNKNOWN_MEMBER_ID) -> HeldGroup:
+        """Return a group that is there already; asking for one does not make it. Raises Refused."""
+        self.check(call, name, AccessRight.READ)
+        if not await self.is_known(name):
+            raise Refused(otherwise)
+        return await self._found(name)
+
+    def check(self, call: ClientCall, name: str, action: AccessRight) -> None:
+        """Raise Refused unless a group is coordinated here, and who asks may do that.
+
+        Asked before the store is: a group that is hidden and one that is not there take the same time.
+        """
         if not name:
             raise Refused(E.INVALID_GROUP_ID)
         if not call.may(action, resource.group(name)):
             raise Refused(E.GROUP_AUTHORIZATION_FAILED)
         if self._broker.is_stopping or not self._broker.cluster.is_mine(name):
             raise Refused(E.NOT_COORDINATOR)
+
+    async def _found(self, name: str) -> HeldGroup:
         held = self.held.get(name)
         if held is None:
             held = await self._load(name)
@@ -88,12 +105,6 @@ class Coordinating:
                 raise Refused(E.NOT_COORDINATOR)
         held.used_at = self._now()
         return held
-
-    async def find_known(self, call: ClientCall, name: str, otherwise: E = E.UNKNOWN_MEMBER_ID) -> HeldGroup:
-        """Return a group that is there already; asking for one does not make it. Raises Refused."""
-        if name and not await self.is_known(name) and call.may(AccessRight.READ, resource.group(name)):
-            raise Refused(otherwise)
-        return await self.find(call, name)
 
     async def is_known(self, name: str) -> bool:
         """Return whether a group is there. Raises Refused."""
@@ -359,9 +370,11 @@ class Coordinating:
         """Note that a member is there, and tell it when all are called together."""
         body = call.body
         try:
-            held = self.held.get(body["group_id"]) or await self.find_known(call, body["group_id"])
-            if not self._broker.cluster.is_mine(held.group.name):
-                raise Refused(E.NOT_COORDINATOR)
+            held = self.held.get(body["group_id"])
+            if held is None:
+                held = await self.find_known(call, body["group_id"])
+            else:
+                self.check(call, body["group_id"], AccessRight.READ)
             group = held.group
             member = checked(group, body["member_id"], body["group_instance_id"], body["generation_id"])
             self._heard(member)

@@ -16,6 +16,7 @@ from penstock.wire.kafka.apis.records import LIST_OFFSETS, OFFSET_FOR_LEADER_EPO
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.layout import Message
+from penstock.wire.kafka.stepwise import encode_element
 
 from .call import ClientCall, Reply, RequestHandler
 from .error_codes import number_of
@@ -135,7 +136,7 @@ class Describing:
         topics = self._broker.topics
         if wanted is None or (call.version == 0 and not wanted):
             found = [
-                self._topic(call, each)
+                await self._topic(call, each)
                 async for each in call.each(topics.by_name.values())
                 if call.sees(resource.topic(each.name))
             ]
@@ -154,26 +155,24 @@ class Describing:
         topics = self._broker.topics
         asked: dict[tuple[str | None, bytes], Message] = {}
         missing: list[str] = []
-        has_ids = False
         async for each in call.each(wanted):
             name = each["name"]
             asked[name, each["topic_id"].bytes] = each
-            has_ids = has_ids or name is None
             if name is not None and name not in topics.by_name and call.sees(resource.topic(name)):
                 missing.append(name)
         if missing:  # of those that who asks may know of: others cost no look at the store
             await self._broker.refresh_topics()
             await self._create_missing(call, missing)
-        by_uuid = {topics.uuid(each): each for each in topics.by_id.values()} if has_ids else {}
         found = []
         async for each in call.each(asked.values()):
             name = each["name"]
-            topic = by_uuid.get(each["topic_id"]) if name is None else topics.by_name.get(name)
-            if name is None and topic is not None and not call.sees(resource.topic(topic.name)):
-                topic = None  # an id must not tell a name
-            found.append(
-                self._topic(call, topic) if topic is not None else self._unknown(call, name, each["topic_id"])
-            )
+            topic = topics.by_uuid.get(each["topic_id"]) if name is None else topics.by_name.get(name)
+            if topic is not None and not call.sees(resource.topic(topic.name)):
+                topic = None  # answered as one that is not there, and an id does not tell a name
+            if topic is None:
+                found.append(self._unknown(call, name, each["topic_id"]))
+            else:
+                found.append(await self._topic(call, topic))
         return found
 
     async def _create_missing(self, call: ClientCall, names: list[str]) -> None:
@@ -198,7 +197,7 @@ class Describing:
                 name, partitions=self._broker.settings.partitions, partitioner=KAFKA
             )
 
-    def _topic(self, call: ClientCall, topic: Topic) -> Any:
+    async def _topic(self, call: ClientCall, topic: Topic) -> Any:
         """Return a topic, encoded; kept until topics or brokers change."""
         if not call.may(AccessRight.DESCRIBE, resource.topic(topic.name)):
             number = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
@@ -208,14 +207,15 @@ class Describing:
             self._encoded, self._encoded_of = {}, of
         known = self._encoded.get((topic.name, call.version))
         if known is None:
-            known = METADATA.encode_element("topics", self._described(topic), call.version)
-            self._encoded[topic.name, call.version] = known
+            encoded, described = self._encoded, await self._described(call, topic)
+            known = await call.slices.run(encode_element(METADATA, "topics", described, call.version))
+            encoded[topic.name, call.version] = known  # of the topics and brokers as they were above
         return known
 
-    def _described(self, topic: Topic) -> Message:
+    async def _described(self, call: ClientCall, topic: Topic) -> Message:
         leader = self._broker.cluster.leader
         partitions = []
-        for number in range(topic.partitions):
+        async for number in call.each(range(topic.partitions)):
             node = leader(topic.id, number)
             partitions.append(
                 {

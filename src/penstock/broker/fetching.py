@@ -7,6 +7,7 @@ partitions asks the store nothing.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Container, Sequence
 from itertools import groupby
 from threading import Lock
@@ -19,6 +20,7 @@ from penstock.errors import Damaged, Error, OffsetOutOfRange
 from penstock.log.contract import Topic
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.hot import FetchedPart, Wanted, WantedPart, decode_fetch, encode_fetched
+from penstock.wire.kafka.stepwise import CodecSteps
 
 from .error_codes import number_of
 from .fetch_spans import tell_fetch
@@ -32,6 +34,8 @@ logger = logging.getLogger("penstock.broker")
 LEADER_EPOCH = 0
 _LASTING = (ErrorNumber.KAFKA_STORAGE_ERROR, ErrorNumber.CORRUPT_MESSAGE, ErrorNumber.UNKNOWN_SERVER_ERROR)
 Key = tuple[int, int]
+_STEP_PARTS = 16  # of a request, in one step
+_MOST_WOKEN = 32  # fetches that one record wakes in one step of the loop
 
 
 class _AtEnd(NamedTuple):
@@ -83,6 +87,7 @@ class FetchUnderWay:
 
     __slots__ = (
         "deadline",
+        "is_answered",
         "is_looking",
         "is_woken",
         "keys",
@@ -98,7 +103,9 @@ class FetchUnderWay:
         self.slot, self.wanted, self.keys, self.deadline = slot, wanted, keys, deadline
         self.rules: object = None  # which rules said what may be read
         self.may: Sequence[bool] = ()
-        self.is_looking = self.is_woken = False  # a thread reads for it; something came meanwhile
+        self.is_looking = True  # it looks, or a thread reads for it
+        self.is_woken = False  # something came meanwhile
+        self.is_answered = False
         self.timer: asyncio.TimerHandle | None = None
         self.looked_ms: int | None = None  # when it looked last, while spans are recorded
 
@@ -121,9 +128,11 @@ class Waiters:
         """Return everybody."""
         return {each for waiting in self._by_key.values() for each in waiting}
 
-    def add(self, fetch: FetchUnderWay) -> None:
+    def add(self, fetch: FetchUnderWay) -> CodecSteps[None]:
         """Let a fetch be woken when one of its partitions grows."""
-        for key in fetch.keys:
+        for place, key in enumerate(fetch.keys):
+            if place % _STEP_PARTS == _STEP_PARTS - 1:
+                yield
             self._by_key.setdefault(key, set()).add(fetch)
 
     def remove(self, fetch: FetchUnderWay) -> None:
@@ -158,61 +167,75 @@ class Fetching:
 
     def begin(self, slot: Slot) -> None:
         """Answer a request, at once or later. Raises InvalidRequest."""
+        self._broker.work(slot, self._begin(slot))
+
+    def _begin(self, slot: Slot) -> CodecSteps[None]:
         request, broker = slot.request, self._broker
-        wanted = decode_fetch(request.data, request.version, request.at)
+        wanted = yield from decode_fetch(request.data, request.version, request.at)
         if wanted.session_id or wanted.session_epoch > 0:
-            pieces = encode_fetched((), request.version, error=int(ErrorNumber.FETCH_SESSION_ID_NOT_FOUND))
-            slot.fill(pieces)
+            not_found = int(ErrorNumber.FETCH_SESSION_ID_NOT_FOUND)
+            slot.fill((yield from encode_fetched((), request.version, error=not_found)))
             return
         longest = broker.settings.fetch_wait.total_seconds()
         deadline = broker.clock.monotonic() + min(max(wanted.max_wait_ms, 0) / 1000, longest)
-        fetch = FetchUnderWay(slot, wanted, self._keys(wanted.parts), deadline)
-        self.waiters.add(fetch)  # before the first look: what comes after it wakes
-        self._look(fetch)
+        keys = yield from self._keys(wanted.parts)
+        fetch = FetchUnderWay(slot, wanted, keys, deadline)
+        yield from self.waiters.add(fetch)  # before the first look: what comes after it wakes
+        yield from self._look(fetch)
 
     def _wake(self, key: Key) -> None:
-        for each in self.waiters.of(key):
+        waiting = self.waiters.of(key)
+        for each in waiting[:_MOST_WOKEN]:
             self._look_again(each)
+        for each in waiting[_MOST_WOKEN:]:  # thousands may wait: each in a step of its own
+            self._broker.loop.call_soon(self._look_again, each)
 
     def _look_again(self, fetch: FetchUnderWay) -> None:
         if fetch.is_looking:
             fetch.is_woken = True
-        else:
-            self._look(fetch)
+        elif not fetch.is_answered:
+            self._broker.slices.begin()
+            self._broker.work(fetch.slot, self._look(fetch))
 
-    def _look(self, fetch: FetchUnderWay) -> None:
+    def _look(self, fetch: FetchUnderWay) -> CodecSteps[None]:
         """Look at every partition; what fails in a way that has no number ends the connection."""
+        fetch.is_looking, fetch.is_woken = True, False
         try:
-            self._look_at_all(fetch)
+            yield from self._look_at_all(fetch)
         except Exception as exc:
             self._forget(fetch)
             self._broker.failed(fetch.slot, exc)
 
-    def _look_at_all(self, fetch: FetchUnderWay) -> None:
+    def _look_at_all(self, fetch: FetchUnderWay) -> CodecSteps[None]:
         """Look in memory where that is enough, else in a thread of the pool."""
         broker, wanted = self._broker, fetch.wanted
         fetch.looked_ms = broker.clock.now_ms() if tracing.is_on() else None
         if fetch.rules is not broker.access.version:  # a change wakes who waits
-            fetch.may, fetch.rules = self._allowed(fetch.slot, wanted), broker.access.version
+            rules = broker.access.version
+            fetch.may = yield from self._allowed(fetch.slot, wanted)
+            fetch.rules = rules
         left = most = broker.room.share(min(max(wanted.max_bytes, 1), broker.settings.fetch_bytes))
         found: list[FetchedPart | None] = []
-        for part, allowed in zip(wanted.parts, fetch.may, strict=True):
+        missing: list[int] = []
+        for place, (part, allowed) in enumerate(zip(wanted.parts, fetch.may, strict=True)):
             each = self._at_once(part, wanted.committed, left) if allowed else _refused(part)
-            if each is not None:
-                left -= each.size
             found.append(each)
-        missing = [place for place, each in enumerate(found) if each is None]
+            if each is None:
+                missing.append(place)
+            elif each.pieces:
+                left -= each.size
+            if place % _STEP_PARTS == _STEP_PARTS - 1 or (each is not None and each.pieces):
+                yield
         if not missing:
-            self._settle(fetch, [each for each in found if each is not None])
+            yield from self._settle(fetch, [each for each in found if each is not None])
             return
-        fetch.is_looking, fetch.is_woken = True, False
         broker.room.answer(most)  # what it reads counts before it is read
 
         def then(looked: list[FetchedPart]) -> None:
-            fetch.is_looking = False
             for place, each in zip(missing, looked, strict=True):
                 found[place] = each
-            self._settle(fetch, [each for each in found if each is not None])
+            parts = [each for each in found if each is not None]
+            broker.work(fetch.slot, self._settle(fetch, parts))
 
         def read() -> list[FetchedPart]:
             try:
@@ -225,33 +248,42 @@ class Fetching:
 
         broker.look(fetch.slot, read, then)
 
-    def _settle(self, fetch: FetchUnderWay, parts: Sequence[FetchedPart]) -> None:
+    def _settle(self, fetch: FetchUnderWay, parts: Sequence[FetchedPart]) -> CodecSteps[None]:
         """Answer if there is enough, or the time is over; else wait."""
         broker, slot, wanted = self._broker, fetch.slot, fetch.wanted
-        size = sum(part.size for part in parts)
+        sizes: Counter[str] = Counter()
+        is_told = False
+        for place, part in enumerate(parts):
+            if place % _STEP_PARTS == _STEP_PARTS - 1:
+                yield
+            if part.pieces:
+                sizes[part.topic] += part.size
+            is_told = is_told or _is_told_at_once(part)
+        size = sizes.total()
         left = fetch.deadline - broker.clock.monotonic()
         is_over = left <= 0 or broker.is_stopping or slot.session.is_closed
-        if size < wanted.min_bytes and not is_over and not any(_is_told_at_once(part) for part in parts):
+        if size < wanted.min_bytes and not is_over and not is_told:
+            fetch.is_looking = False
             if fetch.is_woken:
-                fetch.is_woken = False
-                self._look(fetch)
+                broker.loop.call_soon(self._look_again, fetch)
             elif fetch.timer is None:
                 fetch.timer = broker.loop.call_later(left, self._over, fetch)
             return
+        fetch.is_answered = True
         if fetch.timer is not None:
             fetch.timer.cancel()
         self.waiters.remove(fetch)
         throttle_ms = max(
             broker.fetch_quota.charge(slot.request.client_id, size),
-            broker.charged(slot.session.principal, [(part.topic, part.pieces) for part in parts]),
+            broker.charged(slot.session.principal, sizes),
         )
         if throttle_ms:
             broker.measures.throttled(throttle_ms)
-        for part in parts:
-            if part.pieces:
-                broker.measures.fetched(part.topic, part.size)
+        for topic, given in sizes.items():
+            broker.measures.fetched(topic, given)
         topics = ((name, list(some)) for name, some in groupby(parts, key=lambda part: part.topic))
-        slot.fill(encode_fetched(topics, slot.request.version, throttle_ms=throttle_ms), throttle_ms)
+        pieces = yield from encode_fetched(topics, slot.request.version, throttle_ms=throttle_ms)
+        slot.fill(pieces, throttle_ms)
         if fetch.looked_ms is not None and size:
             asked = {(each.topic, each.partition): each.offset for each in wanted.parts}
             tell_fetch(parts, asked, since_ms=fetch.looked_ms, client_id=slot.request.client_id)
@@ -267,21 +299,28 @@ class Fetching:
         fetch.timer = None
         self._look_again(fetch)
 
-    def _allowed(self, slot: Slot, wanted: Wanted) -> list[bool]:
+    def _allowed(self, slot: Slot, wanted: Wanted) -> CodecSteps[list[bool]]:
         principal, access = slot.session.principal, self._broker.access
         may: dict[str, bool] = {}  # each topic is asked for once
-        for each in wanted.parts:
+        found = []
+        for place, each in enumerate(wanted.parts):
+            if place % _STEP_PARTS == _STEP_PARTS - 1:
+                yield
             if each.topic not in may:
                 may[each.topic] = access.allowed(principal, AccessRight.READ, resource.topic(each.topic))
-        return [may[each.topic] for each in wanted.parts]
+            found.append(may[each.topic])
+        return found
 
-    def _keys(self, parts: Sequence[WantedPart]) -> list[Key]:
+    def _keys(self, parts: Sequence[WantedPart]) -> CodecSteps[list[Key]]:
         topics = self._broker.topics.by_name
-        return [
-            (topic.id, part.partition)
-            for part in parts
-            if (topic := topics.get(part.topic)) is not None and 0 <= part.partition < topic.partitions
-        ]
+        found = []
+        for place, part in enumerate(parts):
+            if place % _STEP_PARTS == _STEP_PARTS - 1:
+                yield
+            topic = topics.get(part.topic)
+            if topic is not None and 0 <= part.partition < topic.partitions:
+                found.append((topic.id, part.partition))
+        return found
 
     def _at_once(self, part: WantedPart, committed: bool, max_bytes: int) -> FetchedPart | None:
         """Return what can be said of a partition without waiting; None: it has to be read."""

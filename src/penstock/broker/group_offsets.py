@@ -178,11 +178,8 @@ class GroupOffsets:
         """Forget where a group without members is in some partitions."""
         body = call.body
         try:
-            if not body["group_id"]:
-                raise Refused(E.INVALID_GROUP_ID)
-            known = await self._broker.run(partial(self._groups.store.is_known, body["group_id"]))
-            asked = call.principal.name, AccessRight.DELETE, resource.group(body["group_id"])
-            if not known and call.access.explain(*asked).allowed:  # others are not told whether it is there
+            self._groups.check(call, body["group_id"], AccessRight.DELETE)
+            if not await self._broker.run(partial(self._groups.store.is_known, body["group_id"])):
                 raise Refused(E.GROUP_ID_NOT_FOUND)
             held = await self._groups.find(call, body["group_id"], AccessRight.DELETE)
         except Refused as exc:

@@ -1,8 +1,9 @@
 """Produce: what clients send goes to the log in the order it came, and is answered once durable."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.access import resource
 from penstock.access.resource import AccessRight
@@ -11,6 +12,7 @@ from penstock.log.batches import Write, WriteResult
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.hot import AnsweredPart, Produced, ProducedPart, decode_produce, encode_produced
 from penstock.wire.kafka.record_batch import HEADER_BYTES, MAGIC, Compression
+from penstock.wire.kafka.stepwise import CodecSteps
 
 from .error_codes import number_of
 from .session import Slot
@@ -22,6 +24,16 @@ if TYPE_CHECKING:
 _MAGIC_AT, _ATTRIBUTES_AT, _CODEC_BITS = 16, 22, 0x07
 _TRANSACTIONAL_BIT = 0x10
 _FIRST_WITH_BATCHES, _FIRST_WITH_ZSTD = 3, 7
+_STEP_PARTS, _MANY = 16, 32  # parts in one step; writes that are handed to the log in one step
+
+
+class ProduceBegun(NamedTuple):
+    """A request that has begun: for each part its answer, None where there is a write; and since when."""
+
+    produced: Produced
+    answers: list[AnsweredPart | None]
+    writes: list[Write]
+    at: float
 
 
 class Producing:
@@ -32,27 +44,56 @@ class Producing:
 
     def begin(self, slot: Slot) -> None:
         """Hand what a request holds to the log. Raises InvalidRequest."""
-        request = slot.request
-        produced = decode_produce(request.data, request.version, request.at)
-        answers: list[AnsweredPart | None] = []
-        writes: list[Write] = []
-        for part in produced.parts:
-            found = self._checked(slot, produced, part)
-            if isinstance(found, Write):
-                writes.append(found)
-            answers.append(None if isinstance(found, Write) else found)
-        begun, batches = self._broker.clock.monotonic(), self._broker.batches
-        alone = slot.session.pending == 1
-        if alone and len(produced.parts) == len(writes) == 1:
+        steps, batches = self._sorted_out(slot), self._broker.batches
+        ended = self._broker.slices.at_once(steps)
+        found = None if ended is None else ended[0]
+        if found is None or len(found.writes) > _MANY or not all(map(batches.is_quick, found.writes)):
+            slot.session.hold_back()
+            self._broker.spawn(slot, self._begin_long(slot, steps, found))
+            return
+        alone, writes = slot.session.pending == 1, found.writes
+        if alone and len(found.answers) == len(writes) == 1:
             result = batches.write_at_once(writes[0])
             if result is not None:
-                self._done(slot, produced, answers, begun, (result,))
+                self._done(slot, found, (result,))
                 return
-        done = partial(self._done, slot, produced, answers, begun)
+        done = partial(self._done, slot, found)
         if writes:
             batches.write(writes, partial(self._written, done), alone=alone, source=slot.session)
         else:
             done(())
+
+    async def _begin_long(
+        self, slot: Slot, steps: CodecSteps[ProduceBegun], begun: ProduceBegun | None
+    ) -> None:
+        """Do the same without holding the loop: a thread checks what goes to the log."""
+        try:
+            found = await self._broker.slices.run(steps) if begun is None else begun
+            done = partial(self._done, slot, found)
+            write = partial(
+                self._broker.batches.write, found.writes, partial(self._written, done), source=slot.session
+            )
+            if found.writes:
+                await self._broker.run(write)
+            else:
+                done(())
+        finally:
+            slot.session.go_on()
+
+    def _sorted_out(self, slot: Slot) -> CodecSteps[ProduceBegun]:
+        """Return what a request holds and what of it can be written."""
+        request = slot.request
+        produced = yield from decode_produce(request.data, request.version, request.at)
+        answers: list[AnsweredPart | None] = []
+        writes: list[Write] = []
+        for part in produced.parts:
+            if len(answers) % _STEP_PARTS == _STEP_PARTS - 1:
+                yield
+            found = self._checked(slot, produced, part)
+            if isinstance(found, Write):
+                writes.append(found)
+            answers.append(None if isinstance(found, Write) else found)
+        return ProduceBegun(produced, answers, writes, self._broker.clock.monotonic())
 
     def _written(self, done: Callable[[Sequence[WriteResult]], None], written: Sequence[WriteResult]) -> None:
         """Go on in the loop's thread; the log may have called from there."""
@@ -99,41 +140,45 @@ class Producing:
             number, message = number_of(error), str(error)
         return AnsweredPart(part.partition, int(number), message=message)
 
-    def _done(
-        self,
-        slot: Slot,
-        produced: Produced,
-        answers: Sequence[AnsweredPart | None],
-        begun: float,
-        written: Sequence[WriteResult],
-    ) -> None:
-        measures = self._broker.measures
-        measures.answered(self._broker.clock.monotonic() - begun)
-        results = iter(written)
-        for part, answer in zip(produced.parts, answers, strict=True):
-            if answer is None and next(results).error is None and part.records is not None:
-                measures.produced(part.topic, len(part.records))
-        request = slot.request
-        throttle_ms = self._broker.produce_quota.charge(request.client_id, len(request.data))
-        if self._broker.access.has_limits:
-            sent = [(each.topic, [each.records or b""]) for each in produced.parts]
-            throttle_ms = max(throttle_ms, self._broker.charged(slot.session.principal, sent))
-        if throttle_ms:
-            measures.throttled(throttle_ms)
-        if not produced.acks:
-            # Nothing is answered; Kafka ends the connection so that the client sees that something failed.
-            failed = any(each is not None for each in answers) or any(each.error for each in written)
-            slot.leave(throttle_ms)
-            if failed:
-                slot.session.close()
-            return
-        rest = iter(written)
+    def _done(self, slot: Slot, begun: ProduceBegun, written: Sequence[WriteResult]) -> None:
+        self._broker.measures.answered(self._broker.clock.monotonic() - begun.at)
+        self._broker.slices.begin()
+        self._broker.work(slot, self._reply(slot, begun, written))
+
+    def _reply(self, slot: Slot, begun: ProduceBegun, written: Sequence[WriteResult]) -> CodecSteps[None]:
+        produced, request, results = begun.produced, slot.request, iter(written)
         topics: list[tuple[str, list[AnsweredPart]]] = []
-        for part, answer in zip(produced.parts, answers, strict=True):
+        sizes: Counter[str] = Counter()  # of what was written
+        failed, has_limits = False, self._broker.access.has_limits
+        for number, (part, answer) in enumerate(zip(produced.parts, begun.answers, strict=True)):
+            if number % _STEP_PARTS == _STEP_PARTS - 1:
+                yield
+            size = len(part.records or b"")
+            if answer is None:
+                result = next(results)
+                answer = _answered(part.partition, result)
+                if result.error is None:
+                    self._broker.measures.produced(part.topic, size)
+            failed = failed or bool(answer.error)
+            if has_limits:
+                sizes[part.topic] += size
             if not topics or topics[-1][0] != part.topic:
                 topics.append((part.topic, []))
-            topics[-1][1].append(answer or _answered(part.partition, next(rest)))
-        slot.fill([encode_produced(topics, request.version, throttle_ms)], throttle_ms)
+            topics[-1][1].append(answer)
+        throttle_ms = max(
+            self._broker.produce_quota.charge(request.client_id, len(request.data)),
+            self._broker.charged(slot.session.principal, sizes),
+        )
+        if throttle_ms:
+            self._broker.measures.throttled(throttle_ms)
+        if produced.acks:
+            answer_bytes = yield from encode_produced(topics, request.version, throttle_ms)
+            slot.fill([answer_bytes], throttle_ms)
+            return
+        # Nothing is answered; Kafka ends the connection so that the client sees that something failed.
+        slot.leave(throttle_ms)
+        if failed:
+            slot.session.close()
 
 
 def _form(version: int, part: ProducedPart) -> tuple[ErrorNumber, str | None]:

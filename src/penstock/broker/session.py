@@ -27,7 +27,9 @@ logger = logging.getLogger("penstock.broker")
 DOOR = "kafka"
 UNKNOWN_BYTES = 64 * 1024  # of a request of somebody who is not known yet
 _MOST_QUEUED = 100  # requests of a connection that wait for those before them
+_MOST_BEGUN = 32  # requests of a connection in one step of the loop
 _FEW, _SMALL = 2, 64 * 1024  # pieces and bytes of an answer that is sent as one piece
+_SENT_BYTES = 1 << 20  # in one step of the loop: asyncio copies what the other side does not take at once
 
 
 class Slot:
@@ -73,11 +75,15 @@ class Session(asyncio.BufferedProtocol):
         self._slots: deque[Slot] = deque()
         self._bytes = 0  # of requests under way
         self._owed = self._unsent = 0  # of answers that wait for others, and that the other side has to take
+        self._outgoing: deque[Buffer] = deque()  # what the transport has yet to be given of answers
+        self._sends_on = False  # soon, in another step
         self.full_since = 0.0
         self._only_produces = True
         self._receiving = 0  # bytes of room for a large request that is not whole yet
         self._flushing = self._paused = self._is_full = self._throttled = False
         self._is_in_turn = False  # requests that came are begun; then what is answered is sent
+        self._is_held_back = False  # what was produced last is not with the log yet
+        self._goes_on_later = False
         self.peer = Peer(door=DOOR)
         self.holder = ""  # as whom its bytes are counted
         self.principal = anonymous(self.peer)
@@ -145,6 +151,7 @@ class Session(asyncio.BufferedProtocol):
         self._broker.dismiss(self)
         self._waiting.clear()
         self._slots.clear()
+        self._outgoing.clear()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go."""
@@ -179,13 +186,14 @@ class Session(asyncio.BufferedProtocol):
         """Begin nothing more while the other side does not take its answers."""
         if not self._has_answered:
             return  # what waits is of the TLS handshake; it goes out when something is read
-        self._is_full, self.full_since = True, self._broker.clock.monotonic()
+        self._is_full = True
+        self.full_since = self.full_since or self._broker.clock.monotonic()
         self._regulate()
 
     def resume_writing(self) -> None:
-        """Go on: everything was taken."""
+        """Go on: everything that was given was taken."""
         self._is_full = False
-        self._taken()
+        self._send()
         self._go_on()
         self._regulate()
 
@@ -222,7 +230,7 @@ class Session(asyncio.BufferedProtocol):
         """Send what is ready and end; what came after it is not begun."""
         self._is_ending = True
         self._flush()
-        if self._transport is not None:
+        if self._transport is not None and not self._outgoing:
             self._transport.close()
 
     def abort(self) -> None:
@@ -245,15 +253,34 @@ class Session(asyncio.BufferedProtocol):
 
     def regulate(self) -> None:
         """Read on, or not."""
+        self._goes_on_later = False
         self._go_on()
         self._regulate()
+
+    def hold_back(self) -> None:
+        """Begin nothing until `go_on`: it would overtake what was produced before."""
+        self._is_held_back = True
+
+    def go_on(self) -> None:
+        """Begin what was held back."""
+        self._is_held_back = False
+        self.regulate()
 
     def _unthrottle(self) -> None:
         self._throttled = False
         self.regulate()
 
     def _go_on(self) -> None:
-        while self._waiting and not (self._is_full or self._throttled or self._is_ending or self.is_closed):
+        begun = 0
+        while self._waiting and not (
+            self._is_full or self._throttled or self._is_held_back or self._is_ending or self.is_closed
+        ):
+            if begun == _MOST_BEGUN:
+                if not self._goes_on_later:
+                    self._goes_on_later = True
+                    self._broker.loop.call_soon(self.regulate)
+                return
+            begun += 1
             request = self._waiting[0]
             is_produce = request.key == PRODUCE.key
             if self._slots and not (is_produce and self._only_produces):
@@ -280,19 +307,43 @@ class Session(asyncio.BufferedProtocol):
         if pieces and not self.is_closed:
             self._has_answered = True
             if len(pieces) == _FEW and len(pieces[0]) + len(pieces[1]) < _SMALL:
-                self._transport.write(bytes(pieces[0]) + pieces[1])
-            else:
-                self._transport.writelines(pieces)
-            if not self._is_full:
-                self._taken()
+                pieces = [bytes(pieces[0]) + pieces[1]]
+            self._outgoing += pieces
+            self._send()
         self._release(size)
         self._go_on()
         self._regulate()
 
-    def _taken(self) -> None:
+    def _send(self) -> None:
+        """Give the transport what it takes; much of it in several steps."""
+        outgoing = self._outgoing
+        if outgoing and not (self._is_full or self._sends_on or self.is_closed):
+            some: list[Buffer] = []
+            left = _SENT_BYTES
+            while outgoing and left > 0:
+                piece = outgoing.popleft()
+                if len(piece) > left:
+                    view = memoryview(piece)
+                    piece = view[:left]
+                    outgoing.appendleft(view[left:])
+                left -= len(piece)
+                some.append(piece)
+            self._transport.writelines(some)
+            if outgoing and not self._is_full:
+                self._sends_on = True
+                self._broker.loop.call_soon(self._send_on)
+        if outgoing or self._is_full:
+            return
+        self.full_since = 0.0
         if self._unsent:
             self._broker.room.answer(-self._unsent)
             self._unsent = 0
+        if self._is_ending:
+            self._transport.close()
+
+    def _send_on(self) -> None:
+        self._sends_on = False
+        self._send()
 
     def _release(self, size: int) -> None:
         if size:
@@ -313,6 +364,7 @@ class Session(asyncio.BufferedProtocol):
         too_much = (
             self._is_full
             or self._throttled
+            or self._is_ending
             or self._bytes > self._broker.settings.connection_bytes
             or len(self._waiting) > _MOST_QUEUED
             or not room.may_send(self)

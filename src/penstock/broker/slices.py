@@ -90,6 +90,15 @@ class Slices:
             yield item
             questions += self._asked != asked
 
+    def at_once(self, steps: CodecSteps[T]) -> tuple[T] | None:
+        """Take the steps that fit into the slice; return what they return, None: there are more."""
+        while not self.is_over:
+            try:
+                next(steps)
+            except StopIteration as done:
+                return (done.value,)
+        return None
+
     async def run(self, steps: CodecSteps[T]) -> T:
         """Return what steps return, and wait between them when the slice is used up."""
         while True:

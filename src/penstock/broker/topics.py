@@ -23,6 +23,7 @@ class Topics:
         self._listed: list[Topic] = []
         self.by_name: MappingProxyType[str, Topic] = MappingProxyType({})
         self.by_id: MappingProxyType[int, Topic] = MappingProxyType({})
+        self.by_uuid: MappingProxyType[UUID, Topic] = MappingProxyType({})
         self.batch_bytes: Mapping[int, int] = {}  # of topics that were set to a bound of their own
         self.when_changed: Callable[[], None] = lambda: None
 
@@ -42,6 +43,7 @@ class Topics:
             self._listed = found
             self.by_name = MappingProxyType({each.name: each for each in found})
             self.by_id = MappingProxyType({each.id: each for each in found})
+            self.by_uuid = MappingProxyType({self.uuid(each): each for each in found})
             self.version += 1
         self.when_changed()
 

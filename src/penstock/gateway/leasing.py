@@ -17,14 +17,15 @@ All of it happens in one event loop; only `settled` is told by the worker's thre
 """
 
 import asyncio
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import uuid4
 
 from penstock.clock import Clock
-from penstock.errors import NotSettled, UnknownLease
+from penstock.errors import Error, NotSettled, UnknownLease
 from penstock.log.store import Store
 from penstock.model.outcome import Done, Outcome, Snooze
 from penstock.model.record import Record
@@ -245,3 +246,28 @@ class LeasedGroup:
 
 
 DONE = Done()
+
+
+def held_within(
+    held: Mapping[HeldPlace, HeldRecord],
+    ranges: Iterable[tuple[int, int, int]],
+    nothing: Callable[[int, int, int], Error],
+) -> list[HeldRecord]:
+    """Return the records in ranges (partition, first, last), each once. Raises `nothing` of an empty one."""
+    offsets: dict[int, list[int]] = {}
+    for partition, offset in sorted(held):
+        offsets.setdefault(partition, []).append(offset)
+    spans: dict[int, list[tuple[int, int]]] = {}  # of places in these lists
+    for partition, first, last in ranges:
+        within = offsets.get(partition, [])
+        span = bisect_left(within, first), bisect_right(within, last)
+        if span[0] >= span[1]:
+            raise nothing(partition, first, last)
+        spans.setdefault(partition, []).append(span)
+    found: list[HeldRecord] = []
+    for partition, some in spans.items():
+        done = 0
+        for low, high in sorted(some):
+            found += [held[partition, offset] for offset in offsets[partition][max(low, done) : high]]
+            done = max(done, high)
+    return found

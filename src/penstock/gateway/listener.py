@@ -26,6 +26,7 @@ from .lock import CERTIFICATE, PLACE
 from .settings import GatewaySettings
 
 try:
+    from h11 import IDLE
     from uvicorn import Config, Server
     from uvicorn.protocols.http.flow_control import service_unavailable
     from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -38,6 +39,7 @@ _CONNECTIONS = 100  # of clients that are known; more at a time are answered 503
 _GRACE_SECONDS = 1  # for answers that are under way when it stops
 _HANG_UP_SECONDS = 1  # for what notices that its client is gone
 _JOIN_SECONDS = 5.0
+_MOST_LINES = 1000  # of the head of a request
 REQUEST_SECONDS = 5.0  # within which a new connection has to ask something
 _CLOSE_SECONDS = 10.0  # for a client to take the rest of what was sent to it before its connection was closed
 
@@ -120,6 +122,15 @@ class ImpatientProtocol(H11Protocol):
         """Take what came. The time to ask in goes on until the head of a request is whole."""
         self.conn.receive_data(data)
         self.handle_events()
+
+    def handle_events(self) -> None:
+        """Go on with what has come, unless it is a head of very many lines: h11 reads a head in one piece."""
+        if self.conn.their_state is IDLE:
+            came = self.conn.trailing_data[0]
+            if came.count(b"\n", 0, came.find(b"\r\n\r\n") % (len(came) + 1)) > _MOST_LINES:
+                self.send_400_response("Too many header lines.")
+                return
+        super().handle_events()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection, some time after its last answer, unless it has asked again."""

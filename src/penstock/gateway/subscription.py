@@ -16,7 +16,7 @@ from penstock.model.record import Record
 from penstock.worker.handler_options import Start
 
 from .leased_groups import LeasedGroups
-from .leasing import DONE, HeldPlace, HeldRecord, Lease, LeasedGroup, Nacked
+from .leasing import DONE, HeldPlace, HeldRecord, Lease, LeasedGroup, Nacked, held_within
 
 SendRecords = Callable[[Sequence[Record]], Awaitable[None]]
 MOST_CREDITS = 1000
@@ -92,22 +92,11 @@ class GroupSubscription:
 
     async def answer(self, ranges: Sequence[tuple[int, int, int]], outcome: Outcome | Nacked) -> int:
         """Settle what the client has in hand. Raises InvalidInput for what it has not, NotSettled."""
-        if len(ranges) > MOST_CREDITS:  # each is looked for in all that is in hand
+        if len(ranges) > MOST_CREDITS:
             raise InvalidInput(f"{len(ranges)} ranges at once; send {MOST_CREDITS} or fewer")
-        picked: dict[HeldPlace, HeldRecord] = {}
-        for partition, first, last in ranges:
-            within = {
-                place: held
-                for place, held in self._in_hand.items()
-                if place[0] == partition and first <= place[1] <= last
-            }
-            if not within:
-                raise InvalidInput(
-                    f"nothing of {partition}/{first}-{last} is in hand: it is settled, or has lapsed"
-                )
-            picked |= within
+        picked = held_within(self._in_hand, ranges, _nothing)
         assert self._served is not None or not picked
-        return await self._served.answer(list(picked.values()), outcome) if self._served else 0
+        return await self._served.answer(picked, outcome) if self._served else 0
 
     def _charged(self, records: Sequence[Record]) -> float:
         """Count what was sent; return the seconds that the client has to wait for more."""
@@ -126,3 +115,7 @@ class GroupSubscription:
         if not lease.unanswered:
             served.end(lease)
         self._changed.set()
+
+
+def _nothing(partition: int, first: int, last: int) -> InvalidInput:
+    return InvalidInput(f"nothing of {partition}/{first}-{last} is in hand: it is settled, or has lapsed")

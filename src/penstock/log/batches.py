@@ -5,7 +5,8 @@ them untouched but for base offset and leader epoch; one that keeps records (dat
 The broker knows this contract and nothing of either.
 
 Safe from any thread. Nothing here blocks the caller for longer than handing over takes, except `fetch`,
-`settle` and `mark`, which may read a disk or ask a database: call them off the event loop.
+`settle` and `mark`, which may read a disk or ask a database, and `write` where `is_quick` does not hold: call
+them off the event loop.
 """
 
 from abc import ABC, abstractmethod
@@ -133,6 +134,10 @@ class BatchLog(ABC):
         Buffers belong to the engine until then. A refused write (damaged, out of sequence, unknown topic, no
         room) leaves the others alone; the answers stand in the order of the writes.
         """
+
+    def is_quick(self, write: Write) -> bool:
+        """Return whether `write` takes next to no time for it; else call that off the event loop."""
+        return True
 
     def write_at_once(self, write: Write) -> WriteResult | None:
         """Do a write that is alone, if it waits for nothing, neither disk nor database; else return None.

@@ -15,10 +15,11 @@ from urllib.parse import unquote
 
 import msgspec
 
-from penstock.errors import InvalidEnvelope
+from penstock.errors import InvalidEnvelope, InvalidInput
 
 from .cloudevents import from_json, parse_time
 from .content import BINARY, CONTENT_TYPE, JSON
+from .limits import MOST_RECORDS
 from .record import RawHeaders, Record
 
 STRUCTURED = "application/cloudevents+json"
@@ -30,6 +31,12 @@ _MEMBERS = _ATTRIBUTES | {"data", "data_base64", "penstockheaders"}
 def is_binary(headers: Mapping[str, str]) -> bool:
     """Return whether a request is a CloudEvent in binary form."""
     return "ce-specversion" in headers
+
+
+class _AnyEvent(msgspec.Struct):
+    """What every event has, so that an array of millions of other things is refused at its first."""
+
+    specversion: str
 
 
 def from_binary(headers: Mapping[str, str], body: bytes, received_ms: int) -> Record:
@@ -61,6 +68,9 @@ def from_structured(body: bytes, received_ms: int) -> Record:
 def from_batch(body: bytes, received_ms: int) -> list[Record]:
     """Return the records of a batch. Raises InvalidEnvelope."""
     try:
+        count = len(msgspec.json.decode(body, type=list[_AnyEvent]))  # what is no event ends it early
+        if count > MOST_RECORDS:
+            raise InvalidInput(f"{count} records at once; send {MOST_RECORDS} or fewer")
         events = msgspec.json.decode(body, type=list[msgspec.Raw])
     except (ValueError, RecursionError) as exc:
         raise InvalidEnvelope("*", str(exc)) from exc

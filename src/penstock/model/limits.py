@@ -16,6 +16,7 @@ from .record import TOKEN, RawHeaders
 
 ERASED = "penstock.erased"  # the type of a record whose content was erased; readers skip it
 LAST_TIME_MS = 253_402_300_799_999  # the latest time of a record: the end of the year 9999
+MOST_RECORDS = 10_000  # added by one request
 NAME_CHARACTERS = 255
 HEADER_NAME_CHARACTERS = 255
 Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]

@@ -24,6 +24,7 @@ from penstock.log.entry import Content, key_bytes
 from penstock.log.store import Store
 from penstock.model.ids import new_id
 from penstock.model.limits import (
+    MOST_RECORDS,
     NAME_CHARACTERS,
     LimitsSettings,
     check_headers,
@@ -40,7 +41,6 @@ from penstock.wire.kafka.headers import encode_headers
 from . import audit
 from .operation import operation
 
-MOST_RECORDS = 10_000  # that one call adds
 _KIND = "token:"
 
 

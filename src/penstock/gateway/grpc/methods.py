@@ -20,10 +20,12 @@ from penstock.access.places import holder_of
 from penstock.access.resource import AccessRight, ResourceKind
 from penstock.errors import BodyLate, Error, GatewayBusy, InvalidInput, NotAllowed
 
+from ..adding import SMALL_BYTES
 from ..body_room import BodyShare
 from .call import GrpcCall
 from .lock import principal_of
 from .messages import service
+from .parts import check_parts
 from .problems import GrpcProblem, defect, problem_of
 
 if TYPE_CHECKING:
@@ -61,7 +63,9 @@ def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
             ):
                 data = await _first(door, messages)
                 share.take(len(data))
-                said: bytes = (await work(call, _read(request, data))).SerializeToString()
+                asked = await _read(door, request, data)
+                del data  # the loop would else free all of it in one piece at the end
+                said: bytes = (await work(call, asked)).SerializeToString()
                 return said
 
         said: bytes = await _ended_well(done(), context)
@@ -74,7 +78,7 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: Access
     async def answer(messages: AsyncIterator[bytes], context: Any) -> None:
         async def requests() -> AsyncIterator[Any]:
             async for each in messages:
-                yield _read(request, each)
+                yield await _read(door, request, each)
 
         async def send(message: Any) -> None:
             await context.write(message.SerializeToString())
@@ -133,7 +137,15 @@ async def _received(messages: AsyncIterator[bytes], seconds: float) -> bytes:
         raise BodyLate(seconds) from exc
 
 
-def _read(request: Any, data: bytes) -> Any:
+async def _read(door: "GrpcDoor", request: Any, data: bytes) -> Any:
+    """Return the message that bytes are: long ones are read in a thread. Raises InvalidInput."""
+    if len(data) <= SMALL_BYTES:
+        return _message(request, data)
+    return await door.in_thread(partial(_message, request, data))
+
+
+def _message(request: Any, data: bytes) -> Any:
+    check_parts(request, data)
     try:
         return request.FromString(data)
     except DecodeError:

@@ -15,8 +15,9 @@ from typing import Any
 from penstock.access.places import Holder, holder_of
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, InvalidInput
-from penstock.operate.producing import RecordWanted
+from penstock.operate.producing import AppendedRecord, RecordWanted
 
+from ..adding import SMALL_BYTES
 from ..body_room import BodyRoom
 from .call import GrpcCall
 from .messages import PublishResponse
@@ -25,12 +26,13 @@ from .shapes import place_shown, wanted
 
 _AHEAD_BYTES = 4 * 1024 * 1024  # of requests of a stream that wait; more are left to the client
 _GATHERED, _GATHER_SECONDS = 64, 0.001
+_FEW = 1000  # records whose places are shown in the loop
 _TOGETHER = 1000  # records that are added together, at most, if they came as several requests
 
 
 async def publish(call: GrpcCall, request: Any) -> Any:
     """Add what a request holds to a topic; answered once it is durable."""
-    return await _added(call, request, _admitted(call, request))
+    return await _added(call, request, await _admitted(call, request))
 
 
 async def publish_stream(call: GrpcCall, requests: AsyncIterator[Any], send: Send) -> None:
@@ -126,7 +128,7 @@ async def _answers(call: GrpcCall, run: Sequence[Any]) -> AsyncIterator[Any]:
     failure: Error | None = None
     try:
         for each in run:
-            admitted.append(_admitted(call, each))
+            admitted.append(await _admitted(call, each))
     except Error as exc:
         failure = exc
     if admitted:
@@ -142,12 +144,19 @@ async def _answers(call: GrpcCall, run: Sequence[Any]) -> AsyncIterator[Any]:
         raise failure
 
 
-def _admitted(call: GrpcCall, request: Any) -> list[RecordWanted]:
+async def _admitted(call: GrpcCall, request: Any) -> list[RecordWanted]:
     """Return the records of a request that may be published. Raises NotAllowed, RateLimited."""
+    size = request.ByteSize()
     call.allow(AccessRight.WRITE, topic(request.topic))
-    call.admit(request.topic, request.ByteSize())
+    call.admit(request.topic, size)
     call.door.conversion.check(request.convert_to)
-    return [wanted(each, call.trace) for each in request.events]
+    if size <= SMALL_BYTES:
+        return _wanted(request, call.trace)
+    return await call.asked(_wanted, request, call.trace)
+
+
+def _wanted(request: Any, trace: bytes | None) -> list[RecordWanted]:
+    return [wanted(each, trace) for each in request.events]
 
 
 async def _added(
@@ -168,6 +177,12 @@ async def _added(
         at_once=at_once,
     )
     call.door.tokens.tend()
+    if len(found) <= _FEW:
+        return _shown(found, requests)
+    return await call.asked(_shown, found, requests)
+
+
+def _shown(found: Sequence[AppendedRecord], requests: int) -> Any:
     return PublishResponse(places=[place_shown(each) for each in found], requests=requests)
 
 

@@ -16,6 +16,7 @@ from ..body_room import BodyShare
 from ..settings import GatewaySettings
 
 HEAD_BYTES = 80 * 1024  # of names and values of all headers
+_UNPACKED_BYTES = 256 * 1024  # in one step of the loop
 ENCODINGS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
 
@@ -73,13 +74,16 @@ async def _unpacked(
     body, unpacker = bytearray(), zlib.decompressobj(window)
     try:
         async for piece in stream:
-            unpacked = unpacker.decompress(piece, limit + 1 - len(body))
-            count(len(unpacked))
-            body += unpacked
-            if len(body) > limit or unpacker.unconsumed_tail:
-                raise BodyTooLarge(limit)
-            if unpacker.unused_data:  # now: it would be gathered, beyond any bound
-                raise InvalidInput("the body cannot be unpacked: more follows its end")
+            while piece:
+                unpacked = unpacker.decompress(piece, _UNPACKED_BYTES)
+                count(len(unpacked))
+                body += unpacked
+                if len(body) > limit:
+                    raise BodyTooLarge(limit)
+                if unpacker.unused_data:  # now: it would be gathered, beyond any bound
+                    raise InvalidInput("the body cannot be unpacked: more follows its end")
+                piece = unpacker.unconsumed_tail
+                await asyncio.sleep(0)
     except zlib.error as exc:
         raise InvalidInput(f"the body cannot be unpacked: {exc}") from exc
     if not unpacker.eof:

@@ -1,5 +1,6 @@
 """One call of an operation: who asks, with which parameters and which body, and whether that is allowed."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +19,7 @@ from penstock.operate.groups import GroupPartition
 from penstock.operate.lanes import WaitingLane
 from penstock.operate.paging import Page
 
+from ..adding import SMALL_BYTES
 from ..answer_room import AnswerShare
 from .operations import Operation, ParameterValue
 from .shapes import RecordShown, record_shown
@@ -141,3 +143,9 @@ class RestCall:
             return msgspec.json.decode(self.body or b"{}", type=kind)
         except (ValueError, RecursionError) as exc:  # msgspec's errors are ValueErrors
             raise InvalidInput(f"the body is not what {self.operation.id} takes: {exc}") from exc
+
+    async def json_read(self, kind: type[T]) -> T:
+        """Do the same in the event loop: a long body is read in a thread."""
+        if len(self.body) <= SMALL_BYTES:
+            return self.json(kind)
+        return await asyncio.get_running_loop().run_in_executor(self.api.threads, self.json, kind)

@@ -11,7 +11,7 @@ from penstock.access.resource import AccessRight, group, topic
 from penstock.errors import Error, InvalidInput
 from penstock.model.outcome import Cancel, Outcome, Retry
 
-from ..leasing import DONE, HeldRecord, Lease, LeasedGroup, Nacked
+from ..leasing import DONE, HeldRecord, Lease, LeasedGroup, Nacked, held_within
 from .call import RestCall
 from .operations import CONVERT_TO, GROUP, TOPIC, Operation, Parameter
 from .shapes import RecordShown
@@ -91,7 +91,7 @@ async def lease(call: RestCall) -> Leased:
     name, of = call.of("group", str), call.of("topic", str)
     call.allow(AccessRight.READ, group(name), topic(of))
     call.admit(of)
-    wanted = call.json(LeaseWanted)
+    wanted = await call.json_read(LeaseWanted)
     convert_to = call.conversion  # refused before anything is leased
     served = await call.api.groups.get(name, of, principal=call.principal)
     seconds = _seconds(call, wanted.lease_seconds)
@@ -125,7 +125,7 @@ def _give_back(served: LeasedGroup, found: Lease) -> None:
 
 async def ack(call: RestCall) -> LeaseState:
     """Settle records as done; answered once that is written down."""
-    said = call.json(Acknowledged)
+    said = await call.json_read(Acknowledged)
     served, found = await _found(call)
     count = await served.answer(_held(found, said.ranges), DONE)
     served.linger(found)
@@ -134,7 +134,7 @@ async def ack(call: RestCall) -> LeaseState:
 
 async def nack(call: RestCall) -> LeaseState:
     """Settle records as failed; answered once that is written down."""
-    said = call.json(NotHandled)
+    said = await call.json_read(NotHandled)
     reason = said.reason.strip() or "refused by its client"
     outcome: Outcome | Nacked = Nacked(reason)
     if said.dead:
@@ -150,7 +150,7 @@ async def nack(call: RestCall) -> LeaseState:
 
 async def extend(call: RestCall) -> LeaseState:
     """Let a lease last longer, or end soon."""
-    said = call.json(Extended)
+    said = await call.json_read(Extended)
     served, found = await _found(call)
     served.extend(found.id, _seconds(call, said.lease_seconds))
     return _state(found, 0)
@@ -167,19 +167,11 @@ def _held(found: Lease, ranges: list[PlaceRange] | None) -> list[HeldRecord]:
     """Return the records that ranges name. Raises InvalidInput for those that the lease does not have."""
     if ranges is None:
         return list(found.held.values())
-    picked: dict[HeldRecord, None] = {}
-    for each in ranges:
-        within = [
-            held
-            for (partition, offset), held in found.held.items()
-            if partition == each.partition and each.first <= offset <= each.last
-        ]
-        if not within:
-            raise InvalidInput(
-                f"the lease holds nothing at {each.partition}/{each.first}-{each.last}: name what it has"
-            )
-        picked |= dict.fromkeys(within)
-    return list(picked)
+    return held_within(found.held, [(each.partition, each.first, each.last) for each in ranges], _nothing)
+
+
+def _nothing(partition: int, first: int, last: int) -> InvalidInput:
+    return InvalidInput(f"the lease holds nothing at {partition}/{first}-{last}: name what it has")
 
 
 def _state(found: Lease, count: int) -> LeaseState:

@@ -1,6 +1,7 @@
 """A connection that has negotiated: answers name their request, and messages are acknowledged."""
 
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import Error, InvalidInput
@@ -24,6 +25,7 @@ from penstock.wire.tinyq.messages import (
     encode,
 )
 
+from ..adding import SMALL_BYTES
 from ..leasing import DONE as ACKNOWLEDGED
 from ..leasing import Nacked
 from ..subscription import GroupSubscription
@@ -110,7 +112,10 @@ class NegotiatedSession:
     async def _publish(self, asked: dict[str, Any]) -> bytes:
         if asked["tag"] not in TAGS:
             raise InvalidInput(f"no payload has the tag {asked['tag']}")
-        payload = unpack(asked["packed"], asked["payload"], self._session.door.settings.max_body_bytes)
+        payload, door = asked["payload"], self._session.door
+        if asked["packed"]:  # few bytes may be many
+            limit = door.settings.max_body_bytes
+            payload = await door.in_thread(partial(unpack, asked["packed"], payload, limit))
         record = RecordWanted(payload, asked["type"], asked["key"], tagged(asked["tag"]))
         token = None if asked["token"] == NO_TOKEN else asked["token"]
         name = _name(asked["topic"], "topic")
@@ -128,7 +133,11 @@ class NegotiatedSession:
         mode = await door.readied(principal, name, group)
 
         async def send(record: Record) -> None:
-            await session.send(encode_answer(TinyqCode.MESSAGE, self._message(number, record)))
+            if self._codec and len(record.data or b"") > SMALL_BYTES:
+                data = await door.in_thread(partial(self._message, number, record))
+            else:
+                data = self._message(number, record)
+            await session.send(encode_answer(TinyqCode.MESSAGE, data))
 
         if mode is TopicMode.BROADCAST and asked["group"] is None:
             tail = await opened_tail(door, name)

@@ -32,6 +32,7 @@ from penstock.wire.kafka.record_batch import (
     batches_in,
     check_batch,
     check_produced,
+    headers_in,
     read_header,
     stamp_batch,
 )
@@ -61,6 +62,10 @@ logger = logging.getLogger("penstock.files")
 
 PlacedHeader = tuple[int, BatchHeader]  # where the batch begins among others
 _MOST_NAMES = 10_000  # transactional ids that are remembered
+_QUICK_BYTES, _QUICK_KEYS = (
+    1 << 20,
+    4096,
+)  # of batches that are checked at once, by their checksum or keys, too
 _MOST_PASSED = 1000  # pieces without a record that a fetch passes over: compaction has emptied their segments
 
 
@@ -85,6 +90,16 @@ class FileBatchLog(BatchLog):
             self._writer.append([self._checked(each) for each in writes], done, wait=False, at_once=alone)
         except Error as exc:
             done([WriteResult(error=exc)] * len(writes))
+
+    def is_quick(self, write: Write) -> bool:
+        """Return whether its checksum and place are found without much work, nothing unpacked or opened."""
+        topic, batches = write.topic, write.batches
+        looks_at_keys = topic.partitioner == MURMUR3
+        if len(batches) > (_QUICK_KEYS if looks_at_keys else _QUICK_BYTES):
+            return False
+        if looks_at_keys and any(header.codec for _, header in headers_in(batches)):
+            return False
+        return self._log.held(topic, write.partition) is not None
 
     def write_at_once(self, write: Write) -> WriteResult | None:
         """Append one batch in this thread, where the log does not wait for the disk and nobody is at work."""

@@ -12,6 +12,7 @@ Crash: what stands behind `end_position` is void. The bytes before it are never 
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -38,6 +39,7 @@ SUFFIX = ".log"
 CHUNK_BYTES = 1 << 20
 _FRONT = struct.Struct(">qiibIhi")  # of a batch: from the offset to what the last record adds to it
 _START = struct.Struct(">ib")  # of a batch: leader epoch and magic
+_MOST_CACHED = 5 << 18  # bytes; clients ask for 1 MB of a partition as a rule
 _SIGN_AT = 12  # where they stand in it
 
 
@@ -120,13 +122,17 @@ class Segment:
     # -- reading
 
     def is_cached(self, offset: int, max_bytes: int) -> bool:
-        """Return whether `read` would find its bytes in memory."""
+        """Return whether `read` would find its bytes in memory, and not very many of them."""
         if self._index is None:
             return False
         mark = self._index.before(offset)
         if mark is None:
             return True
         size = min(max_bytes + self._index_bytes + BATCH_HEADER_BYTES, self.end_position - mark.position)
+        following = next(islice(self._index.marks(offset), 1, None), None)
+        until = self.end_position if following is None else following.position
+        if max(size, until - mark.position) > _MOST_CACHED:  # so far apart stand marks of a large batch
+            return False
         with self.files.use(self.path) as file:
             return file.is_cached(mark.position, max(size, 1))
 

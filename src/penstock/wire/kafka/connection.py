@@ -21,7 +21,6 @@ from penstock.errors import FrameTooLarge, InvalidRequest
 
 from .apis import APIS
 from .apis.cluster import API_VERSIONS
-from .buffer import Buffer
 from .layout import Api, FieldReader
 
 _SIZE = struct.Struct(">i")
@@ -32,7 +31,7 @@ _HTTP_STARTS = frozenset(
     (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 )
 _TLS_START = b"\x16\x03"  # a handshake
-_GROWTH = 4  # buffer size of a large request over the bytes received so far
+_GROWTH, _MOST_GROWTH = 4, 1 << 20  # the buffer of a large request grows by this factor, or bytes
 
 
 class KafkaRequest(NamedTuple):
@@ -70,12 +69,13 @@ class RequestReader:
 
     @property
     def large_bytes(self) -> int:
-        """The size of the buffer of an incomplete large request."""
-        return 0 if self._large is None else len(self._large)
+        """The size of the buffer of an incomplete large request, now or after the next bytes."""
+        return 0 if self._large is None else self._grown(self._at)
 
     def room(self) -> memoryview:
         """Return the buffer for the next bytes; at least one."""
         if self._large is not None:
+            self._grow(self._large)
             return memoryview(self._large)[self._at :]
         return memoryview(self._buffer)[self._filled :]
 
@@ -87,8 +87,6 @@ class RequestReader:
         if self._large is not None:
             self._at += count
             if self._at < self._size:
-                if self._at == len(self._large):
-                    self._make_room(self._large)
                 return []
             whole, self._large = self._large, None
             return [_request(whole)]
@@ -123,13 +121,23 @@ class RequestReader:
 
     def _begin_large(self, begin: int, size: int) -> None:
         self._size, self._at = size, self._filled - begin
-        self._make_room(memoryview(self._buffer)[begin : self._filled])
+        self._large = bytearray(memoryview(self._buffer)[begin : self._filled])
         self._filled = 0
 
-    def _make_room(self, come: Buffer) -> None:
-        """Continue in a larger buffer: the old one may still be lent out for receiving."""
-        self._large = bytearray(min(self._size, max(_SMALL, _GROWTH * len(come))))
-        self._large[: len(come)] = come
+    def _grow(self, large: bytearray) -> None:
+        """Enlarge a full buffer in place: copying many megabytes would hold the loop."""
+        more = bytes(self._grown(self._at) - len(large))
+        try:
+            large += more
+        except BufferError:  # it is still lent out for receiving
+            self._large = large + more
+
+    def _grown(self, at: int) -> int:
+        """Return the size of the buffer once this many bytes have been received."""
+        assert self._large is not None
+        if at < len(self._large):
+            return len(self._large)
+        return min(self._size, max(_SMALL, min(_GROWTH * at, at + _MOST_GROWTH)))
 
 
 def _foreign(start: bytearray) -> InvalidRequest | None:

@@ -1,6 +1,7 @@
 """Produce and Fetch by hand: the two messages with records, decoded and encoded without copying them.
 
-A test over every version keeps them equal to the layouts of `apis/records.py`.
+A test over every version keeps them equal to the layouts of `apis/records.py`. A request may name thousands
+of partitions, so all of it is done in steps, as in `stepwise.py`.
 """
 
 import struct
@@ -12,6 +13,7 @@ from penstock.errors import InvalidRequest
 from .apis.records import FETCH, PRODUCE
 from .buffer import Buffer
 from .layout import MOST_TEXT, FieldReader, put_varint
+from .stepwise import CodecSteps
 
 _I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _PRODUCE_HEAD = struct.Struct(">hi")
@@ -36,7 +38,8 @@ _FETCHED_PLAIN = struct.Struct(
     ">ihqqqiii"
 )  # the same, then the count of aborted, no preferred replica, bytes of records
 _TAGS_ALONE = b"\0"
-_MOST_PARTS = 20_000  # topics and partitions of one request, which is processed without a pause
+_MOST_PARTS = 20_000  # topics and partitions of one request
+_STEP_PARTS = 16  # of them in one step
 
 
 class ProducedPart(NamedTuple):
@@ -153,7 +156,7 @@ class _Fields:
             self.reader.skip_tags()
 
 
-def decode_produce(data: Buffer, version: int, at: int = 0) -> Produced:
+def decode_produce(data: Buffer, version: int, at: int = 0) -> CodecSteps[Produced]:
     """Return a Produce request; records are views of the bytes. Raises InvalidRequest."""
     flexible = PRODUCE.is_flexible(version)
     found = None if flexible or version < 3 else _one_part(memoryview(data), at)
@@ -165,10 +168,13 @@ def decode_produce(data: Buffer, version: int, at: int = 0) -> Produced:
     parts = []
     for _ in range(fields.count()):
         topic = fields.text() or ""
-        for _ in range(fields.count()):
+        for number in range(fields.count()):
+            if number % _STEP_PARTS == 0:
+                yield
             parts.append(ProducedPart(topic, fields.int32(), fields.records()))
             fields.tags()
         fields.tags()
+        yield
     fields.tags()
     return Produced(transactional_id, acks, parts)
 
@@ -193,14 +199,16 @@ def _one_part(data: memoryview, at: int) -> Produced | None:
 
 def encode_produced(
     topics: Iterable[tuple[str, Sequence[AnsweredPart]]], version: int, throttle_ms: int = 0
-) -> bytes:
+) -> CodecSteps[bytes]:
     """Return the answer to a Produce request."""
     flexible, out, some = PRODUCE.is_flexible(version), bytearray(), list(topics)
     _put_count(out, len(some), flexible)
     for topic, parts in some:
         _put_text(out, topic, flexible)
         _put_count(out, len(parts), flexible)
-        for partition, error, base_offset, append_ms, start, message in parts:
+        for number, (partition, error, base_offset, append_ms, start, message) in enumerate(parts):
+            if number % _STEP_PARTS == 0:
+                yield
             row = _ANSWERED.pack(partition, error, base_offset, append_ms, start)
             out += row if version >= 5 else row[: -8 if version >= 2 else -16]
             if version >= 8:
@@ -217,7 +225,7 @@ def encode_produced(
     return bytes(out)
 
 
-def decode_fetch(data: Buffer, version: int, at: int = 0) -> Wanted:
+def decode_fetch(data: Buffer, version: int, at: int = 0) -> CodecSteps[Wanted]:
     """Return a Fetch request. Raises InvalidRequest."""
     fields = _Fields(data, at, FETCH.is_flexible(version))
     take = fields.reader.take
@@ -227,31 +235,37 @@ def decode_fetch(data: Buffer, version: int, at: int = 0) -> Wanted:
     parts = []
     for _ in range(fields.count()):
         topic = fields.text() or ""
-        for _ in range(fields.count()):
+        for number in range(fields.count()):
+            if number % _STEP_PARTS == 0:
+                yield
             found = layout.unpack(take(layout.size))
             leader_epoch, offset = (found[1], found[2]) if version >= 9 else (-1, found[1])
             parts.append(WantedPart(topic, found[0], leader_epoch, offset, found[-1]))
             fields.tags()
         fields.tags()
+        yield
     if version >= 7:
-        _skip_forgotten(fields)
+        yield from _skip_forgotten(fields)
     if version >= 11:
         fields.text()  # the rack
     fields.tags()
     return Wanted(max_wait_ms, min_bytes, max_bytes, bool(isolation), session_id, session_epoch, parts)
 
 
-def _skip_forgotten(fields: _Fields) -> None:
+def _skip_forgotten(fields: _Fields) -> CodecSteps[None]:
     for _ in range(fields.count()):
         fields.text()
-        for _ in range(fields.count()):
+        for number in range(fields.count()):
+            if number % _STEP_PARTS == 0:
+                yield
             fields.int32()
         fields.tags()
+        yield
 
 
 def encode_fetched(
     topics: Iterable[tuple[str, Sequence[FetchedPart]]], version: int, *, throttle_ms: int = 0, error: int = 0
-) -> list[Buffer]:
+) -> CodecSteps[list[Buffer]]:
     """Return the answer to a Fetch request as pieces to send in order; records are not copied."""
     flexible, some = FETCH.is_flexible(version), list(topics)
     pieces: list[Buffer] = []
@@ -262,7 +276,9 @@ def encode_fetched(
     for topic, parts in some:
         _put_text(out, topic, flexible)
         _put_count(out, len(parts), flexible)
-        for part in parts:
+        for number, part in enumerate(parts):
+            if number % _STEP_PARTS == 0:
+                yield
             _put_part(out, part, version, flexible)
             if part.pieces:
                 pieces.append(out)

@@ -32,6 +32,7 @@ Message = dict[str, Any]
 NO_UUID = UUID(int=0)
 _LAST_VERSION = 1 << 15
 MOST_TEXT = 0x7FFF  # bytes of a string, Kafka's limit in every version
+_MOST_TAGS = 100  # of one struct: far more than any has, and few enough to be read at once
 _MOST_ELEMENTS = 200_000  # of all arrays of a message: a small frame can announce very many
 
 
@@ -146,17 +147,9 @@ class Api(NamedTuple):
     def encode_answer(self, message: Message, version: int) -> bytes:
         """Return an answer as bytes; missing fields have their default.
 
-        Elements of a top-level array may already be encoded, by `encode_element`.
+        An element of an array may already be encoded, by `stepwise.encode_element`.
         """
         return _encoded(self, False, message, version)
-
-    def encode_element(self, array: str, message: Message, version: int) -> bytes:
-        """Return one element of an array of an answer as bytes, for reuse in later answers."""
-        (field,) = (each for each in self.answer if each.name == array)
-        assert isinstance(field.kind, ArrayOf)
-        out = bytearray()
-        put_kind(field.kind.element, version, self.is_flexible(version))(out, message)
-        return bytes(out)
 
 
 class FieldReader:
@@ -188,9 +181,16 @@ class FieldReader:
                 return number
             shift += 7
 
+    def tags(self) -> range:
+        """Return the places of tagged fields that follow."""
+        number = self.varint()
+        if number > _MOST_TAGS:
+            raise InvalidRequest(f"{number} tagged fields are announced, more than {_MOST_TAGS}")
+        return range(self.count(number))
+
     def skip_tags(self) -> None:
         """Skip tagged fields, all of them unknown here."""
-        for _ in range(self.count(self.varint())):
+        for _ in self.tags():
             self.varint()
             self.take(self.varint())
 
@@ -254,7 +254,7 @@ def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Rea
         for name, step in steps:
             message[name] = step(reader)
         if flexible:
-            for _ in range(reader.count(reader.varint())):
+            for _ in reader.tags():
                 number, length = reader.varint(), reader.varint()
                 if number not in tags:
                     reader.take(length)

@@ -50,6 +50,16 @@ def encode_answer(api: Api, message: Message, version: int) -> CodecSteps[bytes]
     return bytes(out)
 
 
+def encode_element(api: Api, array: str, message: Message, version: int) -> CodecSteps[bytes]:
+    """Return one element of an array of an answer as bytes, to be kept and put there again."""
+    (field,) = (each for each in api.answer if each.name == array)
+    assert isinstance(field.kind, ArrayOf)
+    assert isinstance(field.kind.element, StructOf)
+    out = bytearray()
+    yield from _put_struct(field.kind.element.fields, version, api.is_flexible(version))(out, message)
+    return bytes(out)
+
+
 def drained(steps: CodecSteps[T]) -> T:
     """Run all steps and return their result."""
     while True:
@@ -92,9 +102,7 @@ def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> _Re
             message[name] = at_once(reader) if step is None else (yield from step(reader))
         if not flexible:
             return message
-        for place in range(reader.count(reader.varint())):
-            if place % _ELEMENTS == _ELEMENTS - 1:
-                yield
+        for _ in reader.tags():
             number, length = reader.varint(), reader.varint()
             if number not in tags:
                 reader.take(length)

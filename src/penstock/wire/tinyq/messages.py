@@ -127,7 +127,7 @@ def decode(layout: BodyLayout, data: bytes) -> dict[str, Any]:
             elif kind == "ranges":
                 (count,) = struct.unpack_from(">H", data, at)
                 at += 2
-                found[name] = [_RANGE.unpack_from(data, at + _RANGE.size * each) for each in range(count)]
+                found[name] = list(_RANGE.iter_unpack(_cut(data, at, _RANGE.size * count)))
                 at += _RANGE.size * count
             else:
                 found[name], at = data[at:], len(data)

@@ -22,6 +22,7 @@ from penstock.wire.kafka.hot import (
     encode_produced,
 )
 from penstock.wire.kafka.layout import Api, Message
+from penstock.wire.kafka.stepwise import drained, encode_element
 from tests.unit.wire.kafka.samples import a_message
 
 VERSIONS = [
@@ -105,9 +106,9 @@ def test_random_bytes_raise_nothing_but_a_refusal(api: Api, version: int) -> Non
         try:
             api.decode_request(bad, version)
             if api is PRODUCE:
-                decode_produce(bad, version)
+                drained(decode_produce(bad, version))
             if api is FETCH:
-                decode_fetch(bad, version)
+                drained(decode_fetch(bad, version))
         except InvalidRequest:
             pass
 
@@ -123,7 +124,7 @@ def test_a_small_message_cannot_promise_very_many_elements() -> None:
 def test_an_element_encoded_before_stands_in_the_answer_as_if_encoded_with_it() -> None:
     for version in range(13):
         said = a_message(METADATA.answer, version, 3)
-        pieces = [METADATA.encode_element("topics", each, version) for each in said["topics"]]
+        pieces = [drained(encode_element(METADATA, "topics", each, version)) for each in said["topics"]]
         assert METADATA.encode_answer(said | {"topics": pieces}, version) == METADATA.encode_answer(
             said, version
         )
@@ -136,7 +137,7 @@ def test_an_element_encoded_before_stands_in_the_answer_as_if_encoded_with_it() 
 def test_produce_by_hand_is_produce_by_the_table(version: int) -> None:
     for seed in range(30):
         data = PRODUCE.encode_request(a_message(PRODUCE.request, version, seed), version)
-        told, found = PRODUCE.decode_request(data, version), decode_produce(data, version)
+        told, found = PRODUCE.decode_request(data, version), drained(decode_produce(data, version))
         assert (found.transactional_id, found.acks) == (told["transactional_id"], told["acks"])
         assert list(map(tuple, found.parts)) == [
             (topic["name"], part["index"], part["records"])
@@ -148,7 +149,7 @@ def test_produce_by_hand_is_produce_by_the_table(version: int) -> None:
             ("b" * 200, [AnsweredPart(1, 87, message="no")]),
         ]
         answer = {"throttle_time_ms": 9, "responses": [_produced(*each) for each in topics]}
-        assert encode_produced(topics, version, 9) == PRODUCE.encode_answer(answer, version)
+        assert drained(encode_produced(topics, version, 9)) == PRODUCE.encode_answer(answer, version)
 
 
 @pytest.mark.parametrize("version", range(3, 11))
@@ -164,13 +165,13 @@ def test_few_partitions_are_read_as_many_are(version: int, counts: tuple[int, ..
         ],
     }
     data = PRODUCE.encode_request(asked, version)
-    found = decode_produce(b"head" + data, version, 4)
+    found = drained(decode_produce(b"head" + data, version, 4))
     assert (found.transactional_id, found.acks) == (None, -1)
     expected = [(f"té{at}", n, b"abc" * n) for at, count in enumerate(counts) for n in range(count)]
     assert [(each.topic, each.partition, bytes(each.records or b"")) for each in found.parts] == expected
     for length in range(len(data)):
         with pytest.raises(InvalidRequest):
-            decode_produce(data[:length], version)
+            drained(decode_produce(data[:length], version))
 
 
 def _produced(name: str, parts: list[AnsweredPart]) -> Message:
@@ -196,7 +197,7 @@ def test_fetch_by_hand_is_fetch_by_the_table(version: int) -> None:
     for seed in range(30):
         said = a_message(FETCH.request, version, seed)
         data = FETCH.encode_request(said, version)
-        told, found = FETCH.decode_request(data, version), decode_fetch(data, version)
+        told, found = FETCH.decode_request(data, version), drained(decode_fetch(data, version))
         assert found.parts == [
             (topic["topic"], *(each[name] for name in names))
             for topic in told["topics"]
@@ -217,7 +218,7 @@ def test_fetch_by_hand_is_fetch_by_the_table(version: int) -> None:
         "throttle_time_ms": 4,
         "responses": [{"topic": "a", "partitions": [_fetched(each) for each in parts]}],
     }
-    assert b"".join(encode_fetched([("a", parts)], version, throttle_ms=4)) == FETCH.encode_answer(
+    assert b"".join(drained(encode_fetched([("a", parts)], version, throttle_ms=4))) == FETCH.encode_answer(
         fetched, version
     )
 

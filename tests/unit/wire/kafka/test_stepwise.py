@@ -67,3 +67,13 @@ def test_a_name_that_no_thing_can_have_is_refused_before_anything_else(version: 
         data = METADATA.encode_request({"topics": [{"name": "x" * 0x8000}]}, version)
         with pytest.raises(InvalidRequest, match="name has 32768 bytes"):
             METADATA.decode_request(data, version)
+
+
+def test_more_tagged_fields_than_anything_has_are_refused() -> None:
+    """They are read in one step, wherever they stand."""
+    tags = b"\x65" + b"\x07\x00" * 101
+    for body in (b"\x01\x00\x00\x00" + tags, b"\x02\x02t" + tags + b"\x00\x00\x00\x00"):
+        with pytest.raises(InvalidRequest, match="101 tagged fields"):
+            METADATA.decode_request(body, 9)
+        with pytest.raises(InvalidRequest, match="101 tagged fields"):
+            drained(decode_request(METADATA, body, 9))

@@ -1,0 +1,57 @@
+"""How long each step holds the event loop of a port, in CPU time of its thread: no busy machine blurs it."""
+
+import asyncio
+from collections.abc import Callable
+from threading import Event, get_ident
+from typing import Any
+
+import pytest
+
+from penstock.clock import SYSTEM, cpu_seconds
+
+LONGEST_SECONDS = 0.010
+HALF = 0.55  # and what every step costs beside
+
+
+class LoopWatch:
+    """The CPU seconds of each step of a loop."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+        """`loop`: returns the loop of the port; one of asyncio's own, not uvloop's."""
+        self._loop, self.steps, self.began = loop, list[float](), SYSTEM.monotonic()
+        self._thread = 0
+        run = asyncio.Handle._run
+        patch.setattr(asyncio.Handle, "_run", lambda handle: self._run(handle, run))
+
+    def clear(self) -> None:
+        """Begin to count."""
+        self._end_step()
+        self.steps, self.began = [], SYSTEM.monotonic()
+
+    def check(self, *, one_request: bool = True) -> None:
+        """Fail if a step was long, or those of one request together took more than half of the time."""
+        self._end_step()
+        passed = SYSTEM.monotonic() - self.began
+        assert max(self.steps) < LONGEST_SECONDS, f"a step of {max(self.steps) * 1000:.1f} ms"
+        busy = sum(self.steps) / passed
+        is_short = not one_request or sum(self.steps) < 2 * LONGEST_SECONDS
+        assert busy < HALF or is_short, f"{busy:.0%} of the loop"
+
+    def _run(self, handle: Any, run: Any) -> None:
+        if get_ident() != self._thread:
+            run(handle)
+            return
+        before = cpu_seconds()
+        run(handle)
+        self.steps.append(cpu_seconds() - before)
+
+    def _end_step(self) -> None:
+        """Wait until the step that sent an answer has ended: it counts, too."""
+        ended = Event()
+
+        def end() -> None:
+            self._thread = get_ident()
+            ended.set()
+
+        self._loop().call_soon_threadsafe(end)
+        assert ended.wait(30)
