@@ -107,7 +107,10 @@ class ServerTls:
             except (OSError, ValueError) as exc:
                 raise InvalidCertificate(str(files.client_ca), _why(exc, "it holds no authority")) from None
             if files.client_crl is not None:
-                made.load_verify_locations(files.client_crl)
+                try:
+                    made.load_verify_locations(files.client_crl)
+                except (OSError, ValueError) as exc:
+                    raise InvalidCertificate(str(files.client_crl), _why(exc, "it holds no list")) from None
                 made.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
             required, optional = ssl.CERT_REQUIRED, ssl.CERT_OPTIONAL
             made.verify_mode = required if files.is_client_required else optional
