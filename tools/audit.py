@@ -1,7 +1,7 @@
 """Look for known weaknesses: `python -m tools.audit`. bandit reads our code.
 
-pip-audit asks a service about each pin of constraints.txt. Where that cannot be reached, a line says so, and the
-check passes.
+pip-audit asks a service about each pin of constraints.txt. Where that is out of reach, a line says so, and
+the check passes.
 """
 
 import json

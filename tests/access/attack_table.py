@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.clock import SYSTEM
-from tests.access.doors import DOORS, FORBIDDEN, IN, INVALID, LARGE, ONCE, OUT
+from tests.access.doors import DOORS, FORBIDDEN, IN, INVALID, LARGE, ONCE, OUT, REFUSED
 from tests.access.hogs import SERVED
 from tests.access.house import OTHER_RSA, PASSWORD, TOKEN, House, public_pem, token
 from tests.access.proofs import ALIKE, SLOWED
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "attacks.md"
-ENDED = "ended in time"
+ENDED, BOUNDED = "ended in time", "memory is bounded"
 SLOW = ("half_open", "silent", "trickling")  # they take long, so they run together
 
 
@@ -248,6 +248,9 @@ ATTACKS = [
     Attack("a few bytes that unpack to very many", LARGE, "bomb"),
     Attack("what was heard on another connection", OUT, "replayed"),
     Attack("a request with a token sent twice", ONCE, "twice"),
+    Attack("other bytes under a token, or under sequences, that were taken", REFUSED, "reused"),
+    Attack("a request that names very many things", SERVED, "long_list"),
+    Attack("a host name that resolves to this machine (DNS rebinding)", REFUSED, "rebound"),
     Attack("a TLS handshake that never ends", ENDED, "half_open"),
     Attack("a connection that says nothing", ENDED, "silent"),
     Attack("a request a byte at a time", ENDED, "trickling"),
@@ -259,6 +262,143 @@ ATTACKS = [
     Attack("a wrong password again and again, then another's right one", SERVED, "retried"),
     Attack("passwords sprayed over many names, then a right one", SERVED, "sprayed"),
     *PROOFS,
+]
+
+
+class Elsewhere(NamedTuple):
+    """An attack that a test of its own tries, and how it ends there: doors, and the test at each."""
+
+    name: str
+    right: str
+    tests: dict[str, str]
+
+
+def at(doors: str, test: str) -> dict[str, str]:
+    return dict.fromkeys(doors.split(), test)
+
+
+_QUIET = "tests/gateway/test_ending_quietly.py::"
+_FORGED = "tests/access/test_forged_lines.py::"
+_HIDDEN = "tests/access/test_hidden_and_absent.py::"
+_LOCKED = "tests/kafka/test_locked_partition.py::"
+_GRPC = "tests/gateway/test_grpc_hostile.py::"
+EVERY = "kafka http grpc tinyq"
+ELSEWHERE = [
+    Elsewhere(
+        "another's transaction, joined by its producer id",
+        REFUSED,
+        at(
+            "kafka",
+            "tests/access/test_foreign_transactions.py::"
+            "test_a_writer_without_the_right_does_not_enter_anothers_transaction",
+        ),
+    ),
+    Elsewhere(
+        "a producer id that is guessed",
+        REFUSED,
+        at("kafka", "tests/kafka/test_foreign_producers.py::test_producer_ids_cannot_be_guessed"),
+    ),
+    Elsewhere(
+        "a partition that is locked, on PostgreSQL",
+        SERVED,
+        at("kafka", _LOCKED + "test_a_locked_partition_keeps_no_other_waiting")
+        | at(
+            "http grpc tinyq",
+            _LOCKED + "test_who_publishes_by_http_grpc_or_tinyq_waits_for_its_own_partition_only",
+        ),
+    ),
+    Elsewhere(
+        "one of several brokers dies amid transactions",
+        SERVED,
+        at(
+            "kafka",
+            "tests/kafka/test_two_brokers.py::"
+            "test_a_copier_in_transactions_goes_on_when_one_of_two_brokers_dies",
+        ),
+    ),
+    Elsewhere(
+        "every list of every request, as long as it may be, by somebody without rights",
+        SERVED,
+        at(
+            "kafka",
+            "tests/kafka/test_loop_occupancy.py::test_a_list_of_somebody_without_rights_holds_up_nobody",
+        ),
+    ),
+    Elsewhere(
+        "names of any length, again and again",
+        BOUNDED,
+        at(EVERY, "tests/unit/access/test_rules.py::test_verdicts_are_kept_within_bounds_of_bytes"),
+    ),
+    Elsewhere(
+        "failed logins of names of any length",
+        BOUNDED,
+        at(
+            "kafka http grpc",
+            "tests/unit/access/test_failures.py::test_a_name_of_any_length_is_kept_in_a_few_bytes",
+        ),
+    ),
+    Elsewhere(
+        "half of a message, on many connections",
+        BOUNDED,
+        at(
+            "kafka",
+            "tests/kafka/test_hostile.py::test_an_announced_size_takes_no_memory_until_its_bytes_come",
+        )
+        | at(
+            "http",
+            "tests/gateway/test_hostile.py::"
+            "test_bodies_of_all_connections_have_a_bound_and_what_is_answered_makes_room",
+        )
+        | at("grpc", _GRPC + "test_messages_that_are_being_sent_count_from_their_first_byte")
+        | at(
+            "tinyq",
+            "tests/gateway/test_tinyq.py::test_a_frame_whose_bytes_trickle_is_closed_in_the_same_time",
+        ),
+    ),
+    Elsewhere(
+        "line feeds and escapes in names and reasons",
+        "no line is forged",
+        at(EVERY, _FORGED + "test_names_of_groups_and_clients_and_reasons_forge_no_line_of_a_server"),
+    ),
+    Elsewhere(
+        "every operation on what is hidden, and on what is not there",
+        FORBIDDEN,
+        at("http", _HIDDEN + "test_rest_tells_nobody_whether_a_hidden_thing_is_there")
+        | at("grpc", _HIDDEN + "test_grpc_tells_nobody_whether_a_hidden_thing_is_there")
+        | at(
+            "kafka",
+            "tests/access/test_listings.py::test_all_places_of_a_group_are_those_of_topics_that_may_be_seen",
+        ),
+    ),
+    Elsewhere(
+        "a page of another site asks",
+        REFUSED,
+        at("http", "tests/gateway/test_hostile.py::test_a_page_of_another_site_changes_nothing"),
+    ),
+    Elsewhere(
+        "more bytes wanted of a partition than are bounded",
+        BOUNDED,
+        at(
+            "kafka",
+            "tests/kafka/test_commit_details.py::"
+            "test_a_fetch_has_no_more_bytes_than_are_wanted_of_a_partition",
+        ),
+    ),
+    Elsewhere(
+        "requests with some bytes changed",
+        SERVED,
+        at(EVERY, "tests/fuzzing/test_fuzzing.py::test_changed_requests_end_connections_and_nothing_else"),
+    ),
+    Elsewhere(
+        "a path that is no text",
+        SERVED,
+        at("grpc", _GRPC + "test_a_head_that_is_no_text_ends_its_call_and_nothing_else"),
+    ),
+    Elsewhere(
+        "connections that stay, and half requests, while the server ends",
+        ENDED,
+        at(EVERY, _QUIET + "test_sigterm_ends_idle_connections_and_half_requests_without_an_error"),
+    ),
 ]
 
 
@@ -279,6 +419,12 @@ def page() -> str:
         "|---|" + "---|" * len(doors),
         *(f"| {attack.name} | " + " | ".join(row) + " |" for attack, row in zip(ATTACKS, cells, strict=True)),
         "",
+        f"{len(ELSEWHERE)} more have tests of their own:",
+        "",
+        "| attack | " + " | ".join(doors) + " | tried by |",
+        "|---|" + "---|" * (len(doors) + 1),
+        *(_elsewhere(each, doors) for each in ELSEWHERE),
+        "",
         "| outcome | means |",
         "|---|---|",
         "| in | it is known who asks, and the request is answered |",
@@ -287,13 +433,21 @@ def page() -> str:
         "| invalid | refused by its form, before anything is looked up |",
         "| too large | refused at a bound, before it is all in memory |",
         "| told alike | the same iterations, length of salt and refusal, whoever has the name |",
-        "| slowed | it has to wait, in the way of the door; who is not of the tenant has not |",
+        "| slowed | throttled as the door does it; principals outside of the tenant are not |",
+        "| refused | by an error that says what is wrong; nothing of others is touched |",
+        "| memory is bounded | the bytes of what is sent count from the first, and of names few are kept |",
         "| once | the second is answered as the first, and adds nothing |",
         "| ended in time | the connection ends, and others are served meanwhile |",
         "| others are served | another principal at the same address gets in, and what it asks for |",
         "",
     ]
     return "\n".join(lines)
+
+
+def _elsewhere(attack: Elsewhere, doors: list[str]) -> str:
+    tests = ", ".join(f"`{each}`" for each in dict.fromkeys(attack.tests.values()))
+    cells = " | ".join(attack.right if door in attack.tests else "" for door in doors)
+    return f"| {attack.name} | {cells} | {tests} |"
 
 
 if __name__ == "__main__":

@@ -22,6 +22,10 @@ from urllib.parse import quote
 import cramjam
 import grpc
 
+from penstock.app import Outbox
+from penstock.gateway.application import application
+from penstock.gateway.listener import HttpListener
+from penstock.gateway.lock import Locked
 from penstock.wire.kafka.apis.cluster import API_VERSIONS, FIND_COORDINATOR
 from penstock.wire.kafka.apis.groups import DESCRIBE_GROUPS
 from penstock.wire.kafka.apis.records import LIST_OFFSETS, PRODUCE
@@ -32,17 +36,19 @@ from penstock.wire.kafka.record_batch import Compression
 from penstock.wire.kafka.records import NewRecord, encode_records
 from penstock.wire.tinyq.codes import TinyqCommand as C
 from penstock.wire.tinyq.messages import REQUESTS, ZSTD, encode
-from tests.access.hogs import GrpcHogs, HttpHogs, KafkaHogs, TinyqHogs
+from tests.access.hogs import GrpcHogs, HttpHogs, KafkaHogs, TinyqHogs, served
 from tests.access.house import PASSWORD, House, token
 from tests.access.proofs import GrpcProofs, HttpProofs, KafkaProofs, TinyqProofs
 from tests.gateway.grpc_client import GrpcClient, event
 from tests.gateway.tinyq_client import NewClient
 from tests.kafka.raw import RawClient, frame
+from tests.kafka.test_foreign_producers import a_batch, begun, produce
 
 IN, OUT, FORBIDDEN, INVALID = "in", "unauthenticated", "forbidden", "invalid"
-LARGE, ONCE = "too large", "once"
+LARGE, ONCE, REFUSED = "too large", "once", "refused"
 SECONDS = 30
 HUGE = 1 << 30
+MANY = 20_000  # names or ranges in one request
 BOMB = bytes(70_000_000)  # more than any door unpacks
 Outcome = str
 
@@ -59,7 +65,8 @@ class Door:
     | announced                         | to send something very large, before saying who it is            |
     | too_large, bomb                   | the same as somebody known; a few bytes that unpack to very many |
     | replayed                          | to send what was heard on another connection                     |
-    | twice                             | to send a request with a token again                             |
+    | twice, reused                     | to send a request with a token again; to send another with it    |
+    | long_list                         | to send a request that names very many things                    |
     | half_open, silent, trickling      | to hold a connection: returned, for others to see when it ends   |
     | those of `proofs.py`              | what was revoked or withdrawn, made-up names, a tenant's limit   |
     | those of `hogs.py`                | to take all places, so that others get none                      |
@@ -198,6 +205,27 @@ class KafkaDoor(KafkaProofs, KafkaHogs, Door):
             asked = {"acks": -1, "timeout_ms": 1000, "topic_data": [topic]}
             (part,) = client.ask(PRODUCE, asked, 7)["responses"][0]["partition_responses"]
             return LARGE if E(part["error_code"]) is E.MESSAGE_TOO_LARGE else IN
+
+    def reused(self, house: House) -> Outcome:
+        """Produce other bytes under the sequences of a batch that was taken."""
+        with self.known(house) as client:
+            producer = begun(client, None)
+            numbers = [
+                produce(client, a_batch(value, producer, 0, in_transaction=False))[0]
+                for value in (b"a", b"b")
+            ]
+        assert numbers[0] is E.NONE
+        return REFUSED if numbers[1] is E.OUT_OF_ORDER_SEQUENCE_NUMBER else ONCE
+
+    def long_list(self, house: House) -> Outcome:
+        """Ask for topics of very many names; somebody else asks before the answer has come."""
+        names = [{"name": f"payroll-{each}"} for each in range(MANY)]
+        body = METADATA.encode_request({"topics": names, "allow_auto_topic_creation": False}, 4)
+        with self.known(house) as client:
+            client.send(frame(METADATA, 4, body))
+            found = self.bearer(house, token())
+            assert len(METADATA.decode_answer(client.receive(), 4, 4)["topics"]) == MANY
+        return served(found == IN)
 
     def replayed(self, house: House) -> Outcome:
         """Send the messages by which somebody has shown a password on another connection."""
@@ -347,6 +375,37 @@ class HttpDoor(HttpProofs, HttpHogs, Door):
         assert statuses == [201, 201]
         return ONCE if house.store.log.bounds("orders", 0)[1] == before + 1 else IN
 
+    def reused(self, house: House) -> Outcome:
+        """Publish other bytes with a token that was used."""
+        headers = {"authorization": f"Bearer {token()}", "idempotency-key": "http-reused"}
+        statuses = [self.publish(house, body, headers) for body in (b"a", b"b")]
+        assert statuses[0] == 201
+        return REFUSED if statuses[1] == 422 else ONCE
+
+    def long_list(self, house: House) -> Outcome:
+        """Acknowledge very many ranges of records; then somebody else asks."""
+        ranges = [{"partition": 0, "first": each, "last": each} for each in range(MANY)]
+        path = f"/v1/groups/orders-many/topics/orders/leases/{'0' * 32}/ack"
+        headers = {"authorization": f"Bearer {token()}", "content-type": "application/json"}
+        assert self.ask(house, headers, path=path, body={"done": ranges}) in (400, 404)
+        return served(self.bearer(house, token()) == IN)
+
+    def rebound(self, house: House) -> Outcome:
+        """Ask without TLS for a host name that resolves to this machine, as a page of another site does."""
+        listener = HttpListener(
+            Locked(application([Outbox(house.store)], worker=False), house.lock.access), "127.0.0.1", 0
+        )
+        listener.start()
+        try:
+            host, _, port = listener.address.rpartition(":")
+            connection = http.client.HTTPConnection(host, int(port), timeout=SECONDS)
+            connection.request("GET", "/metrics", headers={"host": "evil.example:80"})
+            status = connection.getresponse().status
+            connection.close()
+        finally:
+            listener.stop()
+        return REFUSED if status == 421 else IN
+
     def trickling(self, house: House) -> socket.socket:
         """Begin a request; others send the next byte of it at times."""
         connection = self.silent(house)
@@ -449,6 +508,23 @@ class TinyqDoor(TinyqProofs, TinyqHogs, Door):
             codes = [client.publish("orders", b"once", token=b"tinyq-once-16-by")["code"] for _ in range(2)]
         assert codes == [0, 0]
         return ONCE if house.store.log.bounds("orders", 0)[1] == before + 1 else IN
+
+    def reused(self, house: House) -> Outcome:
+        """Publish other bytes with a token that was used."""
+        with self.known(house) as client:
+            codes = [
+                client.publish("orders", value, token=b"tinyq-reused-16b")["code"] for value in (b"a", b"b")
+            ]
+        assert codes[0] == 0
+        return REFUSED if codes[1] == 31 else ONCE
+
+    def long_list(self, house: House) -> Outcome:
+        """Acknowledge very many ranges of records; then somebody else asks."""
+        with self.known(house) as client:
+            number = client.subscribe("orders", "orders-many-tinyq", credits=0)
+            ranges = [(0, each, each) for each in range(MANY)]
+            assert client.call(C.ACK, subscription=number, ranges=ranges)["code"] == 31
+            return served(self.bearer(house, token()) == IN)
 
     def trickling(self, house: House) -> socket.socket:
         """Negotiate, then begin a request; others send the next byte of it at times."""
@@ -571,6 +647,23 @@ class GrpcDoor(GrpcProofs, GrpcHogs, Door):
         codes = {self.publish(house, f"Bearer {token()}", token="grpc-once") for _ in range(2)}
         assert codes == {grpc.StatusCode.OK}
         return ONCE if house.store.log.bounds("orders", 0)[1] == before + 1 else IN
+
+    def reused(self, house: House) -> Outcome:
+        """Publish other bytes with a token that was used."""
+        codes = [
+            self.publish(house, f"Bearer {token()}", value, token="grpc-reused") for value in (b"a", b"b")
+        ]
+        assert codes[0] is grpc.StatusCode.OK
+        return REFUSED if codes[1] is grpc.StatusCode.FAILED_PRECONDITION else ONCE
+
+    def long_list(self, house: House) -> Outcome:
+        """Acknowledge very many ranges of records; then somebody else asks."""
+        with self._client(house, "ana") as client:
+            stream = client.subscribe("orders", "orders-many-grpc", credits=0)
+            stream.say(ack={"id": 1, "ranges": [{"partition": 0, "first": each} for each in range(MANY)]})
+            assert next(stream.answers).settled.code == "invalid_input"
+            stream.answers.cancel()
+        return served(self.bearer(house, token()) == IN)
 
     def trickling(self, house: House) -> socket.socket:
         """Begin a connection of HTTP/2; others send the next byte of it at times."""

@@ -11,7 +11,7 @@ import pytest
 from penstock.access.dev_certificates import DevCertificates
 from penstock.clock import SYSTEM
 from penstock.gateway.scrape import scrape
-from tests.access.attack_table import ATTACKS, PAGE, SLOW, Attack, page
+from tests.access.attack_table import ATTACKS, ELSEWHERE, PAGE, SLOW, Attack, page
 from tests.access.doors import DOORS, IN, OUT, Door
 from tests.access.hogs import HOG_KINDS
 from tests.access.house import House, token
@@ -67,6 +67,12 @@ def test_the_table_of_attacks_is_the_one_in_the_reference() -> None:
     assert len(names) >= 40
     assert len(set(names)) == len(names)
     assert PAGE.read_text() == page(), "run: python -m tests.access.attack_table"
+
+
+@pytest.mark.parametrize("test", sorted({each for attack in ELSEWHERE for each in attack.tests.values()}))
+def test_a_test_that_the_table_names_is_there(test: str) -> None:
+    path, _, name = test.partition("::")
+    assert f"def {name}(" in (PAGE.parents[2] / path).read_text()
 
 
 def test_a_certificate_of_another_authority_or_none_is_out(house: House, tmp_path: Path) -> None:

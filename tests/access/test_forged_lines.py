@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from grpc import RpcError
 
 from penstock.cli import main
 from penstock.cli.output import json_line, print_json
 from penstock.logs import JsonFormatter, TextFormatter
 from penstock.wire.kafka.apis.groups import JOIN_GROUP
+from penstock.wire.tinyq.codes import TinyqCommand
+from tests.gateway.doors_process import DOORS, SECRET
+from tests.gateway.grpc_client import GrpcClient, event
 from tests.gateway.served import client_of
+from tests.gateway.tinyq_client import NewClient
 from tests.kafka.raw import RawClient
 from tests.unit.cli.program import penstock
 
@@ -70,18 +78,21 @@ def test_an_error_of_a_command_is_one_line(tmp_path: Path, capsys: pytest.Captur
 def test_names_of_groups_and_clients_and_reasons_forge_no_line_of_a_server(
     tmp_path: Path, format: str
 ) -> None:
-    args = ["serve", "--url", f"file://{tmp_path}/log", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    args = ["serve", "--url", f"file://{tmp_path}/log"]
+    for door in DOORS:
+        args += [f"--{door}", "127.0.0.1:0"]
     with (tmp_path / "err").open("w") as err:
         server = subprocess.Popen(
             penstock(*args, "--log-format", format, "--log-level", "debug"),
             stdout=subprocess.PIPE,
             stderr=err,
             text=True,
+            env=os.environ | {"PENSTOCK_TINYQ_PASSWORD_SHA256": SECRET},
         )
         try:
             assert server.stdout is not None
-            kafka, http = (server.stdout.readline().rpartition(" ")[2].strip() for _ in range(2))
-            _attack(kafka, http)
+            addresses = [server.stdout.readline().rpartition(" ")[2].strip() for _ in DOORS]
+            _attack(*addresses)
         finally:
             server.terminate()
             server.communicate(timeout=60)
@@ -90,7 +101,7 @@ def test_names_of_groups_and_clients_and_reasons_forge_no_line_of_a_server(
     assert is_harmless(said)
 
 
-def _attack(kafka: str, http: str) -> None:
+def _attack(kafka: str, http: str, grpc: str, tinyq: str) -> None:
     with RawClient(kafka) as client:
         protocols = [{"name": EVIL, "metadata": b"x"}]
         asked = {"group_id": f"g{EVIL}", "session_timeout_ms": 30000, "rebalance_timeout_ms": 1000}
@@ -104,3 +115,16 @@ def _attack(kafka: str, http: str) -> None:
         leases = "/groups/dead/topics/orders/leases"
         lease = rest.post(leases, json={"wait_seconds": 30}).json()["lease"]
         assert rest.post(f"{leases}/{lease}/nack", json={"dead": True, "reason": EVIL}).status_code == 200
+    with GrpcClient(grpc) as client:
+        client.publish("orders", event("e-1"))
+        subscriber = client.subscribe("orders", "dead-too")
+        assert not subscriber.ack(*subscriber.records(1)[:1], kind="nack", reason=EVIL).code
+        for refused in (
+            partial(client.publish, "orders", event(EVIL, type=f"t{EVIL}")),
+            partial(client, "Groups.Get", name=f"g{EVIL}"),
+        ):
+            with suppress(RpcError):
+                refused()
+    with NewClient(int(tinyq.rpartition(":")[2])) as other:
+        other.call(TinyqCommand.CREATE_CONSUME, topic=f"t{EVIL}")
+        other.call(TinyqCommand.SUBSCRIBE, topic="orders", group=f"g{EVIL}", credits=1, lease_ms=0)

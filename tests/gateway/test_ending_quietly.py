@@ -14,6 +14,7 @@ from penstock.access.dev_certificates import DevCertificates
 from tests.gateway.doors_process import DoorsProcess
 from tests.gateway.grpc_client import GrpcClient, SubscribeRequest, event
 from tests.gateway.http2 import DATA, HEADERS, WINDOW_UPDATE, Http2Client, frame, message
+from tests.gateway.tinyq_client import NewClient
 
 HALF_A_BODY = "POST /v1/topics/orders/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
 WAITING = (
@@ -74,5 +75,19 @@ def test_a_subscription_that_ends_while_its_first_message_is_sent_ends_with_a_st
             )
             while not raw.until(HEADERS).ends:
                 pass
+        assert served.stop() == 0
+        assert served.complaints == []
+
+
+def test_silent_connections_that_give_way_leave_no_error(tmp_path: Path) -> None:
+    with (
+        DoorsProcess(tmp_path, doors=("tinyq",), env={"PENSTOCK_TINYQ_MAX_CONNECTIONS": "8"}) as served,
+        ExitStack() as stack,
+    ):
+        for _ in range(20):
+            silent = socket.create_connection(served.place("tinyq"), timeout=30)
+            stack.enter_context(closing(silent)).recv(1)
+        with NewClient(served.place("tinyq")[1]) as client:
+            assert client.publish("orders", b"1")["code"] == 0
         assert served.stop() == 0
         assert served.complaints == []

@@ -137,6 +137,13 @@ def test_old_keys_are_forgotten_and_young_ones_are_not(store_url: str) -> None:
         (f"/topics/{'x' * 250}/records", b"1", {}, 400, "invalid_input"),
         (RECORDS, b"{", {"content-type": "application/cloudevents+json"}, 400, "invalid_envelope"),
         (RECORDS, b"[1]", BATCH, 400, "invalid_envelope"),
+        (
+            RECORDS,
+            b'[{"specversion":"1.0","id":"1","type":"t","source":"/a","d\xcb":1}]',
+            BATCH,
+            400,
+            "invalid_envelope",
+        ),
         (RECORDS, b"[" * 100_000, BATCH, 400, "invalid_envelope"),
         (RECORDS, b"x" * (1 << 20 | 1), {}, 413, "value_too_large"),
         (RECORDS, b"x" * 2_000_001, {}, 413, "body_too_large"),

@@ -78,6 +78,8 @@ class GatheringTransport:
     def _flush(self) -> None:
         if self._parts:
             parts, self._parts = self._parts, []
+            if self._transport.is_closing():  # it has given way to others; uvloop's would raise RuntimeError
+                return
             self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def __getattr__(self, name: str) -> Any:

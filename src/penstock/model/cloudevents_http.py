@@ -86,7 +86,10 @@ def content_headers(content_type: str | None, data: bytes | None) -> RawHeaders:
 
 def _extensions(body: bytes, record: Record) -> RawHeaders:
     known = {name for name, _ in record.raw_headers}
-    members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    try:
+        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except UnicodeDecodeError as exc:
+        raise InvalidEnvelope("*", f"the name of an extension is {exc}") from exc
     return tuple(
         (f"ce_{name}", _text(name, bytes(value)))
         for name, value in members.items()

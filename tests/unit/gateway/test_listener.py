@@ -174,3 +174,22 @@ def test_a_closed_connection_whose_rest_is_taken_is_over() -> None:
         theirs.close()
 
     asyncio.run(run())
+
+
+def test_what_was_written_to_a_connection_that_gave_way_is_dropped() -> None:
+    class Gone:
+        def is_closing(self) -> bool:
+            return True
+
+        def write(self, data: bytes) -> None:
+            raise RuntimeError("the handler is closed")  # as uvloop says it
+
+    async def story() -> list[object]:
+        loop, errors = asyncio.get_running_loop(), list[object]()
+        loop.set_exception_handler(lambda _, found: errors.append(found))
+        GatheringTransport(Gone(), loop).write(b"late")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return errors
+
+    assert asyncio.run(story()) == []

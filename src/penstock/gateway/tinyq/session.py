@@ -78,7 +78,7 @@ class TinyqSession:
 
     async def send(self, data: bytes) -> None:
         """Hand bytes to the socket, and wait until it has taken them."""
-        self._writer.write(data)
+        self._write(data)
         await self._writer.drain()
 
     def admit(self, principal: Principal) -> None:
@@ -283,8 +283,14 @@ class TinyqSession:
             if not isinstance(error, Error):
                 logger.error("a subscription of the TinyQ port failed", exc_info=traced(error))
             with suppress(ConnectionError):
-                self._writer.write(bytes([code]))
+                self._write(bytes([code]))
             self._writer.close()
+
+    def _write(self, data: bytes) -> None:
+        """Hand bytes to the socket. Raises ConnectionError if it has gone, or has given way to others."""
+        if self._writer.transport.is_closing():  # uvloop's may raise RuntimeError
+            raise ConnectionResetError("the connection is closed")
+        self._writer.write(data)
 
     async def _last_word(self, code: TinyqCode) -> None:
         with suppress(ConnectionError, TimeoutError):
