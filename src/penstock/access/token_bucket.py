@@ -12,7 +12,7 @@ from penstock.errors import RateLimited
 
 from .rule import matches
 
-_MOST_BUCKETS = 10_000
+_MOST_BUCKETS, _LONGEST_NAME = 10_000, 255
 _LONGEST_SECONDS = 30.0
 
 
@@ -48,7 +48,7 @@ class TokenBuckets:
         limit = self._limit(principal, topic)
         if limit is None:
             return 0.0
-        now, key = self._clock.monotonic(), (principal, topic)
+        now, key = self._clock.monotonic(), (principal, topic[:_LONGEST_NAME])
         most_bytes = limit.bytes_per_second * limit.burst_seconds
         most_requests = max(1.0, limit.requests_per_second * limit.burst_seconds)
         with self._lock:

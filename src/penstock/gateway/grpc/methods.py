@@ -15,7 +15,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from penstock.access.places import holder_of
+from penstock.access.places import Holder, holder_of
 from penstock.access.resource import AccessRight, ResourceKind
 from penstock.errors import BodyLate, Error, GatewayBusy, InvalidInput, NotAllowed
 
@@ -57,8 +57,9 @@ def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
     async def answer(messages: AsyncIterator[bytes], context: Any) -> bytes:
         async def done() -> bytes:
             call = await _call(door, context)
-            data = await _first(door, messages)
-            with BodyShare(door.bodies, holder_of(call.principal)) as share:
+            holder = holder_of(call.principal)
+            data = await _first(door, messages, holder)
+            with BodyShare(door.bodies, holder) as share:
                 share.take(len(data))
                 asked = await _read(door, request, data)
                 del data  # the loop would else free all of it in one piece at the end
@@ -100,9 +101,9 @@ async def _call(door: "GrpcDoor", context: Any) -> GrpcCall:
     return GrpcCall(door, principal, dict(context.invocation_metadata() or ()))
 
 
-async def _first(door: "GrpcDoor", messages: AsyncIterator[bytes]) -> bytes:
+async def _first(door: "GrpcDoor", messages: AsyncIterator[bytes], holder: Holder) -> bytes:
     seconds = door.settings.body_time.total_seconds()
-    with BodyShare(door.reading) as share:
+    with BodyShare(door.reading, holder) as share:
         try:
             async with asyncio.timeout(seconds):
                 await share.reserve(door.settings.body_bytes)
