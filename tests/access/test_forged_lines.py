@@ -104,3 +104,18 @@ def _attack(kafka: str, http: str) -> None:
         leases = "/groups/dead/topics/orders/leases"
         lease = rest.post(leases, json={"wait_seconds": 30}).json()["lease"]
         assert rest.post(f"{leases}/{lease}/nack", json={"dead": True, "reason": EVIL}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("template", "args", "shown"),
+    [
+        ("read\n%d of %.1f by %s", (3, 2.5, "a\nb"), "read\n3 of 2.5 by a\\nb"),
+        ("read\n%(name)s: %(count)d", ({"name": "a\x1b", "count": 3},), "read\na\\x1b: 3"),
+        ("all of it: 100%\n", (), "all of it: 100%\\n"),
+    ],
+)
+def test_a_message_of_several_lines_keeps_them_its_numbers_and_its_names(
+    template: str, args: tuple[object, ...], shown: str
+) -> None:
+    made = logging.LogRecord("shop", logging.INFO, __file__, 1, template, args, None)
+    assert TextFormatter().format(made).endswith(f"INFO    shop {shown}")
