@@ -6,6 +6,7 @@ formats belong to the application. The subject of a line is on its record as fie
 
 import json
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.clock import from_ms
@@ -75,11 +76,17 @@ class TextFormatter(logging.Formatter):
     @staticmethod
     def _message(record: logging.LogRecord) -> str:
         """Return the message; only its template can break lines."""
-        template = str(record.msg)
-        if not record.args or "\n" not in template:
+        template, args = str(record.msg), record.args
+        if not args or "\n" not in template:
             return one_line(record.getMessage())
-        args = record.args if isinstance(record.args, tuple) else (record.args,)
-        return template % tuple(one_line(str(each)) for each in args)
+        if isinstance(args, Mapping):
+            return template % {name: _shown(value) for name, value in args.items()}
+        return template % tuple(_shown(value) for value in args)
+
+
+def _shown(value: Any) -> Any:
+    """Return an argument of a message as it may stand there; a number stays one, for `%d`."""
+    return value if isinstance(value, int | float) else one_line(str(value))
 
 
 class JsonFormatter(logging.Formatter):

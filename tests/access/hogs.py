@@ -8,7 +8,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import grpc
@@ -16,6 +16,7 @@ import grpc
 from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from penstock.wire.tinyq.codes import TinyqCommand as C
 from tests.access.house import PASSWORD, House, token
+from tests.crash.waiting import wait_until
 from tests.gateway.grpc_client import GrpcClient
 
 SERVED, SHUT_OUT = "others are served", "shut out"
@@ -184,6 +185,23 @@ class GrpcHogs(PasswordHogs):
                 for each in (*held, mine):
                     each.answers.cancel()
 
+    def hog_bytes(self, house: House) -> str:
+        """Begin calls whose messages do not come: room is kept for each, until it is given up."""
+        door: Any = self
+        ended = Event()
+        with self._client(house, "ops") as client:
+            method = client.channel.stream_unary("/penstock.v1.Publishing/Publish", bytes, bytes)
+            shown = [("authorization", f"Bearer {token(sub='ops')}")]
+            held = [method.future(_nothing_until(ended), metadata=shown) for _ in range(9)]
+            port = house.grpc._door
+            wait_until(lambda: port.reading.used > 0 and port.calls.used > 5, "the calls have begun")
+            found = door.bearer(house, token()) == "in"
+            before_them = not all(each.done() for each in held)
+            ended.set()
+            for each in held:
+                each.cancel()
+        return served(found and before_them)
+
     def _client(self, house: House, who: str) -> GrpcClient:
         root = grpc.ssl_channel_credentials((house.certificates / "ca.pem").read_bytes())
         address = house.grpc.address.replace("127.0.0.1", "localhost")
@@ -217,6 +235,11 @@ class TinyqHogs(Hogs):
                 return served(bool(other.receive()))
             except (AssertionError, OSError):
                 return SHUT_OUT
+
+
+def _nothing_until(ended: Event) -> Iterator[bytes]:
+    ended.wait(60)
+    yield from ()
 
 
 @contextmanager

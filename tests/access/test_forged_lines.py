@@ -128,3 +128,18 @@ def _attack(kafka: str, http: str, grpc: str, tinyq: str) -> None:
     with NewClient(int(tinyq.rpartition(":")[2])) as other:
         other.call(TinyqCommand.CREATE_CONSUME, topic=f"t{EVIL}")
         other.call(TinyqCommand.SUBSCRIBE, topic="orders", group=f"g{EVIL}", credits=1, lease_ms=0)
+
+
+@pytest.mark.parametrize(
+    ("template", "args", "shown"),
+    [
+        ("read\n%d of %.1f by %s", (3, 2.5, "a\nb"), "read\n3 of 2.5 by a\\nb"),
+        ("read\n%(name)s: %(count)d", ({"name": "a\x1b", "count": 3},), "read\na\\x1b: 3"),
+        ("all of it: 100%\n", (), "all of it: 100%\\n"),
+    ],
+)
+def test_a_message_of_several_lines_keeps_them_its_numbers_and_its_names(
+    template: str, args: tuple[object, ...], shown: str
+) -> None:
+    made = logging.LogRecord("shop", logging.INFO, __file__, 1, template, args, None)
+    assert TextFormatter().format(made).endswith(f"INFO    shop {shown}")

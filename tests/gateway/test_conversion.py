@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -11,7 +11,9 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
+from penstock.clock import SYSTEM
 from penstock.errors import InvalidInput, NotConvertible
+from penstock.gateway.conversion import Conversion
 from penstock.gateway.grpc.door import GrpcDoor
 from penstock.gateway.grpc.listener import GrpcListener
 from penstock.model.protobuf_json import ProtobufJson
@@ -163,3 +165,11 @@ def test_schemas_are_checked_replaced_and_removed(rest: ServedRest, client: Grpc
     with pytest.raises(grpc.RpcError) as caught:
         client("Consuming.Read", topic="orders", convert_to="image/png")
     assert reason(caught.value) == "invalid_input"
+
+
+def test_schemas_are_kept_by_names_that_can_be_registered_alone() -> None:
+    """A client says the type of what it publishes: nothing of it is kept unless it is of use."""
+    kept = Conversion(cast(Any, None), SYSTEM)  # no store is asked, either
+    assert kept._schema("orders", "t" * 256) is None
+    assert kept._schema("o" * 256, "paid") is None
+    assert not kept._kept

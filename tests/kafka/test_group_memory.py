@@ -6,7 +6,8 @@ from penstock.broker import coordinating
 from penstock.broker.coordinating import Coordinating
 from penstock.wire.kafka.apis.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
 from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_FETCH
-from penstock.wire.kafka.apis.transactions import TXN_OFFSET_COMMIT
+from penstock.wire.kafka.apis.transactions import INIT_PRODUCER_ID, LIST_TRANSACTIONS, TXN_OFFSET_COMMIT
+from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.layout import Message
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
@@ -128,3 +129,21 @@ def test_members_take_no_more_memory_than_they_may(sqlite_store: str) -> None:
         assert numbers == [0, 0, 0, 81, 81]
         with RawClient(served.address) as other:
             assert join(other, "small")["error_code"] == 0
+
+
+def test_a_name_longer_than_any_is_refused_and_stored_nowhere(kafka_url: str) -> None:
+    with Served(kafka_url) as served, RawClient(served.address) as client:
+        served.topic("t")
+        for size, refused in ((255, False), (256, True), (30_000, True)):
+            group, transaction = "g" * size, "t" * size
+            number = ErrorNumber.INVALID_GROUP_ID if refused else ErrorNumber.NONE
+            assert commit(client, group, 1) == number
+            assert join(client, group, member_id="")["error_code"] == number
+            begun = {"transactional_id": transaction, "transaction_timeout_ms": 1000}
+            number = ErrorNumber.INVALID_REQUEST if refused else ErrorNumber.NONE
+            assert client.ask(INIT_PRODUCER_ID, begun, 2)["error_code"] == number
+        told = join(client, "static", version=5, group_instance_id="i" * 256)
+        assert told["error_code"] == ErrorNumber.INVALID_REQUEST
+        assert {each["group_id"] for each in client.ask(LIST_GROUPS, {}, 2)["groups"]} == {"g" * 255}
+        found = client.ask(LIST_TRANSACTIONS, {"state_filters": [], "producer_id_filters": []}, 0)
+        assert [len(each["transactional_id"]) for each in found["transaction_states"]] == [255]

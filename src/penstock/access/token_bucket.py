@@ -18,7 +18,7 @@ from penstock.errors import RateLimited
 
 from .rule import matches
 
-_MOST_BUCKETS = 10_000
+_MOST_BUCKETS, _LONGEST_NAME = 10_000, 255
 _LONGEST_SECONDS = 30.0
 
 
@@ -61,7 +61,7 @@ class TokenBuckets:
             most_bytes = limit.bytes_per_second * limit.burst_seconds
             most_requests = max(1.0, limit.requests_per_second * limit.burst_seconds)
             levels: dict[Any, _BucketLevel] = self._shared if limit.shared else self._levels
-            key = limit if limit.shared else (principal, topic)
+            key = limit if limit.shared else (principal, topic[:_LONGEST_NAME])
             with self._lock:
                 level, requests, since = levels.pop(key, (most_bytes, most_requests, now))
                 level = min(most_bytes, level + (now - since) * limit.bytes_per_second)

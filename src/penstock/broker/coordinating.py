@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.errors import Error, GroupKindDiffers
+from penstock.model.limits import NAME_CHARACTERS
 from penstock.wire.kafka.apis.groups import (
     HEARTBEAT,
     JOIN_GROUP,
@@ -90,7 +91,7 @@ class Coordinating:
 
         Asked before the store is: a group that is hidden and one that is not there take the same time.
         """
-        if not name:
+        if not 0 < len(name) <= NAME_CHARACTERS:
             raise Refused(E.INVALID_GROUP_ID)
         if not call.may(action, resource.group(name)):
             raise Refused(E.GROUP_AUTHORIZATION_FAILED)
@@ -160,6 +161,8 @@ class Coordinating:
         if not shortest.total_seconds() <= session <= longest.total_seconds():
             raise Refused(E.INVALID_SESSION_TIMEOUT)
         id, instance = body["member_id"], body["group_instance_id"]
+        if len(instance or "") > NAME_CHARACTERS:
+            raise Refused(E.INVALID_REQUEST)
         if len(body["protocols"]) > _MOST_PROTOCOLS:
             raise Refused(E.INCONSISTENT_GROUP_PROTOCOL)
         names = [each["name"] for each in body["protocols"]]

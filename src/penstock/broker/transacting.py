@@ -9,6 +9,7 @@ from penstock.access.resource import AccessRight, ResourceKind
 from penstock.errors import Error
 from penstock.log.batches import LogPlace
 from penstock.log.sql.database import Transaction
+from penstock.model.limits import NAME_CHARACTERS
 from penstock.wire.kafka.apis.records import DESCRIBE_PRODUCERS
 from penstock.wire.kafka.apis.transactions import (
     ADD_OFFSETS_TO_TXN,
@@ -87,7 +88,7 @@ class Transacting:
 
     def _check(self, call: ClientCall, name: str) -> None:
         """Raise Refused unless a transactional id is coordinated here, and who asks may use it."""
-        if not name or "\0" in name:
+        if not 0 < len(name) <= NAME_CHARACTERS or "\0" in name:
             raise Refused(E.INVALID_REQUEST)
         if not call.may(AccessRight.WRITE, resource.transaction(name)):
             raise Refused(E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

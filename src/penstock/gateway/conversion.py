@@ -12,6 +12,7 @@ from penstock.clock import Clock
 from penstock.errors import InvalidInput, NotConvertible
 from penstock.log.store import Store
 from penstock.model.content import BINARY, CONTENT_TYPE, JSON, is_json
+from penstock.model.limits import NAME_CHARACTERS
 from penstock.model.protobuf_json import PROTOBUF, ProtobufJson, is_protobuf
 from penstock.model.record import RawHeaders, Record
 from penstock.operate.producing import RecordWanted
@@ -71,6 +72,8 @@ class Conversion:
         return schema.convert(value, content_type, wanted)
 
     def _schema(self, topic: str, type: str) -> ProtobufJson | None:
+        if max(len(topic), len(type)) > NAME_CHARACTERS:  # no schema is registered for it
+            return None
         now, key = self._clock.monotonic(), (topic, type)
         kept = self._kept.get(key)
         if kept is not None and now - kept[0] < _KEPT_SECONDS:

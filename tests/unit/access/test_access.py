@@ -20,7 +20,7 @@ from penstock.access.principal import Peer, Principal
 from penstock.access.resource import AccessRight, topic
 from penstock.access.rule import parse_rule
 from penstock.access.scram import scram_secret
-from penstock.access.token_bucket import RateLimit
+from penstock.access.token_bucket import RateLimit, TokenBuckets
 from penstock.errors import NotAllowed, RateLimited, Unauthenticated
 from penstock.testing.clock import FakeClock
 
@@ -314,3 +314,9 @@ def test_a_disk_that_fails_stops_nobody_and_is_told_once(
         assert not access.allowed(Principal("ben"), AccessRight.READ, topic("orders"))
         trail.flush()
     assert sum("audit lines are lost" in each.message for each in caplog.records) == 1
+
+
+def test_buckets_are_kept_by_as_much_of_a_name_as_a_topic_has() -> None:
+    buckets = TokenBuckets((RateLimit("*", "*", bytes_per_second=100),), FakeClock())
+    buckets.charge("ana", "t" * 1_000_000, 1)
+    assert max(len(topic) for _, topic in buckets._levels) == 255

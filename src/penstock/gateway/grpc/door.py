@@ -39,7 +39,8 @@ class GrpcDoor:
         self.threads = ThreadPoolExecutor(self.settings.threads, "penstock-grpc")
         largest = self.settings.body_bytes
         half = self.settings.bodies_bytes // 2
-        self.reading, self.bodies = BodyRoom(half, largest), BodyRoom(half, largest)  # coming, and in hand
+        # Coming, and in hand. Of what comes one principal never has all: there is room for two.
+        self.reading, self.bodies = BodyRoom(max(half, 2 * largest), largest), BodyRoom(half, largest)
         self.calls = SharedPlaces(self.settings.connections)
         # Watches of the health, by clients that show nothing.
         self.watches = SharedPlaces(max(8, self.settings.connections // 4))

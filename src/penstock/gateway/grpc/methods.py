@@ -16,7 +16,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from penstock.access.places import holder_of
+from penstock.access.places import Holder, holder_of
 from penstock.access.resource import AccessRight, ResourceKind
 from penstock.errors import BodyLate, Error, GatewayBusy, InvalidInput, NotAllowed
 
@@ -57,16 +57,15 @@ def handlers_of(door: "GrpcDoor", name: str, methods: Mapping[str, Callable[...,
 def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
     async def answer(messages: AsyncIterator[bytes], context: Any) -> bytes:
         async def done() -> bytes:
-            with (
-                await _call(door, context) as call,
-                BodyShare(door.bodies, holder_of(call.principal)) as share,
-            ):
-                data = await _first(door, messages)
-                share.take(len(data))
-                asked = await _read(door, request, data)
-                del data  # the loop would else free all of it in one piece at the end
-                said: bytes = (await work(call, asked)).SerializeToString()
-                return said
+            with await _call(door, context) as call:
+                holder = holder_of(call.principal)
+                data = await _first(door, messages, holder)
+                with BodyShare(door.bodies, holder) as share:
+                    share.take(len(data))
+                    asked = await _read(door, request, data)
+                    del data  # the loop would else free all of it in one piece at the end
+                    said: bytes = (await work(call, asked)).SerializeToString()
+                    return said
 
         said: bytes = await _ended_well(done(), context)
         return said
@@ -116,9 +115,9 @@ def _held(call: GrpcCall) -> Iterator[GrpcCall]:
         call.door.calls.give_back(holder_of(call.principal))
 
 
-async def _first(door: "GrpcDoor", messages: AsyncIterator[bytes]) -> bytes:
+async def _first(door: "GrpcDoor", messages: AsyncIterator[bytes], holder: Holder) -> bytes:
     seconds = door.settings.body_time.total_seconds()
-    with BodyShare(door.reading) as share:
+    with BodyShare(door.reading, holder) as share:
         try:
             async with asyncio.timeout(seconds):
                 await share.reserve(door.settings.body_bytes)

@@ -27,6 +27,7 @@ _SIZE = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
 _ANSWER = struct.Struct(">ii")
 _FIRST, _SMALL = 4 * 1024, 64 * 1024  # sizes of the buffer: an idle connection needs little
+_NAME_BYTES = 255  # kept of a client id: quotas, members and logs go by it
 _HTTP_STARTS = frozenset(
     (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 )
@@ -164,8 +165,8 @@ def _request(data: bytearray) -> KafkaRequest:
 
 
 def _name(data: memoryview) -> str:
-    """Return a client id, which is only a name: invalid UTF-8 is escaped."""
-    return str(data, "utf-8", "backslashreplace")
+    """Return the beginning of a client id, which is only a name: invalid UTF-8 is escaped."""
+    return str(data[:_NAME_BYTES], "utf-8", "backslashreplace")
 
 
 def answer_head(api: Api | None, version: int, correlation_id: int, size: int) -> bytes:

@@ -97,3 +97,9 @@ def test_room_grows_with_what_comes_and_not_with_what_is_announced() -> None:
 def test_another_protocol_is_named_and_not_taken_for_a_large_request(sent: bytes, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         fed(RequestReader(104_857_600), sent, len(sent))
+
+
+def test_of_a_client_id_as_much_is_kept_as_a_name_has() -> None:
+    (found,) = fed(RequestReader(100_000), framed(METADATA, 1, b"\0" * 4, client=b"c" * 30_000), 4096)
+    assert found.client_id == "c" * 255
+    assert METADATA.decode_request(found.data, 1, found.at)["topics"] == []
