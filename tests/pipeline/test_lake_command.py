@@ -103,7 +103,7 @@ def test_a_streaming_lake_waits_for_its_database_and_on_sigterm_leaves_with_zero
             proxy.go_down()
             said = command.stderr.readline()
             assert said.startswith("the pipeline was interrupted: the store ")
-            assert said.endswith("; trying again, for 600 s at most\n")
+            assert said.endswith("; retrying for at most 600 s\n")
             store.fill(50)
             proxy.come_up()
             assert command.stderr.readline().startswith("batch 1: 50 rows, ")

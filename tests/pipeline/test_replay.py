@@ -164,7 +164,7 @@ def test_what_a_live_pipeline_has_is_refused(
     assert (done.code, "is the folder of the live pipeline" in done.err) == (2, True)
     to = ["--to", str(tmp_path / "again")]
     done = replay(f"{module}:copying", *to)
-    assert (done.code, "name another one for the replay by --to-topic" in done.err) == (2, True)
+    assert (done.code, "name another one with --to-topic" in done.err) == (2, True)
     done = replay(f"{module}:copying", *to, "--to-topic", "copies")
     assert (done.code, "that the live pipeline writes to" in done.err) == (2, True)
     done = replay(f"{module}:copying", *to, "--to-topic", "nowhere")

@@ -265,7 +265,7 @@ def delete_group(
 ) -> None:
     """Delete a group: its cursors, waiting lanes and dead letters.
 
-    Refused while members serve it. The log stays; a new group of that name starts from the beginning.
+    Refused while members serve it. The log stays; a new group of that name starts afresh.
     """
     with opened(url, prefix, schema) as store:
         if not (dry_run or yes):
