@@ -176,8 +176,7 @@ def test_a_staged_record_is_not_sequenced(shop: Shop) -> None:
     answer = shop.one(id)
     assert answer.sentence == (
         f"{id} (key k) is not in the log yet: it was published 2 min ago (00:00:00 UTC), and no living "
-        f"member "
-        "sequences the events of slot 209."
+        "member sequences the events of slot 209."
     )
     assert (answer.code, answer.commands) == (Code.NOT_SEQUENCED, (WORKER,))
     assert answer.since == shop.engine.clock.now() - 150 * SECOND
@@ -186,8 +185,7 @@ def test_a_staged_record_is_not_sequenced(shop: Shop) -> None:
     answer = shop.one("k")
     assert answer.sentence == (
         f"k is not in the log yet: its next event, {id}, was published 2 min ago (00:00:00 UTC); slot "
-        f"209 is moved "
-        f"by {called(member)}."
+        f"209 is sequenced by {called(member)}."
     )
     assert answer.commands == ()
 
