@@ -44,7 +44,7 @@ def test_a_lake_goes_on_after_a_lost_table_a_rebuild_and_a_lost_checkpoint(
     assert (done.code, done.out) == (0, "done: 60 rows in 1 batches\n"), done.err
     assert f"table {TYPES[0]}: 0 of {old} rows cannot be made again from the log\n" in done.err
     for name in TYPES[:2]:
-        assert f"made table {name} again from the log" in done.err
+        assert f"rebuilt table {name} from the log" in done.err
     assert places(to) == sorted(sqlite_store.records())
     assert table_at(to / f"_old.{TYPES[0]}").size().rows == old
 

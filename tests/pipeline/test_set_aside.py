@@ -235,7 +235,7 @@ def test_a_rebuild_says_how_many_rows_cannot_be_made_again(
     words = ["pipeline", "reset", str(written.to), "--rebuild", "--table", name, "--yes"]
     done = penstock(*words, "--url", sqlite_store.url)
     assert f"{name}: {lost} of {len(rows)} rows cannot be rebuilt from the log\n" in done.out
-    assert "the old stays as it is until then" in done.out
+    assert "the old table stays as it is until then" in done.out
     assert places(written.to / name) == rows
     assert "give --url to see how many rows" in penstock(*words).out
 
