@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "penstock"
 # The command, and the words one of which must stand in the same function's messages.
 DESTROYS = {
-    r"groups delete": r"deletes its place",
+    r"groups delete": r"deletes its offsets",
     r"topics (delete|clear)": r"which deletes",
     r"--rebuild": r"stay|keep|old one",
     r"--drop-old": r"needed|until you|look at what",

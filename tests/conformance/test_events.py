@@ -145,11 +145,11 @@ def test_a_listing_is_narrowed_by_topic_and_group(engine: StoreEngine, database:
 
 
 def test_a_listing_that_cannot_be_is_refused(database: Database) -> None:
-    with pytest.raises(InvalidSelection, match="state 'gone'; there are scheduled, staged"):
+    with pytest.raises(InvalidSelection, match="state 'gone'; the states are scheduled, staged"):
         events(database, cast(Any, "gone"))
     ungrouped: tuple[EventWord, ...] = ("scheduled", "staged", "pending", "done")
     for each in ungrouped:
-        with pytest.raises(InvalidSelection, match=f"what is {each} belongs to no group"):
+        with pytest.raises(InvalidSelection, match=f"{each} events belong to no group"):
             events(database, each, group="g")
     for state in EventState:
         for limit in (0, -1, 1001):
@@ -176,7 +176,7 @@ def test_what_is_yet_to_be_delivered_is_not_deleted_by_its_time(
     mixed(engine)
     before = by_state(database)
     for dry_run in (True, False):
-        with pytest.raises(InvalidSelection, match=f"what is {state.value} is yet to be delivered"):
+        with pytest.raises(InvalidSelection, match=f"{state.value} events are yet to be delivered"):
             delete(database, state, now(engine) + 99 * HOUR, dry_run=dry_run, clock=engine.clock)
     assert by_state(database) == before
 
@@ -243,7 +243,7 @@ def test_scheduled_and_dead_before_a_moment(engine: StoreEngine, database: Datab
     assert set(by_state(database)) == {"staged", "pending", "waiting", "done"}
     with pytest.raises(InvalidTime):
         act("done", datetime(2026, 1, 1))  # noqa: DTZ001
-    with pytest.raises(InvalidSelection, match="belongs to no group"):
+    with pytest.raises(InvalidSelection, match="belong to no group"):
         act("done", now(engine), group="parks")
     with pytest.raises(UnknownTopic):
         act("done", now(engine), topic="nowhere")
@@ -313,7 +313,7 @@ def test_what_a_group_has_yet_to_pass_is_deleted_by_force_only(
     (partition,) = {each.partition for each in listed(database, "done")}
     assert partition is not None
     reset.reset(database, "g", topic="events", to=2, partition=partition, clock=engine.clock)
-    with pytest.raises(InvalidSelection, match=r"group g is at 2 of events/. and has yet to pass 4"):
+    with pytest.raises(InvalidSelection, match=r"group g is at 2 of events/. and has not passed 4"):
         delete_records(database, "events", partition, 4, clock=engine.clock)
     assert engine.outbox.log.bounds("events", partition) == (0, 5), "nothing is deleted"
     assert delete_records(database, "events", partition, 2, clock=engine.clock) == 2

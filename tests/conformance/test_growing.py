@@ -438,14 +438,14 @@ def test_why_says_that_a_partition_waits_for_another(engine: StoreEngine, writer
     assert answer.code is Code.GROWN
     assert answer.sentence == (
         f"{later} (key {key}) waits in group g: events has grown, and events/{number} is read once the "
-        f"group is past events/{former}/{end}, where its keys were before; {end} records are to be done "
+        f"group has passed events/{former}/{end}, where its keys were before; {end} records are to be done "
         "there."
     )
     assert any("was paused" in each for each in answer.also)
     (answer,) = why(engine.outbox, key, clock=engine.clock)
     assert (answer.code, answer.place) == (Code.PAUSED, f"events/{former}/{first_of(engine, former, key)}")
     (answer,) = why(engine.outbox, "g", clock=engine.clock)
-    text = f"1 partition (such as {number}) is read once what came before the topic grew, in others (such as"
+    text = f"1 partition (such as {number}) is read once the records from before the topic grew, in others"
     assert any(each.startswith(text) for each in answer.also)
 
 
@@ -485,7 +485,7 @@ def test_why_says_what_a_key_waits_for_in_its_former_partition(
         (answer,) = why(engine.outbox, key, clock=engine.clock)
         assert (answer.code, answer.place) == (Code.HELD if policy is ONCE else Code.PARKED, place)
     (answer,) = why(engine.outbox, "g", clock=engine.clock)
-    text = "1 key waits for what is left where they were before the topic grew."
+    text = "1 key waits for earlier records in partitions from before the topic grew."
     assert answer.code.waits or answer.code is Code.HELD
     assert text in answer.also
 

@@ -64,7 +64,7 @@ def test_retention_waits_for_a_reader_and_the_doctor_names_it(
     engine.clock.advance(timedelta(days=2))
     assert retain(engine.outbox, clock=engine.clock).deleted == {"events": 4}
     (finding,) = [each for each in examine_holders(engine.outbox, engine.clock) if LAKE in each.found]
-    assert f"penstock groups delete {LAKE}, which deletes its place" in finding.remedy
+    assert f"penstock groups delete {LAKE}, which deletes its offsets" in finding.remedy
     assert groups.delete(engine.outbox, LAKE, dry_run=True).cursors == len(
         log.all_bounds(log.topic("events"))
     )

@@ -348,7 +348,7 @@ def test_a_group_that_was_not_seen_for_long_holds_nothing_back_and_goes_on_at_th
     assert trimmed() == {"events": 299}
     (finding,) = examine_groups(database, engine.clock)
     assert (finding.part, finding.state) == ("Group g", PartState.LOW)
-    assert "it had not passed 298 of the records that are deleted" in finding.found
+    assert "it had not passed 298 of the deleted records" in finding.found
     assert "penstock groups delete g" in finding.remedy
     publish_values(engine, 300, 301)
     assert healed(engine, seen) == [300, 301]

@@ -111,6 +111,6 @@ def test_a_call_that_hangs_in_another_process_is_told_with_its_time(
     engine: StoreEngine, worker: RunningWorker
 ) -> None:
     publish(engine, "k", "hang")
-    wait_until(lambda: "handler send_mail has been at work" in told(engine, "k")[0].sentence, "it is told")
+    wait_until(lambda: "handler send_mail has been working" in told(engine, "k")[0].sentence, "it is told")
     assert "time limit is 600 s" in told(engine, "k")[0].sentence
     assert "Group g: group g is at work on events: 1 record is to be read" in doctor(engine)

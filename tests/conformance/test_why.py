@@ -166,8 +166,7 @@ def test_a_scheduled_record_that_is_due_waits_for_the_move(shop: Shop) -> None:
     assert shop.one(id).code is Code.NOT_SEQUENCED
     assert shop.one(id).sentence == (
         f"{id} (key k) is not in the log yet: it became due 5 s ago (00:00:10 UTC), and no living member "
-        f"moves "
-        "the events of slot 209."
+        "sequences the events of slot 209."
     )
 
 
@@ -177,8 +176,7 @@ def test_a_staged_record_is_not_sequenced(shop: Shop) -> None:
     answer = shop.one(id)
     assert answer.sentence == (
         f"{id} (key k) is not in the log yet: it was published 2 min ago (00:00:00 UTC), and no living "
-        f"member "
-        "moves the events of slot 209."
+        "member sequences the events of slot 209."
     )
     assert (answer.code, answer.commands) == (Code.NOT_SEQUENCED, (WORKER,))
     assert answer.since == shop.engine.clock.now() - 150 * SECOND
@@ -187,8 +185,7 @@ def test_a_staged_record_is_not_sequenced(shop: Shop) -> None:
     answer = shop.one("k")
     assert answer.sentence == (
         f"k is not in the log yet: its next event, {id}, was published 2 min ago (00:00:00 UTC); slot "
-        f"209 is moved "
-        f"by {called(member)}."
+        f"209 is sequenced by {called(member)}."
     )
     assert answer.commands == ()
 
@@ -199,7 +196,7 @@ def test_a_slot_about_to_be_taken_is_told(shop: Shop) -> None:
     id = shop.publish(1)
     shop.owner()
     shop.worker()
-    assert shop.one(id).sentence.endswith("; slot 209 is moved by a member that is about to take it.")
+    assert shop.one(id).sentence.endswith("; slot 209 is sequenced by a member that is about to take it.")
 
 
 # In memory a writer shuts readers out.
@@ -270,7 +267,7 @@ def test_a_failed_record_is_parked_and_the_next_of_its_key_is_behind_it(shop: Sh
     assert of_key.sentence == f"k waits in group g: its record events/0/0 {state}"
     assert (of_key.code, of_key.kind, of_key.id) == (Code.PARKED, QuestionKind.KEY, first)
     assert shop.one("other").sentence == (
-        "nothing of other waits in group g: the last record, events/0/2, was delivered."
+        "no record of other waits in group g: the last one, events/0/2, was delivered."
     )
 
 
@@ -293,7 +290,7 @@ def test_a_snoozed_record_is_put_off(shop: Shop) -> None:
     answer = shop.one(id)
     assert answer.code is Code.PARKED
     assert answer.sentence == (
-        f"{id} (key k) waits in group g: it was put off by its handler and is tried again in 3 days "
+        f"{id} (key k) waits in group g: it was snoozed by its handler and is tried again in 3 days "
         "(2026-01-04 00:00:00 UTC)."
     )
 
@@ -424,7 +421,7 @@ def test_a_dead_letter_that_holds_nothing_is_dead(shop: Shop) -> None:
     answer = shop.one(id)
     assert answer.sentence == (
         f"{id} (key k) was given up in group g: it became a dead letter 60 s ago (00:00:00 UTC) (no such "
-        "customer); later records of its key are not held up."
+        "customer); later records of its key are not blocked."
     )
     assert (answer.code, answer.commands) == (Code.DEAD, decisions(id))
     assert shop.one(keyless).sentence == (
@@ -545,8 +542,8 @@ def test_a_member_with_other_handlers_is_told(shop: Shop) -> None:
     answer = shop.one(id)
     assert answer.code is Code.FILTER_DIFFERS
     assert answer.sentence == (
-        f"{id} (key k) waits in group g: 1 living member that serves it has other handlers than the group "
-        "counts with (events:a, events:t), as during a rolling deploy; the group takes over the new handlers "
+        f"{id} (key k) waits in group g: 1 living member that serves it has handlers other than the "
+        "group's (events:a, events:t), as during a rolling deploy; the group takes over the new handlers "
         "within seconds, once no member with the old ones is left."
     )
 
@@ -568,7 +565,7 @@ def test_a_type_that_no_handler_takes_is_passed_over(shop: Shop) -> None:
 def test_a_predicate_or_another_filter_leaves_a_doubt(shop: Shop) -> None:
     id = logged(shop, type="other")
     shop.drain()
-    sure = f"{id} (key k) was delivered to group g, which is past events/0/0"
+    sure = f"{id} (key k) was delivered to group g, which has passed events/0/0"
     assert shop.one(id).sentence == f"{sure}, unless none of its handlers wanted it."
     worker = shop.worker("events:?big")
     assert shop.one(id).sentence == f"{sure}, unless none of its handlers wanted it."
@@ -586,16 +583,14 @@ def test_a_topic_that_no_group_reads_is_told(shop: Shop) -> None:
     id = shop.publish(1)
     shop.drain()
     answer = shop.one(id)
-    assert answer.sentence == f"record {id} is delivered to nobody: no group reads topic events."
+    assert answer.sentence == f"record {id} is not delivered: no group reads topic events."
     assert (answer.code, answer.group) == (Code.NO_HANDLER, None)
-    assert shop.one("k").sentence == "k is delivered to nobody: no group reads topic events."
+    assert shop.one("k").sentence == "k is not delivered: no group reads topic events."
     subscribe(shop.engine.outbox, "elsewhere", Seen(), topic="others")
     shop.publish(1, topic="others")
     shop.drain()
     answer = shop.one(id, group="elsewhere")
-    assert (
-        answer.sentence == f"record {id} is delivered to nobody: group elsewhere does not read topic events."
-    )
+    assert answer.sentence == f"record {id} is not delivered: group elsewhere does not read topic events."
     with pytest.raises(UnknownGroup):
         shop.why(id, group="none")
 
@@ -610,7 +605,7 @@ def test_the_bounds_are_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Non
     answer = shop.one(id)
     assert answer.sentence == (
         f"{id} (key new) waits in group g: 1 key with 2 records wait already in the partitions of the "
-        "same member; above 10,000 keys or 1 records it reads nothing more, until some of them are "
+        "same member; above 10,000 keys or 1 records it reads no more, until some of them are "
         "delivered, requeued or discarded."
     )
     assert (answer.code, answer.commands) == (Code.BOUNDS, ("penstock lanes --group g",))
@@ -630,8 +625,8 @@ def test_care_after_a_crash_is_told(shop: Shop) -> None:
     shop.change(f"UPDATE penstock_cursor SET trial = '{trial.encode()}'")
     answer = shop.one(shop.ids[0])
     assert answer.sentence == (
-        f"{shop.ids[0]} (key k) waits in group g: it was in work when 4 workers died, so it waits for its "
-        "turn to be tried alone; 1 worker died while it was alone at work, and after 3 its key is put off."
+        f"{shop.ids[0]} (key k) waits in group g: it was being handled when 4 workers died, so it waits "
+        "to be tried alone; 1 worker died while it was tried alone, and after 3 its key is parked."
     )
     assert shop.one(id).sentence == (
         f"{id} (key k) waits in group g: 4 workers died at work on events/0, so its records are tried "
@@ -650,20 +645,20 @@ def test_what_is_next_is_in_work(shop: Shop) -> None:
     last = shop.log(4, key=None)
     member = shop.owner()
     assert shop.one(shop.ids[1]).sentence == (
-        f"{shop.ids[1]} (key b) is in work in group g, or next: 1 record of events/0 comes before it; "
-        f"{called(member)} works on it."
+        f"{shop.ids[1]} (key b) is being handled in group g, or is next: 1 record of events/0 comes before "
+        f"it; {called(member)} works on it."
     )
     assert shop.one("a").sentence == (
-        f"a is in work in group g, or next: nothing comes before it in events/0; {called(member)} works "
-        f"on it."
+        f"a is being handled in group g, or is next: no record comes before it in events/0; {called(member)} "
+        f"works on it."
     )
     assert shop.one(id).sentence == (
-        f"{id} (key a) waits in group g behind events/0/0 of the same key, which is in work or next; "
-        f"{called(member)} works on it."
+        f"{id} (key a) waits in group g behind events/0/0 of the same key, which is being handled or is "
+        f"next; {called(member)} works on it."
     )
     assert shop.one(last).sentence == (
-        f"{last} is in work in group g, or next: 3 records of events/0 come before it; {called(member)} "
-        f"works on it."
+        f"{last} is being handled in group g, or is next: 3 records of events/0 come before it; "
+        f"{called(member)} works on it."
     )
     assert [shop.one(each).code for each in shop.ids] == [
         Code.IN_WORK,
@@ -684,8 +679,8 @@ def test_what_is_done_beyond_the_cursor_is_delivered(shop: Shop) -> None:
     codes = [shop.one(id).code for id in shop.ids]
     assert codes == [Code.IN_WORK, Code.DELIVERED, Code.IN_WORK, Code.IN_WORK]
     assert shop.one("b").id == again
-    assert "or next: 1 record of events/0 comes before it; " in shop.one(last).sentence
-    assert shop.one("g").sentence == "group g is at work on events: 3 records are to be read in 1 partition."
+    assert "or is next: 1 record of events/0 comes before it; " in shop.one(last).sentence
+    assert shop.one("g").sentence == "group g is working on events: 3 records are to be read in 1 partition."
 
 
 def test_a_lane_without_records_is_in_nobodys_way(shop: Shop) -> None:
@@ -738,7 +733,7 @@ def test_an_erased_record_is_told(shop: Shop) -> None:
     erase(shop.database, "me", clock=shop.engine.clock)
     answer = shop.one(id)
     assert (answer.code, answer.group) == (Code.ERASED, None)
-    assert answer.sentence == f"record {id} was erased: events/0/0 is empty now and is delivered to nobody."
+    assert answer.sentence == f"record {id} was erased: events/0/0 is empty now and is not delivered."
 
 
 def test_a_discarded_record_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -759,7 +754,7 @@ def test_a_discarded_record_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch)
     for _ in range(2):
         shop.drain()
         shop.advance(10)
-    sure = f"{first} (key k) was delivered to group g, which is past events/0/0, unless "
+    sure = f"{first} (key k) was delivered to group g, which has passed events/0/0, unless "
     doubt = "the group was reset past it."
     assert (shop.one(first).code, shop.one(second).code) == (Code.DELIVERED, Code.HELD)
     assert shop.one(first).sentence == f"{sure}it was among the dead letters that were discarded or {doubt}"
@@ -946,7 +941,7 @@ def test_what_is_committed_and_not_in_the_log_is_told_of_a_group(shop: Shop) -> 
     answer = shop.one("g")
     assert answer.code is Code.NOT_SEQUENCED
     assert answer.sentence.startswith(
-        "group g waits on events: 2 events are committed and not in the log yet"
+        "group g waits on events: 2 events are committed but not in the log yet"
     )
 
 
@@ -959,7 +954,7 @@ def test_a_group_that_waits_is_told(shop: Shop) -> None:
     )
     assert (answer.code, answer.commands) == (Code.PARKED, ("penstock lanes --group g",))
     shop.advance(10)
-    assert shop.one("g").sentence == ("group g is at work on events: 1 key waits for its turn.")
+    assert shop.one("g").sentence == ("group g is working on events: 1 key waits for its turn.")
     shop.drain()
     answer = shop.one("g")
     assert answer.sentence == (
@@ -970,7 +965,7 @@ def test_a_group_that_waits_is_told(shop: Shop) -> None:
     shop.engine.another().drain()
     answer = shop.one("g")
     assert (answer.code, len(answer.also)) == (Code.IN_WORK, 1)
-    assert answer.sentence == "group g is at work on events: 1 record is to be read in 1 partition."
+    assert answer.sentence == "group g is working on events: 1 record is to be read in 1 partition."
     shop.change(f"UPDATE penstock_group SET paused_ms = {shop.engine.clock.now_ms()}")
     answer = shop.one("g")
     assert answer.code is Code.PAUSED

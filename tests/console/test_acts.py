@@ -89,7 +89,7 @@ def test_one_letter_is_one_letter(acting: ServedConsole) -> None:
     picked = {"group": "mailer", "key": "dead-2", "all": "1"}
     asked = text_of(acting.client.get("act/discard", params=picked).text)
     assert "Discard 1 dead letter?" in asked
-    assert "1 dead letter of mailer will be let go for good." in asked
+    assert "1 dead letter of mailer will be discarded for good." in asked
     acting.act("discard", group="mailer", key="dead-2", all="1")
     assert "1 dead letter discarded" in acting.get("failures").text
 

@@ -36,21 +36,21 @@ LOOKS: dict[str, tuple[dict[str, Any], int]] = {
 }
 SAID = {
     "": "Oldest undelivered",
-    "partitions": "nobody 256",
+    "partitions": "no owner 256",
     "topics": "events 256",
     "groups": "mailer",
     "key": "became a dead letter",
     "failures": "no such customer: dead-2",
     "lanes": "ValueError: not now",
     "scheduled": "order.remind",
-    "periodic": "No schedule is there",
-    "members": "No member is there",
+    "periodic": "No schedules",
+    "members": "No members",
     "pipelines": "No pipeline reads this store",
-    "access": "Everybody who can connect may do everything",
-    "audit": "Nothing was done that is audited",
+    "access": "Any client that can connect may do everything",
+    "audit": "No audit entries",
     "topic": '{"of":"dead-1"}',
     "record": "x-who",
-    "group": "Keys that wait",
+    "group": "Waiting keys",
     "letter": "no such customer: dead-1",
 }
 

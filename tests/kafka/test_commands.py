@@ -135,7 +135,7 @@ def test_the_lists_of_a_cluster(sqlite_store: str) -> None:
         (["produce", "t", "--url", "kafka://nowhere"], "kafka://host:port"),
         (["produce", "t", "--url", "kafka://127.0.0.1:1"], "cannot be reached"),
         (["produce", "t", "--url", "kafka://127.0.0.1:1", "--header", "x"], "NAME=VALUE"),
-        (["tail", "t", "--url", "kafka://127.0.0.1:1", "--from", "soon"], "neither earliest nor latest"),
+        (["tail", "t", "--url", "kafka://127.0.0.1:1", "--from", "soon"], "not earliest, latest"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(args: list[str], said: str) -> None:

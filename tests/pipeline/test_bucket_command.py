@@ -192,5 +192,5 @@ def test_a_pipeline_without_tables_is_refused_a_bucket(
     words = ["--url", sqlite_store.url, "--to", f"{bucket}/handled", "--checkpoint", str(tmp_path / "kept")]
     for verb in (["run"], ["replay", "--from", "earliest"]):
         done = command("pipeline", *verb, "tests.pipeline.worker_pipelines:noted", *words)
-        assert (done.code, "its place is its checkpoint alone" in done.err) == (2, True), done.err
+        assert (done.code, "only its checkpoint holds its place" in done.err) == (2, True), done.err
     assert not location(f"{bucket}/handled").exists()

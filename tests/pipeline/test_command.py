@@ -79,7 +79,7 @@ def test_optimize_joins_files_and_history_shows_it(lake: Path) -> None:
 def test_reset_asks_first(lake: Path) -> None:
     asked = run("reset", str(lake), input="n\n")
     assert asked.exit_code == 2
-    assert "there is no terminal to ask at" in asked.output
+    assert "no terminal to ask for confirmation" in asked.output
     assert "use --yes" in asked.output
     assert (lake / "_penstock").exists()
     run("reset", str(lake), "--rebuild", "--yes")

@@ -44,7 +44,7 @@ def test_a_lake_goes_on_after_a_lost_table_a_rebuild_and_a_lost_checkpoint(
     assert (done.code, done.out) == (0, "done: 60 rows in 1 batches\n"), done.err
     assert f"table {TYPES[0]}: 0 of {old} rows cannot be made again from the log\n" in done.err
     for name in TYPES[:2]:
-        assert f"made table {name} again from the log" in done.err
+        assert f"rebuilt table {name} from the log" in done.err
     assert places(to) == sorted(sqlite_store.records())
     assert table_at(to / f"_old.{TYPES[0]}").size().rows == old
 
@@ -103,7 +103,7 @@ def test_a_streaming_lake_waits_for_its_database_and_on_sigterm_leaves_with_zero
             proxy.go_down()
             said = command.stderr.readline()
             assert said.startswith("the pipeline was interrupted: the store ")
-            assert said.endswith("; trying again, for 600 s at most\n")
+            assert said.endswith("; retrying for at most 600 s\n")
             store.fill(50)
             proxy.come_up()
             assert command.stderr.readline().startswith("batch 1: 50 rows, ")

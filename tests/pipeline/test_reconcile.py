@@ -100,7 +100,7 @@ def test_rows_of_partitions_and_topics_that_are_not_there(sqlite_store: LogStore
     done = run(sqlite_store, lake)
     assert done.exit_code == 1
     assert "table: partition 99, " in done.output
-    assert "is in the tables and not in the log" in done.output
+    assert "is in the tables but not in the log" in done.output
     assert "2 rows of topic 'invoices', which does not feed these tables" in done.output
 
 

@@ -121,7 +121,7 @@ def test_a_range_is_given_by_offsets_or_times(filled: LogStore, penstock: Comman
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--from", "yesterday"], "no duration back such as 2h"),
+        (["--from", "yesterday"], "a duration back such as 2h"),
         (["--to-topic", "copies"], "--to-topic is for a pipeline that @pipeline declares"),
         (["--mode", "complete", "--key", "a"], "complete is for a pipeline of your own"),
         (["--topic", "nothing"], "nothing"),
@@ -164,13 +164,13 @@ def test_what_a_live_pipeline_has_is_refused(
     assert (done.code, "is the folder of the live pipeline" in done.err) == (2, True)
     to = ["--to", str(tmp_path / "again")]
     done = replay(f"{module}:copying", *to)
-    assert (done.code, "name another one for the replay by --to-topic" in done.err) == (2, True)
+    assert (done.code, "name another one with --to-topic" in done.err) == (2, True)
     done = replay(f"{module}:copying", *to, "--to-topic", "copies")
     assert (done.code, "that the live pipeline writes to" in done.err) == (2, True)
     done = replay(f"{module}:copying", *to, "--to-topic", "nowhere")
     assert (done.code, "nowhere" in done.err, "starting Spark" in done.err) == (1, True, False)
     done = replay(f"{module}:pushing", *to)
-    assert (done.code, "writes by itself" in done.err) == (2, True)
+    assert (done.code, "writes its own output" in done.err) == (2, True)
     assert files_in(tmp_path / "lake") == before
     assert not (tmp_path / "again").exists()
 

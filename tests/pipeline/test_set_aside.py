@@ -234,8 +234,8 @@ def test_a_rebuild_says_how_many_rows_cannot_be_made_again(
     lost = len([place for place in rows if place[1] < 2])
     words = ["pipeline", "reset", str(written.to), "--rebuild", "--table", name, "--yes"]
     done = penstock(*words, "--url", sqlite_store.url)
-    assert f"{name}: {lost} of {len(rows)} rows cannot be made again from the log\n" in done.out
-    assert "the old stays as it is until then" in done.out
+    assert f"{name}: {lost} of {len(rows)} rows cannot be rebuilt from the log\n" in done.out
+    assert "the old table stays as it is until then" in done.out
     assert places(written.to / name) == rows
     assert "give --url to see how many rows" in penstock(*words).out
 
@@ -287,7 +287,7 @@ def test_rows_that_are_cut_off_after_a_restore_stay_in_a_copy(
         TOPIC,
     ]
     done = penstock(*words, "--yes")
-    assert "the tables as they were stay as _old" in done.out
+    assert "the previous tables stay as _old" in done.out
     for name, rows in before.items():
         assert places(written.to / name) == [place for place in rows if place[1] < 5]
         assert places(written.to / f"_old.{name}") == rows

@@ -59,7 +59,7 @@ def test_a_query_that_loses_its_worker_starts_again_until_it_comes_through(fragi
     done = fragile.run()
     assert (done.code, done.out) == (0, f"done: {2 * BATCH} rows in 2 batches\n"), done.err
     assert fragile.deaths() == 3
-    said = "the pipeline was interrupted: a Python worker was lost; trying again, for 600 s at most\n"
+    said = "the pipeline was interrupted: a Python worker was lost; retrying for at most 600 s\n"
     assert done.err.count(said) == 1, "twice, and said once"
     assert fragile.places() == sorted(fragile.store.records())
 
@@ -103,6 +103,6 @@ def test_a_worker_that_does_not_connect_in_time_is_waited_for(
     formats.register(spark)  # other tests have the same session
     assert (done.code, done.out) == (0, f"done: {2 * BATCH} rows in 2 batches\n"), done.err
     assert (tmp_path / "late").exists()
-    said = "the pipeline was interrupted: a Python worker did not start in time; trying again, for 600 s"
+    said = "the pipeline was interrupted: a Python worker did not start in time; retrying for at most 600 s"
     assert done.err.count(said) == 1
     assert fragile.places() == sorted(fragile.store.records())

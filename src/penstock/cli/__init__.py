@@ -1,7 +1,7 @@
 """The `penstock` command: one file per subcommand, imported only when it is called.
 
-A subcommand parses, joins the rooms, prints and returns; what goes wrong ends here as one sentence on
-standard error and an exit code of `exit_codes.py`, never as a traceback (unless PENSTOCK_TRACEBACK is set).
+A subcommand parses, joins the rooms, prints and returns. An error ends here as one sentence on standard error
+and an exit code of `exit_codes.py`, never as a traceback (unless PENSTOCK_TRACEBACK is set).
 """
 
 import os
@@ -19,42 +19,42 @@ from penstock.logs import one_line
 
 from .exit_codes import FAILED, exit_code
 
-# The subcommands and the line each has in the list; the module of that name here has its `command`.
+# The subcommands with their help lines; the module of that name in this package has its `command`.
 COMMANDS = {
     "demo": "Run a small shop on SQLite and show that nothing is lost.",
     "worker": "Run the handlers of an outbox until it is stopped.",
     "serve": "Serve a store to Kafka clients, over HTTP, over gRPC and to TinyQ clients until it is stopped.",
     "console": "Show a store in a browser until it is stopped.",
     "top": "Show a store at a glance until it is stopped.",
-    "access": "Check, list, add or remove the rules of who may do what; hash secrets; make certificates.",
-    "tail": "Print the records of a topic, and those that come, until it is stopped.",
-    "produce": "Add the lines of standard input to a topic, a record each, as they come.",
-    "handlers": "List the handlers of an outbox, each with its match, its retry policy and its bounds.",
-    "check": "Compare the handlers of an outbox with its store, and show what nobody would handle.",
+    "access": "Check, list, add or remove access rules; hash secrets; make certificates.",
+    "tail": "Print the records of a topic, and new ones as they come, until it is stopped.",
+    "produce": "Add the lines of standard input to a topic, one record each, as they come.",
+    "handlers": "List the handlers of an outbox, each with its match, its retry policy and its limits.",
+    "check": "Compare the handlers of an outbox with its store, and show events without a handler.",
     "migrate": "Bring Penstock's tables in a database up to date.",
     "drop": "Drop Penstock's tables and everything in them.",
-    "pipeline": "Take topics into lakehouse tables with Spark, each record once.",
-    "reconcile": "Compare your table, the log, the groups and the lake, and show what differs.",
+    "pipeline": "Copy topics into lakehouse tables with Spark, each record once.",
+    "reconcile": "Compare your table, the log, the groups and the lake, and show the differences.",
     "topics": "List, show, create, grow, set, clear or delete topics.",
     "groups": "List, show, pause, resume, reset, catch up or delete groups.",
     "events": "List the events in a state, show one, or delete those of a state before a moment.",
-    "scheduled": "List, show, cancel or run now the events that wait for their time.",
+    "scheduled": "List, show, cancel or run now the scheduled events.",
     "periodic": "List, show, pause, resume, run now or remove the schedules of periodic events.",
     "dead": "List, show, requeue, skip or discard the records that handlers gave up.",
-    "lanes": "List the keys that wait, and for what.",
-    "audit": "List who did what to a store, the newest first.",
-    "why": "Say why a key, a record or a group has not been delivered.",
+    "lanes": "List the waiting keys, and why they wait.",
+    "audit": "List the audit entries of a store, newest first.",
+    "why": "Explain why a key, a record or a group has not been delivered.",
     "lab": "Kill your handlers at every commit point, and show which are not idempotent.",
-    "restored": "Say that this store was restored from a backup, or failed over with a loss.",
-    "retain": "Delete the records that need not be kept any longer.",
+    "restored": "Declare that this store was restored from a backup, or failed over with a loss.",
+    "retain": "Delete the records that are past their retention.",
     "log": "Verify, index or dump the segments of a log in files.",
     "erase": "Erase all events that were published with this owner tag, in every state.",
-    "doctor": "Show what this machine has and what each missing part would enable.",
+    "doctor": "Check this machine and a store, and show what each missing part would enable.",
 }
 
 
 class _Lazy(click.Group):
-    """A group that knows its subcommands by name and imports one when it is wanted."""
+    """A group that knows its subcommands by name and imports one on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -80,12 +80,12 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="penstock", prog_name="penstock")
 def group() -> None:
-    """Take events from your database to your lakehouse."""
+    """Move events from your database to your lakehouse."""
     _warn_of_misspelt()
 
 
 def main(args: list[str] | None = None, *, defaults: Mapping[str, str | None] | None = None) -> Any:
-    """Run the command line and exit; `defaults` are what options of any command have when not given."""
+    """Run the command line and exit; `defaults`: the defaults for options of any command."""
     try:
         spread = {name: _spread(name, defaults) for name in (args or ())[:1]} if defaults else None
         sys.exit(group.main(args, prog_name="penstock", standalone_mode=False, default_map=spread))
@@ -105,26 +105,26 @@ def main(args: list[str] | None = None, *, defaults: Mapping[str, str | None] | 
 
 
 def _warn_of_misspelt() -> None:
-    """Say which variables of the environment seem to be meant for a setting that there is not."""
+    """Warn of environment variables that look like misspelt settings."""
     if not any(name.startswith("PENSTOCK_") for name in os.environ):
         return
     from penstock.settings import misspelt
 
     for name, alike in misspelt().items():
         near = get_close_matches(name, alike, 1, 0) or alike
-        click.echo(f"warning: there is no setting {name}; is {near[0]} meant?", err=True)
+        click.echo(f"warning: there is no setting {name}; did you mean {near[0]}?", err=True)
 
 
 def _spread(name: str, defaults: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return the defaults of a command, and of each beneath it, as click wants them."""
+    """Return the defaults of a command and its subcommands in click's form."""
     command = group.get_command(click.Context(group), name)
     beneath = command.commands if isinstance(command, click.Group) else {}
     return {**defaults, **{each: dict(defaults) for each in beneath}}
 
 
 def _sentence(error: Exception) -> str:
-    """Return an error in one line; one that is not ours (a driver's, the system's) with its kind."""
+    """Return an error as one line; a foreign one (a driver's, the system's) with its class."""
     if isinstance(error, Error):
         return one_line(str(error))
-    said = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {one_line(said)}; set PENSTOCK_TRACEBACK=1 to see where"
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {one_line(text)}; set PENSTOCK_TRACEBACK=1 for the traceback"

@@ -1,4 +1,4 @@
-"""`penstock access`: check, list, add and remove rules; hash secrets; make certificates to try TLS with."""
+"""`penstock access`: check, list, add and remove rules; hash secrets; make certificates for trying TLS."""
 
 import sys
 from pathlib import Path
@@ -26,20 +26,20 @@ from .output import cell, print_json
 from .tables import print_table
 
 _file_option = click.option(
-    "--access", "file", type=click.Path(dir_okay=False), help="The access file; else access.policy_file."
+    "--access", "file", type=click.Path(dir_okay=False), help="The access file; default: access.policy_file."
 )
 _url_option = click.option(
     "--url",
     envvar="PENSTOCK_URL",
     show_envvar=True,
-    help=f"Take the rules of this store, too: {', '.join(FORMS)}.",
+    help=f"Include the rules of this store: {', '.join(FORMS)}.",
 )
 _DENIED = 1
 
 
 @click.group("access")
 def command() -> None:
-    """Check, list, add or remove the rules of who may do what; hash secrets; make certificates."""
+    """Check, list, add or remove access rules; hash secrets; make certificates."""
 
 
 @command.command("check")
@@ -52,9 +52,9 @@ def command() -> None:
 def check(
     who: str, action: str, what: tuple[str, ...], file: str | None, url: str | None, as_json: bool
 ) -> None:
-    """Say whether WHO may do something, and by which rule of which file and line.
+    """Tell whether WHO may do something, and by which rule of which file and line.
 
-    Exits with 0 when it is allowed, with 1 when it is not.
+    Exits with 0 if it is allowed, with 1 if it is not.
     """
     resource = _resource(what)
     verdict = _access(file, url).explain(who, AccessRight(action), resource)
@@ -81,7 +81,7 @@ def check(
 @_url_option
 @json_option
 def list_rules(file: str | None, url: str | None, as_json: bool) -> None:
-    """List the rules in force, those of the file first, and who the file names. Never a secret."""
+    """List the rules in force, those of the file first, and the principals in the file. Never a secret."""
     policy = _access(file, url)
     rules = [{"rule": str(each), "place": each.place} for each in policy.rules]
     names = policy.names()
@@ -91,7 +91,7 @@ def list_rules(file: str | None, url: str | None, as_json: bool) -> None:
     if rules:
         print_table(("rule", "place"), [(cell(each["rule"]), cell(each["place"])) for each in rules])
     else:
-        click.echo("no rules: everybody who is admitted may do everything")
+        click.echo("no rules: every client that is admitted may do everything")
     for each in names:
         click.echo(f"{each['kind']} {each['name']}")
 
@@ -102,8 +102,8 @@ def list_rules(file: str | None, url: str | None, as_json: bool) -> None:
 def add(rule: tuple[str, ...], url: str, prefix: str, schema: str | None) -> None:
     """Add a rule to the database: allow|deny PRINCIPAL ACTIONS KIND NAME.
 
-    It is in force at every door within 5 seconds. From the first rule on everything that no rule allows is
-    denied, so begin with: penstock access add allow ME '*' '*'
+    It takes effect at every listener within 5 seconds. From the first rule on, everything that no rule allows
+    is denied, so begin with: penstock access add allow ME '*' '*'
     """
     parsed = parse_rule(" ".join(rule))
     with opened(url, prefix, schema) as store:
@@ -115,14 +115,14 @@ def add(rule: tuple[str, ...], url: str, prefix: str, schema: str | None) -> Non
 @click.argument("rule", nargs=-1, required=True)
 @store_options
 def remove(rule: tuple[str, ...], url: str, prefix: str, schema: str | None) -> None:
-    """Remove a rule from the database. Those of the access file are removed there."""
+    """Remove a rule from the database. Edit the access file to remove one of its rules."""
     parsed = parse_rule(" ".join(rule))
     with opened(url, prefix, schema) as store:
         left = access_rules.remove(store, [parsed])
     click.echo(f"removed: {parsed}")
     if not left:
         click.echo(
-            "the database has no rule any more; without one in a file everybody may do everything", err=True
+            "the database has no rules left; without rules in a file every client may do everything", err=True
         )
 
 
@@ -130,15 +130,15 @@ def remove(rule: tuple[str, ...], url: str, prefix: str, schema: str | None) -> 
 @click.argument("name")
 @click.option("--token", "is_token", is_flag=True, help="Hash a static token instead of a password.")
 def hash_secret(name: str, is_token: bool) -> None:
-    """Read a password or token of NAME from standard input; print what the access file keeps of it.
+    """Read a password or token of NAME from standard input; print its lines for the access file.
 
-    A password is kept for PLAIN and Basic (scrypt), SCRAM-SHA-256 and SCRAM-SHA-512; leave out the lines that
-    you do not need. A token is long and random: openssl rand -hex 32
+    A password is hashed for PLAIN and Basic (scrypt), SCRAM-SHA-256 and SCRAM-SHA-512; omit the lines that
+    you do not need. A token should be long and random: openssl rand -hex 32
     """
     try:
         check_name(name)
     except Unauthenticated:
-        raise click.UsageError(f"{name!r} is no name of a principal") from None
+        raise click.UsageError(f"{name!r} is not a valid name of a principal") from None
     secret = _secret()
     if is_token:
         click.echo(f'[tokens."{name}"]\nhash = "{hash_token(secret)}"')
@@ -153,11 +153,13 @@ def hash_secret(name: str, is_token: bool) -> None:
 @click.option(
     "--client", "clients", multiple=True, default=("client",), show_default=True, help="A client's name."
 )
-@click.option("--host", "hosts", multiple=True, help="A name or address of the server, beside localhost.")
+@click.option(
+    "--host", "hosts", multiple=True, help="A name or address of the server, in addition to localhost."
+)
 def dev_certs(folder: Path, clients: tuple[str, ...], hosts: tuple[str, ...]) -> None:
-    """Make certificates to try TLS with: an authority, a server's and a client's. Not for production.
+    """Make certificates for trying TLS: an authority, a server's and a client's. Not for production.
 
-    Run again, it keeps the authority and makes the others anew; a running `penstock serve` takes them up.
+    Run again, it keeps the authority and renews the others; a running `penstock serve` reloads them.
     """
     for path in DevCertificates(folder).make(clients, hosts):
         click.echo(f"made {path} and its key")
@@ -179,10 +181,10 @@ def _resource(words: tuple[str, ...]) -> Resource:
     try:
         found = ResourceKind(kind)
     except ValueError:
-        raise click.UsageError(f"{kind!r} is none of {', '.join(ResourceKind)}") from None
+        raise click.UsageError(f"{kind!r} is not one of {', '.join(ResourceKind)}") from None
     if len(names) != (found is not ResourceKind.CLUSTER):
         wanted = "cluster" if found is ResourceKind.CLUSTER else f"{found} NAME"
-        raise click.UsageError(f"say: {wanted}")
+        raise click.UsageError(f"the resource must be: {wanted}")
     return Resource(found, *names)
 
 

@@ -1,4 +1,4 @@
-"""`penstock audit`: who did what to a store."""
+"""`penstock audit`: the audit entries of a store."""
 
 from typing import Any
 
@@ -17,23 +17,23 @@ from .options import (
 )
 from .output import cell, moment, print_page
 
-_COLUMNS = ("at", "who", "action", "to what", "count")
+_COLUMNS = ("at", "who", "action", "subject", "count")
 
 
 @click.command("audit")
 @store_options
 @click.option("--action", help="Only this action, such as 'dead requeue'.")
-@click.option("--actor", help="Only what this person did.")
-@since_option("Only what was done at or after this moment.")
-@before_option("Only what was done before this moment.")
+@click.option("--actor", help="Only this actor's entries.")
+@since_option("Only entries at or after this moment.")
+@before_option("Only entries before this moment.")
 @limit_option
 @after_option
 @json_option
 def command(url: str, prefix: str, schema: str | None, as_json: bool, **filters: Any) -> None:
-    """List who did what to a store, the newest first.
+    """List the audit entries of a store, newest first.
 
-    Every command and every function that changes something is in it, in the transaction that changed it;
-    never a payload. Who: PENSTOCK_ACTOR, else the user and the host. A moment looks like 2026-11-16T02:00
+    Every command and every operation that changes the store writes an entry in the transaction of its change,
+    never with a payload. Who: PENSTOCK_ACTOR, or the user and the host. A moment looks like 2026-11-16T02:00
     (UTC, or with a zone), or is a duration back from now, such as 2h or 30d.
     """
     with opened(url, prefix, schema) as store:
@@ -43,9 +43,9 @@ def command(url: str, prefix: str, schema: str | None, as_json: bool, **filters:
         found,
         _COLUMNS,
         _row,
-        none="nothing was done that is audited",
+        none="no audit entries",
         as_json=as_json,
-        prose=("to what",),
+        prose=("subject",),
     )
 
 

@@ -1,4 +1,4 @@
-"""`penstock check`: whether the handlers of a program serve its store."""
+"""`penstock check`: compares the handlers of a program with its store."""
 
 import sys
 from types import ModuleType
@@ -24,11 +24,11 @@ _COLUMNS = ("group", "topic", "match", "handler")
 @click.argument("target", metavar="MODULE:OUTBOX")
 @json_option
 def command(target: str, as_json: bool) -> None:
-    """Compare the handlers of an outbox with its store, and show what nobody would handle.
+    """Compare the handlers of an outbox with its store, and show events without a handler.
 
-    Lists the handlers by group. Exits with 1 when a group of the store has no handler, when a topic with
-    records has no reader, when a handler is registered with another outbox, or when a file of the package has
-    handlers and is not imported. Run it before a deploy.
+    Lists the handlers by group. Exits with 1 if a group of the store has no handler, a topic with records has
+    no reader, a handler is registered with another outbox, or a file of the package has handlers and is not
+    imported. Run it before a deploy.
     """
     outbox = load(target, "shop:outbox")
     if not isinstance(outbox, Outbox):
@@ -63,7 +63,7 @@ def _print(found: Checked) -> None:
 
 
 def _others(outbox: Outbox) -> dict[str, Handlers]:
-    """Return the other outboxes that modules of this process have, by where they are."""
+    """Return the other outboxes in the modules of this process, by MODULE:VARIABLE."""
     found: dict[int, tuple[str, Handlers]] = {}
     for name, module in list(sys.modules.items()):
         if isinstance(module, ModuleType):

@@ -1,4 +1,4 @@
-"""`penstock console`: show a store in a browser; act on it where that is allowed."""
+"""`penstock console`: show a store in a browser, and act on it if allowed."""
 
 import secrets
 from collections.abc import Iterator, Sequence
@@ -42,24 +42,24 @@ _DEFAULT = "127.0.0.1:8420"
 @click.option(
     "--allow-actions",
     is_flag=True,
-    help="Offer acts to who shows the token that is printed, or is somebody by the access file.",
+    help="Offer acts to visitors with the printed token, or with a name by the access file.",
 )
 @click.option(
     "--lake",
     type=LakePath(file_okay=False, exists=True, path_type=Path),
-    help="The folder of the tables that pipelines write: shows them, and compares them with the log.",
+    help="The folder of the pipelines' tables, to show them and compare them with the log.",
 )
 @click.option(
     "--name",
     "hosts",
     multiple=True,
     metavar="HOST",
-    help="A name that browsers know it by, as behind a proxy; else only this machine's.",
+    help="A host name that browsers use, as behind a proxy; default: only this machine's names.",
 )
 @lock_options
-@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; else logging.level, info.")
+@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; default: logging.level, info.")
 @click.option(
-    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; else logging.format."
+    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; default: logging.format."
 )
 def command(
     url: str,
@@ -75,8 +75,7 @@ def command(
 ) -> None:
     """Show a store in a browser until it is stopped.
 
-    It only shows, unless --allow-actions is given; then it prints a token, and every act is looked at before
-    it is done, and audited.
+    It is read-only without --allow-actions. With it, it prints a token; every act is previewed and audited.
     """
     locking = lock_settings(lock)
     refuse_open_console("--listen", listen, locking)
@@ -109,7 +108,7 @@ def refuse_open_console(flag: str, address: ListenAddress, locking: AccessSettin
 
 
 def console_routes(api: "RestApi") -> list[Any]:
-    """Return the routes of a console that only shows, beside those of a gateway."""
+    """Return the routes of a read-only console beside those of a gateway."""
     from penstock.console.site import ConsoleSite
 
     return list(ConsoleSite(api).routes())

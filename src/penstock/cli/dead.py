@@ -1,4 +1,4 @@
-"""`penstock dead`: dead letters: list, show, requeue, skip, discard; and what fallbacks have kept from it."""
+"""`penstock dead`: list, show, requeue, skip and discard dead letters; list completions by fallbacks."""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -40,14 +40,14 @@ def command() -> None:
 @click.option("--id", "id", help="Only this record id.")
 @click.option("--key", help="Only this key.")
 @click.option("--type", "type", help="Only this event type.")
-@click.option("--error", help="Only those whose reason begins so.")
+@click.option("--error", help="Only those whose reason begins with this.")
 @since_option("Only those that died at or after this moment.")
 @before_option("Only those that died before this moment.")
 @limit_option
 @after_option
 @json_option
 def list_letters(url: str, prefix: str, schema: str | None, as_json: bool, **filters: Any) -> None:
-    """List dead letters, the newest first."""
+    """List dead letters, newest first."""
     with opened(url, prefix, schema) as store:
         found = dead.dead_letters(store, **filters)
     print_page(
@@ -69,9 +69,9 @@ def list_letters(url: str, prefix: str, schema: str | None, as_json: bool, **fil
 @after_option
 @json_option
 def list_fallbacks(url: str, prefix: str, schema: str | None, as_json: bool, **filters: Any) -> None:
-    """List the records that would be dead letters, had the fallback of their handler not completed them.
+    """List the records that a handler's fallback completed: without it they would be dead letters.
 
-    As long as the log holds them; by group, topic, partition and offset.
+    Sorted by group, topic, partition and offset; listed as long as the log holds them.
     """
     with opened(url, prefix, schema) as store:
         found = completed_by_fallback(store, **filters)
@@ -96,11 +96,11 @@ def show_letter(
 ) -> None:
     """Show a dead letter with its record: headers and value.
 
-    By the record's id, for every group that gave it up, or by its place in the log, for one group.
+    Name it by the record's id, for every group that gave it up, or by its place in the log, for one group.
     """
     place = _place(record)
     if place is not None and group is None:
-        raise click.UsageError("name the --group: each has dead letters of its own")
+        raise click.UsageError("name the --group: each has its own dead letters")
     with opened(url, prefix, schema) as store:
         if place is None or group is None:
             found = dead.show_by_id(store, record, group=group)
@@ -117,12 +117,12 @@ def show_letter(
 def _deciding(function: Callable[..., Any]) -> Callable[..., Any]:
     options: list[Decorator] = [
         store_options,
-        click.option("--group", required=True, help="The group whose dead letters are meant."),
+        click.option("--group", required=True, help="The group of the dead letters."),
         click.option("--topic", help="Only those of this topic."),
-        click.option("--id", "id", help="The one of this record id."),
+        click.option("--id", "id", help="The one with this record id."),
         click.option("--key", help="Those of this key."),
         click.option("--type", "type", help="Those of this event type."),
-        click.option("--error", help="Those whose reason begins so."),
+        click.option("--error", help="Those whose reason begins with this."),
         since_option("Those that died at or after this moment."),
         before_option("Those that died before this moment."),
         click.option("--all", "all", is_flag=True, help="All of the group."),
@@ -136,7 +136,7 @@ def _deciding(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @command.command("requeue")
 @_deciding
-@click.option("--last", is_flag=True, help="Behind all that waits of their keys, not before it.")
+@click.option("--last", is_flag=True, help="Behind all waiting records of their keys, not before them.")
 @click.option("--header", "set_headers", multiple=True, metavar="NAME=VALUE", help="Give them this header.")
 @click.option("--drop-header", "drop_headers", multiple=True, metavar="NAME", help="Remove this header.")
 def requeue_letters(
@@ -144,9 +144,9 @@ def requeue_letters(
 ) -> None:
     """Deliver dead letters again, before the later records of their keys.
 
-    Those whose keys have gone on without them come back alone, out of order; with --last all do, once what
-    waits of their keys now is done. Headers are changed for this group only. Safe while workers run, and to
-    run again. Exits with 1 when the record of --id is not a dead letter.
+    If later records of a key were delivered, its letter comes back alone, out of order; with --last all do,
+    after the records of their keys that wait now. Headers change for this group only. Safe while workers run,
+    and safe to repeat. Exits with 1 if the record of --id is not a dead letter.
     """
     pairs = [_header(each) for each in set_headers]
     act = partial(dead.requeue, last=last, set_headers=pairs, drop_headers=drop_headers)
@@ -156,9 +156,9 @@ def requeue_letters(
 @command.command("skip")
 @_deciding
 def skip_letters(**given: Any) -> None:
-    """Let keys go on past the dead letters that hold them; these are kept.
+    """Release the keys that dead letters hold; the letters are kept.
 
-    Requeued later, they come back alone, out of order. Exits with 1 when the record of --id holds no key.
+    Requeued later, they come back alone, out of order. Exits with 1 if the record of --id holds no key.
     """
     _decide(given, dead.skip, ("skipped", "would be skipped"), holding=True)
 
@@ -166,9 +166,9 @@ def skip_letters(**given: Any) -> None:
 @command.command("discard")
 @_deciding
 def discard_letters(**given: Any) -> None:
-    """Remove dead letters; keys that waited for them go on.
+    """Remove dead letters, and release the keys that they hold.
 
-    Their records stay in the log. Exits with 1 when the record of --id is not a dead letter.
+    Their records stay in the log. Exits with 1 if the record of --id is not a dead letter.
     """
     _decide(given, dead.discard, ("discarded", "would be discarded"))
 
@@ -186,7 +186,7 @@ def _decide(
     if not _narrowed(
         {name: value or None for name, value in given.items() if name not in ("group", "topic")}
     ):
-        raise click.UsageError("say which dead letters: --id, --key, --type, --since, --before, or --all")
+        raise click.UsageError("select dead letters with --id, --key, --type, --since, --before, or --all")
     selection = DeadSelection(**given)
     with opened(url, prefix, schema) as store:
         done = act(store, selection, dry_run=dry_run)
@@ -199,9 +199,13 @@ def _decide(
     else:
         click.echo(f"{_letters(done.count)} {words[dry_run]}")
         if done.out_of_order and not last:
-            click.echo(f"{done.out_of_order} of them out of order: their keys have gone on without them")
+            click.echo(
+                f"{done.out_of_order} of them out of order: later records of their keys were delivered"
+            )
         if done.unedited:
-            click.echo(f"{done.unedited} of them with their old headers: the log still has them to come")
+            click.echo(
+                f"{done.unedited} of them with their old headers: the group will read them from the log"
+            )
     missing = selection.id is not None and not done.count
     click.get_current_context().exit(FAILED if missing else 0)
 
@@ -222,7 +226,7 @@ def _narrowed(filters: dict[str, Any]) -> bool:
 
 
 def _place(text: str) -> tuple[str, int, int] | None:
-    """Return the place that TOPIC/PARTITION/OFFSET names; None for anything else: it is an id."""
+    """Return the place that TOPIC/PARTITION/OFFSET names; None for any other text, which is an id."""
     topic, *numbers = text.split("/")
     if topic and len(numbers) == 2 and all(each.isascii() and each.isdecimal() for each in numbers):
         return topic, int(numbers[0]), int(numbers[1])
@@ -259,7 +263,7 @@ def _fallback_row(each: FallbackCompletion) -> tuple[str, ...]:
 
 
 def _shown(each: DeadRecord) -> dict[str, Any]:
-    """Return a letter and its record as JSON can hold them; bytes that are no JSON value as base64."""
+    """Return a letter and its record for JSON; values that are not JSON as base64."""
     shown = whole(each.letter) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
     try:
         value = each.record.value

@@ -37,7 +37,7 @@ _LONGEST_WAIT_SECONDS = 120.0
     "--lake/--no-lake",
     default=True,
     show_default=True,
-    help="Carry the events on into Delta tables with Spark.",
+    help="Copy the events into Delta tables with Spark.",
 )
 @click.option(
     "--broker/--no-broker",
@@ -45,15 +45,15 @@ _LONGEST_WAIT_SECONDS = 120.0
     show_default=True,
     help="Let a Kafka client read the same topic, through a broker of ours.",
 )
-@click.option("--serve", is_flag=True, help="Stay open at the end, with the console, until Ctrl-C.")
+@click.option("--serve", is_flag=True, help="Keep the shop and its console running at the end, until Ctrl-C.")
 def command(orders: int, folder: Path | None, lake: bool, broker: bool, serve: bool) -> None:
     """Run a small shop on SQLite and show that nothing is lost.
 
-    Each order and its event are written in one transaction. Every fifth payment is declined after both
-    were written, so the transaction is rolled back: neither may be left behind. Two worker processes hand the
-    events to two groups of handlers; one of them is killed on the way, and one order cannot be mailed. Then
-    a Kafka client reads the same topic, and Spark puts the events into Delta tables, and the revenue of each
-    minute into another. What a machine lacks is left out, with the reason.
+    Each order and its event are written in one transaction. Every fifth payment is declined after both were
+    written, so the transaction is rolled back: neither may be left behind. Two worker processes deliver the
+    events to two groups of handlers; one of them is killed on the way, and one order cannot be mailed. Then a
+    Kafka client reads the same topic, and Spark writes the events into Delta tables, and the revenue per
+    minute into another. Steps that this machine cannot run are skipped, with the reason.
     """
     if folder is not None:
         try:
@@ -97,7 +97,7 @@ def _run(path: Path, orders: int, *, lake: bool, broker: bool, serve: bool) -> N
 
 
 def _trade(shop: Shop, orders: int, victim: ShopWorker) -> Tally:
-    """Place the orders, with both workers at work; kill one of them half way."""
+    """Place the orders while both workers run; kill one of them half way."""
     with _bar("orders", orders) as advance:
         tally = Tally()
         for number, tally in enumerate(shop.trade(orders), 1):  # noqa: B007 - the last one is wanted
@@ -109,7 +109,7 @@ def _trade(shop: Shop, orders: int, victim: ShopWorker) -> Tally:
 
 
 def _deliver(shop: Shop) -> None:
-    """Wait until both groups have all they can have, then put right what is in the way of the rest."""
+    """Wait until both groups have handled all they can, then fix the failing order and requeue it."""
     orders = shop.order_ids()
     with _bar("mails", len(orders)) as advance:
 
@@ -146,7 +146,7 @@ def _wait(condition: Callable[[], object]) -> None:
 
 @contextmanager
 def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Give a function that shows how far something is, on a terminal only."""
+    """Yield a function that updates a progress bar, on a terminal only."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as progress:
         bar = progress.add_task(name, total=total)
@@ -154,9 +154,9 @@ def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _read_by_kafka(shop: Shop) -> list[str] | None:
-    """Let a Kafka client read the topic; return the keys that it got.
+    """Let a Kafka client read the topic; return the keys it read.
 
-    None, with the reason said, where the extra is missing: the shop works without.
+    Without the extra, print the reason and return None: the shop works without it.
     """
     try:
         from .demo_reader import read_topic
@@ -177,9 +177,9 @@ def _read_by_kafka(shop: Shop) -> list[str] | None:
 
 
 def _lake(shop: Shop, folder: Path) -> int | None:
-    """Put the events into tables with Spark, show the revenue of each minute; return the rows of the tables.
+    """Write the events into tables with Spark, print the revenue per minute; return the tables' row count.
 
-    None, with the reason said, where Spark or Java is missing: the shop works without.
+    Without Spark or Java, print the reason and return None: the shop works without them.
     """
     try:
         from .demo_lake import DemoLake
@@ -204,7 +204,7 @@ def _lake(shop: Shop, folder: Path) -> int | None:
 
 
 def _reconcile(shop: Shop, read: list[str] | None, table: int | None) -> bool:
-    """Compare the shop's own orders with the log, with what each reader got and with the tables."""
+    """Compare the shop's own orders with the log, with each reader's records and with the tables."""
     orders, logged, mailed = shop.order_ids(), shop.logged_ids(), shop.mailed()
     lost, phantom = orders - set(logged), set(logged) - orders
     click.echo(f"orders without an event (lost): {len(lost)}")

@@ -1,4 +1,4 @@
-"""The lake of the demo: the shop's events in Delta tables, and its revenue of each minute."""
+"""The lake of the demo: the shop's events in Delta tables, and its revenue per minute."""
 
 from pathlib import Path
 
@@ -20,14 +20,14 @@ class DemoLake:
         self._spark = spark_session("penstock demo")
 
     def fill(self) -> int:
-        """Take the log into one table for each type; return how many distinct records they hold."""
+        """Copy the log into one table per type; return how many distinct records they hold."""
         to = self._folder / "events"
         _wait(start_lake(self._spark, Job(url=self._url, topic="events", to=to, once=True)))
         held = [account(to, each).held for each in sources(to)]
         return sum(end - start for runs in held for _, start, end in runs)
 
     def revenue(self) -> list[tuple[str, int]]:
-        """Take the log into windows of a minute; return them as the table has them, in order."""
+        """Aggregate the log in windows of a minute; return the table's rows, in order."""
         to = self._folder / "revenue"
         job = Job(url=self._url, topic="events", to=to, once=True)
         _wait(start_function(self._spark, job, "revenue", revenue))
@@ -40,7 +40,7 @@ class DemoLake:
 
 
 def revenue(events: DataFrame) -> DataFrame:
-    """Return the revenue of each minute, by the time that stands in the order."""
+    """Return the revenue per minute, by the time in the order."""
     order = functions.from_json(functions.col("value").cast("string"), _ORDER).alias("order")
     orders = events.where("type = 'order.placed'").select(order).select("order.*")
     minutes = orders.withWatermark("placed_at", "1 minute").groupBy(

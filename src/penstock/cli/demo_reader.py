@@ -1,4 +1,4 @@
-"""The Kafka client of the demo: it knows nothing of Penstock, and reads what the shop has published."""
+"""The Kafka client of the demo: it knows nothing of Penstock, and reads the shop's topic."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ _SECONDS = 60
 
 
 def read_topic(address: str, topic: str, group: str) -> list[str]:
-    """Read a topic from its first record to its end, as a group that is new; return the keys as they come."""
+    """Read a topic from its first record to its end as a new group; return the keys in order."""
     return asyncio.run(asyncio.wait_for(_read(address, topic, group), _SECONDS))
 
 

@@ -1,4 +1,4 @@
-"""`penstock demo --serve`: the shop stays open, with its console, until it is told to close."""
+"""`penstock demo --serve`: keeps the shop and its console running until they are stopped."""
 
 import secrets
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ _WRONG_EVERY, _PUT_RIGHT_AFTER = 40, 25
 
 
 def serve(shop: Shop, first: int, *, with_broker: bool, lake: Path | None) -> None:
-    """Keep the shop open, with two workers, until it is stopped; its orders begin with that number.
+    """Keep the shop open, with two workers, until it is stopped; `first`: the number of its next order.
 
-    One order in forty has a wrong address. It is put right after a while: who requeues the order then sees
-    its mail go out. `lake`: a folder of tables for the console to show.
+    One order in forty has a wrong address, which is corrected after a while: once requeued, its mail goes
+    out. `lake`: a folder of tables for the console to show.
     """
     store = open_store(shop.outbox.url)
     with ExitStack() as stack:
@@ -48,14 +48,14 @@ def serve(shop: Shop, first: int, *, with_broker: bool, lake: Path | None) -> No
         else:
             click.echo(f"actions need this token: {token}")
             click.echo(f"console listening on {address}")
-        click.echo("the shop stays open and sells on; Ctrl-C closes it")
+        click.echo("the shop stays open and takes orders; Ctrl-C closes it")
         _trade(shop, first, stopped)
     click.echo("closed")
 
 
 @contextmanager
 def _console(store: Store, lake: Path | None) -> Iterator[tuple[str, str]]:
-    """Show the console where it is shown by default, or on a free port; give its address and its token."""
+    """Serve the console on its default port, or on a free one; yield its address and token."""
     token = secrets.token_urlsafe(18)
     with Lock(AccessSettings(), store.database) as doors, ExitStack() as stack:
         try:
@@ -68,7 +68,7 @@ def _console(store: Store, lake: Path | None) -> Iterator[tuple[str, str]]:
 
 
 class _Wrong:
-    """The orders whose address is wrong: some of them, on and on."""
+    """The endless set of orders whose address is wrong."""
 
     def __contains__(self, order_id: object) -> bool:
         return int(str(order_id).removeprefix("o-")) % _WRONG_EVERY == 1

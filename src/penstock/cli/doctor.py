@@ -1,4 +1,4 @@
-"""`penstock doctor`: what this machine has."""
+"""`penstock doctor`: examines this machine and a store."""
 
 from pathlib import Path
 
@@ -26,18 +26,19 @@ _SIGNS = {
 
 @click.command("doctor")
 @click.option(
-    "--url", envvar="PENSTOCK_URL", show_envvar=True, help=f"Look at this store, too: {', '.join(FORMS)}."
+    "--url", envvar="PENSTOCK_URL", show_envvar=True, help=f"Examine this store, too: {', '.join(FORMS)}."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def command(url: str | None, as_json: bool) -> None:
-    """Show what this machine has and what each missing part would enable.
+    """Check this machine and a store, and show what each missing part would enable.
 
-    With a store: also everything in it that does not move, and why: events that nobody brings into the log,
+    With a store, it lists everything in it that makes no progress, and why: events that no worker sequences,
     groups without a worker or with a stalled one, silent members, long transactions, topics without a reader.
-    And whether workers hear the bell, which time limits of the server may end a handler's transaction, who
-    holds retention back, for which groups it no longer waits, and which seem to be one name for two programs.
-    Of a log in files it reads about 250 MB and says what is damaged; `penstock log verify` reads all of it.
-    Exits with 1 when a required part is broken, the tables cannot be used, or the log is damaged.
+    It also checks whether workers hear the bell, which time limits of the server may end a handler's
+    transaction, which readers hold retention back, which groups retention no longer waits for, and which
+    groups seem to be two programs under one name. Of a log in files it reads about 250 MB to find damage;
+    `penstock log verify` reads all of it. Exits with 1 if a required part is broken, the tables cannot be
+    used, or the log is damaged.
     """
     folder, of_store = _of_store(url)
     findings = [*examine(folder), *of_store]
@@ -61,7 +62,7 @@ def command(url: str | None, as_json: bool) -> None:
 
 
 def _of_store(url: str | None) -> tuple[Path, list[DoctorFinding]]:
-    """Return the folder whose disk the store needs, and what is said of the store."""
+    """Return the folder whose disk the store needs, and the findings on the store."""
     if url is None:
         return Path.cwd(), []
     refuse_memory(url)

@@ -1,4 +1,4 @@
-"""`penstock drop`: take Penstock's tables away."""
+"""`penstock drop`: drop Penstock's tables."""
 
 import click
 
@@ -14,19 +14,19 @@ from .output import line, print_json
 
 @click.command("drop")
 @store_options
-@click.option("--force", is_flag=True, help="Drop them even while members are at work.")
+@click.option("--force", is_flag=True, help="Drop them even while members run.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def command(url: str, prefix: str, schema: str | None, force: bool, yes: bool, as_json: bool) -> None:
     """Drop Penstock's tables and everything in them.
 
-    The opposite of migrate: only the tables of this prefix and schema, and nothing brings them back. It says
-    what will be lost and asks for the prefix, unless --yes. Refused while members are at work.
+    The opposite of migrate: only the tables of this prefix and schema, for good. It shows what will be lost
+    and asks for the prefix, unless --yes is given. Refused while members run.
     """
     with opened(url, prefix, schema) as store:
         if not yes:
             if not as_json:
-                click.echo(f"this takes away: {_lost(losses(store))}", err=True)
+                click.echo(f"this deletes {_lost(losses(store))}", err=True)
             name = Names(prefix, schema).table("*").replace('"', "")
             ask_for(prefix, f"type {prefix} to drop the tables {name}", as_json=as_json)
         lost = drop(store, force=force)

@@ -1,4 +1,4 @@
-"""`penstock erase`: all events of an owner."""
+"""`penstock erase`: erases all events of an owner."""
 
 from dataclasses import asdict
 
@@ -14,7 +14,7 @@ from .output import cell, line, print_json
 _WORDS = {
     "staged": "staged, deleted",
     "scheduled": "scheduled, deleted",
-    "logged": "in the log, without content from now on",
+    "logged": "in the log, content erased",
     "waiting": "waiting in lanes, removed",
     "dead": "dead letters, removed",
 }
@@ -23,7 +23,7 @@ _WORDS = {
 @click.command("erase")
 @click.argument("owner")
 @store_options
-@click.option("--dry-run", is_flag=True, help="Erase nothing; say how much there is.")
+@click.option("--dry-run", is_flag=True, help="Erase nothing; show how many events there are.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def command(
@@ -32,30 +32,30 @@ def command(
     """Erase all events that were published with this owner tag, in every state.
 
     Staged and scheduled events are deleted, records in the log lose key, value and headers and keep their
-    offset, lanes and dead letters forget them. It cannot be undone. Safe while workers run, and to run again.
-    Copies elsewhere stay: what handlers and Kafka clients have read, backups, and lakehouse tables until
-    `penstock pipeline erase` has run for them, which this command names.
+    offset, and their copies in lanes and dead letters are removed. It cannot be undone. Safe while workers
+    run, and safe to repeat. Copies elsewhere stay: those of handlers and Kafka clients, backups, and
+    lakehouse tables until you run `penstock pipeline erase` on them; this command names the pipelines.
     """
     with opened(url, prefix, schema) as store:
         found = count_owner(store, owner)
         if not dry_run:
             if not yes and found.count:
                 if not as_json:
-                    _tell(found, err=True)
+                    _print_counts(found, err=True)
                 confirm(
-                    f"erase all that is tagged {line(owner)}?",
+                    f"erase all events tagged {line(owner)}?",
                     as_json=as_json,
-                    instead="--yes, or --dry-run to look first",
+                    instead="--yes, or --dry-run for the counts",
                 )
             found = erase(store, owner)
         pipelines = [each.name for each in readers(store.log)]
     if as_json:
-        said = {"count": found.count, "dry_run": dry_run, "pipelines": pipelines}
-        print_json(asdict(found) | said)
+        more = {"count": found.count, "dry_run": dry_run, "pipelines": pipelines}
+        print_json(asdict(found) | more)
     elif not found.count:
-        click.echo("no events are tagged so")
+        click.echo("no events have this tag")
     else:
-        _tell(found)
+        _print_counts(found)
         click.echo("nothing is erased yet" if dry_run else "erased")
         for name in pipelines if found.logged and not dry_run else ():
             click.echo(
@@ -64,7 +64,7 @@ def command(
             )
 
 
-def _tell(found: Erased, *, err: bool = False) -> None:
+def _print_counts(found: Erased, *, err: bool = False) -> None:
     for name, count in asdict(found).items():
         if count:
             click.echo(f"{count:>8} {_WORDS[name]}", err=err)

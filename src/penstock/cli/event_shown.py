@@ -1,4 +1,4 @@
-"""How one event is shown: facts for people, a document for programs."""
+"""Shows one event: as facts for people, or as a document for programs."""
 
 from base64 import b64encode
 from typing import Any
@@ -17,7 +17,7 @@ _TEXTS = ("text/", "application/xml", "application/yaml")  # content types whose
 
 
 def event_document(event: ShownEvent) -> dict[str, Any]:
-    """Return an event as JSON can hold it; bytes that are no JSON value as base64."""
+    """Return an event for JSON; values that are not JSON as base64."""
     record = event.record
     shown: dict[str, Any] = {
         "place": event.place.value,
@@ -46,7 +46,7 @@ def event_document(event: ShownEvent) -> dict[str, Any]:
 
 
 def print_event(event: ShownEvent, max_bytes: int) -> None:
-    """Print what is known of an event, a fact per line, then a sentence for each group."""
+    """Print an event, one fact per line, then a sentence for each group."""
     record = event.record
     facts = {
         "id": record.id,
@@ -73,8 +73,8 @@ def print_event(event: ShownEvent, max_bytes: int) -> None:
 
 
 def _print_answer(answer: Answer) -> None:
-    said = answer.sentence if answer.group is None else f"{answer.group}: {answer.sentence}"
-    click.echo(line(said))
+    text = answer.sentence if answer.group is None else f"{answer.group}: {answer.sentence}"
+    click.echo(line(text))
     for each in answer.also:
         click.echo(f"  also: {line(each)}")
     for each in answer.commands:
@@ -91,7 +91,7 @@ def _content_type(event: ShownEvent) -> str:
 
 
 def _value(event: ShownEvent, max_bytes: int) -> str:
-    """Return a value as JSON, as text or in hex, no more than so many bytes of it."""
+    """Return a value as JSON, as text or in hex, cut at `max_bytes`."""
     data = event.record.data
     if data is None:
         return "none, erased" if event.place is EventPlace.ERASED else "none, a tombstone"
@@ -102,10 +102,10 @@ def _value(event: ShownEvent, max_bytes: int) -> str:
 
 
 def _text(data: bytes, content_type: str) -> str | None:
-    """Return the text that bytes are by their content type, if they are."""
+    """Return the text of a value by its content type; None if it is not text."""
     try:
         if is_json(content_type):
             return msgspec.json.format(data, indent=-1).decode()
         return data.decode() if content_type.lower().startswith(_TEXTS) else None
-    except ValueError:  # they are not what their content type says
+    except ValueError:  # the bytes do not match their content type
         return None

@@ -1,4 +1,4 @@
-"""`penstock events`: events by the state they are in: list, show one, and delete before a moment."""
+"""`penstock events`: lists events by their state, shows one, and deletes those before a moment."""
 
 from datetime import datetime
 from typing import Any
@@ -27,16 +27,16 @@ def command() -> None:
 @store_options
 @click.option("--state", type=_STATES, required=True, help="Which state.")
 @click.option("--topic", help="Only this topic.")
-@click.option("--group", help="Only this group, of what is waiting or dead.")
+@click.option("--group", help="Only this group, for waiting and dead events.")
 @limit_option
 @after_option
 @json_option
 def list_events(url: str, prefix: str, schema: str | None, state: str, as_json: bool, **filters: Any) -> None:
     """List the events in a state.
 
-    Scheduled: until due. Staged: committed, no offset yet. Pending: in the log, some group has yet to pass
-    it. Waiting: in a lane of a group, for a retry or its turn. Done: passed by every group, and none has it
-    waiting or dead. Dead: given up by a group.
+    Scheduled: not due yet. Staged: committed, no offset yet. Pending: in the log, not yet passed by every
+    group. Waiting: in a lane of a group, for a retry or its turn. Done: passed by every group, neither
+    waiting nor dead. Dead: given up by a group.
     """
     with opened(url, prefix, schema) as store:
         found = events.events(store, EventState(state), **filters)
@@ -46,14 +46,14 @@ def list_events(url: str, prefix: str, schema: str | None, state: str, as_json: 
 @command.command("show")
 @click.argument("id")
 @store_options
-@click.option("--key", help="Its key: it is then looked for in the partition of the key only.")
-@click.option("--scan", is_flag=True, help="Look through the whole log for it.")
+@click.option("--key", help="Its key, to search only the key's partition.")
+@click.option("--scan", is_flag=True, help="Search the whole log for it.")
 @click.option(
     "--max-bytes",
     type=click.IntRange(min=0),
     default=2000,
     show_default=True,
-    help="How much of the value to print; --json prints all of it.",
+    help="How much of the value to print; --json prints it whole.",
 )
 @json_option
 def show_one(
@@ -66,10 +66,10 @@ def show_one(
     max_bytes: int,
     as_json: bool,
 ) -> None:
-    """Show everything that is known of one event.
+    """Show one event and its progress in each group.
 
-    What it says: its envelope, headers and value. Where it is: scheduled, staged, or in the log. And for
-    each group what has become of it, as `penstock why` says it. Exits with 1 when there is no such event.
+    Prints its envelope, headers and value; its state: scheduled, staged, or in the log; and for each group
+    the answer of `penstock why`. Exits with 1 if the event does not exist.
     """
     with opened(url, prefix, schema) as store:
         found = show_event(store, id, key=key, everything=scan)
@@ -84,7 +84,7 @@ def show_one(
 @click.option("--state", type=_STATES, required=True, help="Which state.")
 @before_option("Only those before this moment.", required=True)
 @click.option("--topic", help="Only this topic.")
-@click.option("--group", help="Only this group, of what is dead.")
+@click.option("--group", help="Only this group, for dead events.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
@@ -101,21 +101,21 @@ def delete_events(
 ) -> None:
     """Delete the events of a state before a moment.
 
-    Done: published before it; the oldest of each partition, and nothing that a group has yet to pass.
-    Scheduled: due before it. Dead: died before it. What is yet to be delivered is refused.
+    Done: published before it; the oldest of each partition, and only those that every group has passed.
+    Scheduled: due before it. Dead: died before it. Events that are yet to be delivered are refused.
     """
     with opened(url, prefix, schema) as store:
         if not (dry_run or yes) and EventState(state) in DELETABLE:
-            told = events.delete(store, EventState(state), before, dry_run=True, **filters)
-            confirm(f"{_said(told, state, before)}. Delete them?", as_json=as_json)
+            count = events.delete(store, EventState(state), before, dry_run=True, **filters)
+            confirm(f"{_counted(count, state, before)}. Delete them?", as_json=as_json)
         count = events.delete(store, EventState(state), before, dry_run=dry_run, **filters)
     if as_json:
         print_json({"count": count, "dry_run": dry_run})
     else:
-        click.echo(f"{_said(count, state, before)} {'would be ' if dry_run else ''}deleted")
+        click.echo(f"{_counted(count, state, before)} {'would be ' if dry_run else ''}deleted")
 
 
-def _said(count: int, state: str, before: datetime) -> str:
+def _counted(count: int, state: str, before: datetime) -> str:
     return f"{count} {state} event{'' if count == 1 else 's'} before {moment(before)}"
 
 

@@ -1,4 +1,4 @@
-"""From an error's code to the exit code of a command: the command line's own table.
+"""The exit code of each error code.
 
 0 ok, 1 differs or failed, 2 usage, 3 the store is missing or locked or out of reach; 130 stopped by Ctrl-C.
 """
@@ -173,5 +173,5 @@ EXIT_CODES = {
 
 
 def exit_code(error: Error) -> int:
-    """Return the exit code that an error means."""
+    """Return the exit code of an error."""
     return EXIT_CODES[error.code]

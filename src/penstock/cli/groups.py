@@ -38,10 +38,10 @@ def command() -> None:
 @after_option
 @json_option
 def list_groups(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
-    """List groups by name: how far they are behind, and what waits.
+    """List groups by name: their lag, and their waiting keys.
 
-    lag: records they have not passed. waiting and held: keys that wait by themselves, or for a person. Of a
-    Kafka cluster (kafka://host:port) all groups by name and kind.
+    lag: records they have not passed. waiting: keys that wait for a retry or their turn. held: keys that wait
+    for a person. For a Kafka cluster (kafka://host:port): all groups by name and kind.
     """
     if is_kafka(url):
         _list_of_cluster(url, as_json=as_json)
@@ -80,15 +80,15 @@ def show_group(
     as_json: bool,
     **paged: Any,
 ) -> None:
-    """Show a group: its topics, its filter, its members, and the types it has passed over.
+    """Show a group: its topics, filter and members, and the types it has passed over.
 
-    With --partitions also where it is in each.
+    With --partitions, also its cursor in each.
     """
     with opened(url, prefix, schema) as store:
         shown = groups.show(store, name)
         found = groups.partitions(store, name, topic=topic, **paged) if with_partitions else None
     if as_json:
-        told = whole(shown.group) | {
+        document = whole(shown.group) | {
             "created_at": shown.created_at,
             "filter": shown.filter,
             "member_ids": shown.member_ids,
@@ -97,8 +97,8 @@ def show_group(
             "passed_over": [whole(each) for each in shown.passed_over],
         }
         if found is not None:
-            told |= {"partitions": [whole(each) for each in found.items], "after": found.after}
-        print_json(told)
+            document |= {"partitions": [whole(each) for each in found.items], "after": found.after}
+        print_json(document)
         return
     facts = {
         "group": shown.group.name,
@@ -140,7 +140,7 @@ def show_group(
 def pause_group(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
     """Stop delivery to a group until it is resumed.
 
-    Workers finish what runs and release its partitions within a second or so. Its records are kept.
+    Workers finish running calls and release its partitions within a second or so. Its records are kept.
     """
     with opened(url, prefix, schema) as store:
         changed = groups.pause(store, name)
@@ -152,20 +152,24 @@ def pause_group(name: str, url: str, prefix: str, schema: str | None, as_json: b
 @store_options
 @json_option
 def resume_group(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
-    """Let a paused group go on where it was."""
+    """Resume a paused group where it stopped."""
     with opened(url, prefix, schema) as store:
         changed = groups.resume(store, name)
-    _say(name, changed, as_json, ("goes on", "was not paused"))
+    _say(name, changed, as_json, ("is resumed", "was not paused"))
 
 
 @command.command("reset")
 @click.argument("name")
 @store_options
-@click.option("--topic", help="The topic on which it is reset; not needed when the group reads one only.")
-@click.option("--to", "place", required=True, metavar="earliest|latest|OFFSET|MOMENT", help="Where to.")
+@click.option("--topic", help="The topic on which it is reset; optional if the group reads only one.")
+@click.option("--to", "place", required=True, metavar="earliest|latest|OFFSET|MOMENT", help="The new place.")
 @click.option("--partition", type=int, help="Only this partition; needed for an OFFSET.")
-@click.option("--drop-parked", is_flag=True, help="Forget what waits in lanes before that place, too.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; say what would come again or be skipped.")
+@click.option(
+    "--drop-parked", is_flag=True, help="Also drop the records that wait in lanes before that place."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Change nothing; show how many records would come again or be skipped."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def reset_group(
@@ -183,21 +187,21 @@ def reset_group(
 ) -> None:
     """Move a group to another place in a topic: back, to receive records again, or forward, to skip some.
 
-    Safe beside running workers; each key stays in order. A MOMENT looks like 2026-11-16T02:00 (UTC, or with a
-    zone): the first record at or after it. What waits in lanes before the new place stays, unless dropped;
-    dead letters stay, marked.
+    Safe while workers run; each key stays in order. A MOMENT looks like 2026-11-16T02:00 (UTC, or with a
+    zone): the first record at or after it. Records that wait in lanes before the new place stay, unless
+    dropped; dead letters stay, and are marked.
     """
     to = _target(place)
     if isinstance(to, int) and partition is None:
-        raise click.UsageError(f"offset {to} is a place in one partition: say which by --partition")
+        raise click.UsageError(f"offset {to} needs --partition")
     given: dict[str, Any] = {"to": to, "partition": partition, "drop_parked": drop_parked}
     with opened(url, prefix, schema) as store:
         given["topic"] = topic or _only_topic(store, name)
         if not (dry_run or yes):
-            told = reset(store, name, **given, dry_run=True)
+            plan = reset(store, name, **given, dry_run=True)
             if not as_json:
-                _print_moves(told)
-            confirm(f"{_summary(told, dry_run=True)}. Reset group {name}?", as_json=as_json)
+                _print_moves(plan)
+            confirm(f"{_summary(plan, dry_run=True)}. Reset group {name}?", as_json=as_json)
         done = reset(store, name, **given, dry_run=dry_run)
     if as_json:
         moves = [whole(each) for each in done.moves]
@@ -209,11 +213,11 @@ def reset_group(
 
 
 def _only_topic(store: Store, name: str) -> str:
-    """Return the topic of a group that reads one only."""
+    """Return the topic of a group that reads only one."""
     topics = [each.topic for each in groups.show(store, name).on_topics]
     if len(topics) != 1:
         known = ", ".join(topics) or "no topic yet"
-        raise click.UsageError(f"group {name} reads {known}: say which is meant by --topic")
+        raise click.UsageError(f"group {name} reads {known}: name the topic with --topic")
     return topics[0]
 
 
@@ -221,8 +225,8 @@ def _only_topic(store: Store, name: str) -> str:
 @click.argument("name")
 @store_options
 @click.option("--type", "type", help="Only this event type.")
-@since_option("Only what was published at or after this moment.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; say how many it would be.")
+@since_option("Only records published at or after this moment.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
 @json_option
 def catch_up_group(
     name: str,
@@ -234,11 +238,11 @@ def catch_up_group(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Deliver late what a group passed over before it had a handler for it, however old it is.
+    """Deliver late the records that a group passed over for lack of a handler, however old they are.
 
-    Workers begin with it within a second or so, beside what is new. Handlers see that it is late
-    (record.late); its keys get no order against what was settled already. What a new handler gets without
-    being asked for is set by processing.catch_up.
+    Workers start within a second or so, beside new records. Handlers see that a record is late (record.late);
+    it is not ordered against records that were settled already. The setting processing.catch_up controls what
+    a new handler gets without this command.
     """
     with opened(url, prefix, schema) as store:
         done = catch_up(store, name, type=type, since=since, dry_run=dry_run)
@@ -253,26 +257,26 @@ def catch_up_group(
 @command.command("delete")
 @click.argument("name")
 @store_options
-@click.option("--dry-run", is_flag=True, help="Change nothing; say what it would forget.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show what would be deleted.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def delete_group(
     name: str, url: str, prefix: str, schema: str | None, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Forget a group: its cursors, waiting lanes and dead letters.
+    """Delete a group: its cursors, waiting lanes and dead letters.
 
-    Refused while members serve it. The log stays; a group of that name begins again.
+    Refused while members serve it. The log stays; a new group of that name starts afresh.
     """
     with opened(url, prefix, schema) as store:
         if not (dry_run or yes):
-            told = groups.delete(store, name, dry_run=True)
-            question = f"group {name} has {told.lanes} waiting lanes and {told.dead} dead letters. Forget it?"
+            plan = groups.delete(store, name, dry_run=True)
+            question = f"group {name} has {plan.lanes} waiting lanes and {plan.dead} dead letters. Delete it?"
             confirm(question, as_json=as_json)
         done = groups.delete(store, name, dry_run=dry_run)
     if as_json:
         print_json(done)
     else:
-        word = "would be forgotten" if dry_run else "forgotten"
+        word = "would be deleted" if dry_run else "deleted"
         click.echo(
             f"group {name} {word}: {done.cursors} cursors, {done.lanes} lanes, {done.dead} dead letters"
         )
@@ -286,7 +290,7 @@ def _target(text: str) -> str | int | datetime:
     found = moment_of(text)
     if found is None:
         raise click.BadParameter(
-            f"{text!r} is neither {EARLIEST} nor {LATEST}, no offset, and no moment such as 2026-11-16T02:00",
+            f"{text!r} is not {EARLIEST}, {LATEST}, an offset, or a moment such as 2026-11-16T02:00",
             param_hint="--to",
         )
     return found
@@ -299,20 +303,20 @@ def _say(name: str, changed: bool, as_json: bool, words: tuple[str, str]) -> Non
         click.echo(f"group {name} {words[not changed]}")
 
 
-def _print_moves(told: Reset) -> None:
+def _print_moves(done: Reset) -> None:
     rows = [
         (each.partition, each.from_offset, each.to_offset, each.again, each.skipped)
-        for each in told.moves
+        for each in done.moves
         if each.again or each.skipped or each.from_offset != each.to_offset
     ]
     if rows:
         print_table(_MOVE_COLUMNS, [tuple(map(str, row)) for row in rows])
 
 
-def _summary(told: Reset, *, dry_run: bool) -> str:
+def _summary(done: Reset, *, dry_run: bool) -> str:
     verb = "would come" if dry_run else "come"
     other = "would be" if dry_run else "are"
-    return f"{told.again} records {verb} again, {told.skipped} {other} skipped"
+    return f"{done.again} records {verb} again, {done.skipped} {other} skipped"
 
 
 def _when(at: datetime | None) -> str:
@@ -321,7 +325,7 @@ def _when(at: datetime | None) -> str:
 
 def _passed_row(each: PassedOverType, filter: tuple[str, ...]) -> tuple[str, ...]:
     handled = wanted([filter], each.topic, each.type) if filter else None
-    state = "comes late" if each.coming else "no handler" if handled is False else "not asked for"
+    state = "comes late" if each.coming else "no handler" if handled is False else "not requested"
     texts = each.type or "without a type", each.topic, str(each.records), _when(each.first_at), state
     return tuple(map(cell, texts))
 

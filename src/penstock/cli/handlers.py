@@ -1,4 +1,4 @@
-"""`penstock handlers`: what is registered, and which rules count for each handler."""
+"""`penstock handlers`: the registered handlers, and the rules in force for each."""
 
 import click
 
@@ -18,13 +18,13 @@ _COLUMNS = ("group", "topic", "match", "handler", "retry", "from", "then", "boun
 @click.command("handlers")
 @click.argument("target", metavar="MODULE:OUTBOX")
 @click.option("--group", help="Only this group.")
-@click.option("--type", "type", help="Only those that match this event type, the first choice first.")
+@click.option("--type", "type", help="Only those that match this event type, in matching order.")
 @json_option
 def command(target: str, group: str | None, type: str | None, as_json: bool) -> None:
-    """List the handlers of an outbox, each with its match, its retry policy and its bounds.
+    """List the handlers of an outbox, each with its match, its retry policy and its limits.
 
-    `from` says whose retry policy counts: that of the handler object, of its decorator, of the outbox or of
-    the settings. The store is not read. Exits with 1 when no handler matches.
+    `from`: the origin of its retry policy: the handler object, its decorator, the outbox or the settings. The
+    store is not read. Exits with 1 if no handler matches.
     """
     outbox = load(target, "shop:outbox")
     if not isinstance(outbox, Outbox):
@@ -55,14 +55,14 @@ def _row(each: HandlerShown) -> tuple[str, ...]:
 
 
 def _then(each: HandlerShown) -> str:
-    """Return what becomes of a record that cannot be handled."""
+    """Return what happens to a record that cannot be handled."""
     lane = each.lanes
     waits = {"park": f"{lane} waits meanwhile", "alone": "retried alone", "dead": "no wait"}[each.on_failure]
     ends = [waits] if each.max_retries else []
     if each.fallback is not None:
         ends.append(f"fallback {each.fallback}")
     holds = each.on_exhausted == "hold" and each.on_failure == "park"
-    ends.append(f"dead letter, {lane} held" if holds else f"dead letter, {lane} goes on")
+    ends.append(f"dead letter, {lane} held" if holds else f"dead letter, {lane} released")
     return "; ".join(ends)
 
 
@@ -81,7 +81,7 @@ def _bounds(each: HandlerShown) -> str:
 
 
 def _rate(per_second: float) -> str:
-    """Return a rate in the smallest unit that has one record or more."""
+    """Return a rate in the smallest unit with at least one record."""
     for unit, seconds in (("s", 1), ("min", 60)):
         if per_second * seconds >= 1:
             return f"{per_second * seconds:.4g}/{unit}"

@@ -1,4 +1,4 @@
-"""`penstock lab`: are the handlers idempotent? A crash laboratory in a process of its own."""
+"""`penstock lab`: tests whether handlers are idempotent, in its own process, by killing them."""
 
 import sys
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from .target import load
 
 @click.command("lab")
 @click.argument("target", metavar="MODULE:LAB")
-@click.option("--seed", type=click.IntRange(min=1), help="Play only this round: the seed of a finding.")
-@click.option("--rounds", type=click.IntRange(min=0), help="How many rounds of two kills to draw.")
-@click.option("--draw", type=int, help="Draw other rounds than usual: any number.")
+@click.option("--seed", type=click.IntRange(min=1), help="Run only this round: the seed of a finding.")
+@click.option("--rounds", type=click.IntRange(min=0), help="How many random rounds of two kills to run.")
+@click.option("--draw", type=int, help="A number that selects other random rounds.")
 @json_option
 def command(target: str, seed: int | None, rounds: int | None, draw: int | None, as_json: bool) -> None:
     """Kill your handlers at every commit point, and show which are not idempotent.
 
     MODULE:LAB names a penstock.testing.CrashLab in your code, such as tests.lab:lab; the current folder is
-    searched too. Exits with 1 when a round ends differently from the run without kills.
+    searched too. Exits with 1 if a round ends differently from the run without kills.
     """
     lab = load(target, "tests.lab:lab")
     if not isinstance(lab, CrashLab):
@@ -44,7 +44,7 @@ def _played(lab: CrashLab, draw: int | None, rounds: int | None) -> Report:
 
 
 def _progress() -> Callable[[int, int, int], None] | None:
-    """Return what shows the rounds on a terminal as they pass; elsewhere nothing."""
+    """Return a function that shows the rounds on a terminal; None elsewhere."""
     if not sys.stderr.isatty():
         return None
 
@@ -55,7 +55,7 @@ def _progress() -> Callable[[int, int, int], None] | None:
 
 
 def _document(report: Report) -> dict[str, Any]:
-    """Return a report as JSON can hold it."""
+    """Return a report for JSON."""
     return {
         "ok": report.ok,
         "rounds": report.rounds,

@@ -1,4 +1,4 @@
-"""The lake that a console shows: its tables, and whether they agree with the log."""
+"""The lake for a console: its tables, and whether they agree with the log."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ class FolderLake:
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """The lake's path."""
         return str(self._folder)
 
     def tables(self) -> Sequence[LakeTableShown]:
@@ -47,6 +47,6 @@ class FolderLake:
         ]
 
     def reconcile(self, topic: str) -> Reconciliation:
-        """Compare a topic, its groups and the tables; reads all places of both, and no values."""
+        """Compare a topic, its groups and the tables; reads every offset of both, but no values."""
         found = lake_tables(self._store, self._folder, topic, values=False)
         return reconcile(self._store, topic, tables=found)

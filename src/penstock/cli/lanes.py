@@ -1,4 +1,4 @@
-"""`penstock lanes`: the keys that wait, and for what."""
+"""`penstock lanes`: the waiting keys, and why they wait."""
 
 import click
 
@@ -31,13 +31,12 @@ def command(
     after: str | None,
     as_json: bool,
 ) -> None:
-    """List the keys that wait, and for what.
+    """List the waiting keys, and why they wait.
 
-    held: for a person to requeue or discard a dead letter (penstock dead). parked: for the time of a retry.
-    due: it is tried as soon as a worker has room. slow: more came than its handler could do at once.
-    moved: for what waits of it in the partition where it was before the topic grew. A late key waits with
-    what its group had passed over before it had a handler for it. Where a group works in the order of
-    partitions, a whole partition waits.
+    held: a person must requeue or discard a dead letter (penstock dead). parked: until its retry. due: it is
+    tried as soon as a worker has room. slow: its handler is busy. moved: earlier records of the key wait in
+    the partition it was in before the topic grew. A late key has records that its group passed over before it
+    had a handler for them. If a group works in the order of partitions, a whole partition waits.
     """
     with opened(url, prefix, schema) as store:
         found = lanes(

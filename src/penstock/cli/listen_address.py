@@ -1,4 +1,4 @@
-"""HOST:PORT: where a command listens. What is not encrypted stays on this machine unless it is asked for."""
+"""HOST:PORT: where a command listens. Plaintext needs a loopback address or `--insecure`."""
 
 from ipaddress import ip_address
 from typing import Any, NamedTuple
@@ -14,14 +14,14 @@ class ListenAddress(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only programs on this machine can reach it; of names only `localhost` is known to be so."""
+        """Whether only programs on this machine can reach it; the only name that counts is `localhost`."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
 
     def __str__(self) -> str:
-        """Return it as it was written."""
+        """Return it as HOST:PORT."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -31,7 +31,7 @@ class ListenAddressType(click.ParamType[ListenAddress]):
     name = "HOST:PORT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ListenAddress:
-        """Return an address, or fail with the form that was expected."""
+        """Return an address, or fail with the expected form."""
         if isinstance(value, ListenAddress):
             return value
         host, _, port = str(value).rpartition(":")
@@ -48,15 +48,15 @@ class ListenAddressType(click.ParamType[ListenAddress]):
 insecure_option = click.option(
     "--insecure",
     is_flag=True,
-    help="Listen without encryption, and without an access file to everybody, also where others can connect.",
+    help="Listen without encryption even where other machines can connect; without an access file they may do all.",
 )
 
 
 def refuse_open(flag: str, address: ListenAddress, *, insecure: bool, encrypted: bool = False) -> None:
-    """Refuse to listen in plaintext where others can connect, unless that is asked for. Raises UsageError."""
+    """Refuse to listen in plaintext where others can connect, without `--insecure`. Raises UsageError."""
     if not (insecure or encrypted or address.is_loopback):
         raise click.UsageError(
             f"{flag} {address}: other machines can connect there, and nothing is encrypted; use 127.0.0.1, "
-            "give --tls-cert and --tls-key, or add --insecure where the network itself is closed, as inside "
+            "give --tls-cert and --tls-key, or add --insecure if the network itself is closed, as inside "
             "a pod"
         )

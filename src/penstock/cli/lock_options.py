@@ -1,4 +1,4 @@
-"""The options by which a command locks the doors it opens."""
+"""The options for TLS and access rules of a command's listeners."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,15 +16,17 @@ _OPTIONS = (
         "--access",
         "policy_file",
         type=_FILE,
-        help="The access file: who may do what; else access.policy_file.",
+        help="The access file, with the access rules; default: access.policy_file.",
     ),
-    click.option("--audit", "audit_file", type=_FILE, help="Where audit lines go; else access.audit_file."),
-    click.option("--tls-cert", type=_FILE, help="Encrypt with this certificate; else access.tls_cert."),
-    click.option("--tls-key", type=_FILE, help="The key of the certificate; else access.tls_key."),
+    click.option(
+        "--audit", "audit_file", type=_FILE, help="The file for audit lines; default: access.audit_file."
+    ),
+    click.option("--tls-cert", type=_FILE, help="Encrypt with this certificate; default: access.tls_cert."),
+    click.option("--tls-key", type=_FILE, help="The key of the certificate; default: access.tls_key."),
     click.option(
         "--tls-client-ca",
         type=_FILE,
-        help="Take client certificates of these authorities; else access.tls_client_ca.",
+        help="Accept client certificates of these authorities; default: access.tls_client_ca.",
     ),
     click.option(
         "--tls-client-crl",
@@ -49,7 +51,7 @@ def lock_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def lock_settings(given: dict[str, Any]) -> AccessSettings:
-    """Return the settings in force, with what was given. Raises SettingError."""
+    """Return the settings in force, with the given options. Raises SettingError."""
     return AccessSettings.load(**given)
 
 

@@ -1,4 +1,4 @@
-"""`penstock log`: verify, repair-index, dump: the files of a log in files, seen from outside."""
+"""`penstock log`: verify, repair-index, dump: works on the files of a log in files."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -25,12 +25,12 @@ from .options import json_option
 from .output import json_line, line, moment, print_json
 from .units import size_text
 
-_LONG_BYTES = 256 << 20  # from here on a walk shows how far it is
+_LONG_BYTES = 256 << 20  # from this size on a walk shows its progress
 _SHOWN_CHARACTERS = 60
 
 
 def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what says which partitions are meant."""
+    """Add the options that select partitions."""
     for add in (
         click.option("--partition", type=int, help="Only this partition."),
         click.option("--topic", help="Only this topic: its name, or the UUID of its folder."),
@@ -49,15 +49,15 @@ def command() -> None:
 @_selection
 @json_option
 def verify(directory: str, topic: str | None, partition: int | None, as_json: bool) -> None:
-    """Walk every batch of every segment and say what is damaged, and where.
+    """Walk every batch of every segment, and report damage with its place.
 
-    Reads only, and may run beside a writer. Exits with 1 if anything is damaged; what a crash has cut short
-    before it was acknowledged, or what is made again when it is needed, is a note.
+    Read-only, and may run beside a writer. Exits with 1 if anything is damaged; data that a crash cut short
+    before it was acknowledged, and files that are rebuilt on demand, are only notes.
     """
     folders = log_files.log_folders(directory, topic, partition)
     names = {each.folder.topic: each.topic for each in folders}
     with _progress(log_files.total_bytes(folders), "verified", as_json) as progress:
-        done = log_files.verify(directory, folders, progress=progress, found=_teller(names, as_json))
+        done = log_files.verify(directory, folders, progress=progress, found=_printer(names, as_json))
     if as_json:
         print_json(_verified(done, names))
     else:
@@ -70,10 +70,10 @@ def verify(directory: str, topic: str | None, partition: int | None, as_json: bo
 @_selection
 @json_option
 def repair_index(directory: str, topic: str | None, partition: int | None, as_json: bool) -> None:
-    """Make the indexes of closed segments again from their batches.
+    """Rebuild the indexes of closed segments from their batches.
 
-    Seldom needed: an index that is missing or damaged is made again when it is read. Refused while another
-    process writes the log. The segments themselves are not touched.
+    Seldom needed: a missing or damaged index is rebuilt when it is read. Refused while another process writes
+    the log. The segments themselves are not touched.
     """
     folders = log_files.log_folders(directory, topic, partition)
     with _progress(log_files.total_bytes(folders), "indexed", as_json) as progress:
@@ -81,7 +81,7 @@ def repair_index(directory: str, topic: str | None, partition: int | None, as_js
     if as_json:
         print_json({"indexes": made, "differed": differed})
     else:
-        click.echo(f"{made} indexes are made again, {differed} of them were missing or differed")
+        click.echo(f"{made} indexes rebuilt, {differed} of them were missing or differed")
 
 
 @command.command("dump")
@@ -99,10 +99,10 @@ def dump(
     records: bool,
     as_json: bool,
 ) -> None:
-    """Show the batches of a log as they stand in its segments, markers included.
+    """Show the batches in the segments of a log, markers included.
 
-    With --json one object per line. Damage is shown where it is met, and does not end the dump; the exit
-    code is 1 then.
+    With --json, one object per line. Damage is shown where it is found and does not end the dump, but sets
+    the exit code to 1.
     """
     left, damaged = limit, False
     for folder in log_files.log_folders(directory, topic, partition):
@@ -176,7 +176,7 @@ def _batch(folder: LogFolder, placed: WalkedBatch) -> dict[str, Any]:
 
 
 def _marker(batch: Buffer) -> str:
-    """Return which marker a control batch is."""
+    """Return the kind of a marker in a control batch."""
     try:
         return f"{decode_marker(batch).name.lower()} marker"
     except InvalidBatch:
@@ -200,7 +200,7 @@ def _record(entry: Entry) -> dict[str, Any]:
 
 @contextmanager
 def _progress(total: int, verb: str, as_json: bool) -> Iterator[Callable[[int], None]]:
-    """Show a bar for long work, on standard error, where a person looks."""
+    """Show a progress bar for long work on standard error, if that is a terminal."""
     if as_json or total < _LONG_BYTES or not sys.stderr.isatty():
         yield lambda size: None
         return
@@ -210,7 +210,7 @@ def _progress(total: int, verb: str, as_json: bool) -> Iterator[Callable[[int], 
         yield lambda size: progress.advance(task, size)
 
 
-def _teller(names: dict[Any, str], as_json: bool) -> Callable[[Finding], None]:
+def _printer(names: dict[Any, str], as_json: bool) -> Callable[[Finding], None]:
     return lambda finding: None if as_json else _print_finding(finding, names, as_json=False)
 
 

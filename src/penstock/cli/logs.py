@@ -1,4 +1,4 @@
-"""Logging for a command that runs for long: only where the application has configured none."""
+"""Logging for long-running commands, unless the application has configured its own."""
 
 import logging
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ from penstock.logs import JsonFormatter, LoggingSettings, TextFormatter
 
 
 def set_up(level: str | None, format: str | None) -> None:
-    """Let log records be seen on standard error, if nothing sees them yet.
+    """Write log records to standard error, unless they have a handler already.
 
-    Call it once the application is imported: that is where it configures logging. The handler goes to the
-    root logger, so that a configuration that comes later takes its place and no line is written twice; only
-    the level of Penstock's own loggers is set. Where the application has configured logging, its handlers,
-    formats and levels stand; a level that was asked for by name is set all the same.
+    Call it after the application is imported, since it configures logging then. The handler goes to the root
+    logger, so that a later configuration replaces it and no line is written twice; only the level of
+    Penstock's own loggers is set. If the application has configured logging, its handlers, formats and levels
+    stand, except that a level given by option is set.
     """
     settings, penstock = LoggingSettings.load(level=level, format=format), logging.getLogger("penstock")
     if _is_disabled(penstock):
         click.echo(
-            "warning: the application's logging configuration has switched Penstock's loggers off; give "
+            "warning: the application's logging configuration has disabled Penstock's loggers; give "
             "dictConfig disable_existing_loggers=False, or name the logger penstock in it",
             err=True,
         )
@@ -29,7 +29,7 @@ def set_up(level: str | None, format: str | None) -> None:
             penstock.setLevel(level.upper())
         if format is not None:
             penstock.warning(
-                "--log-format %s changes nothing: the application has configured logging itself; for JSON "
+                "--log-format %s has no effect: the application has configured logging itself; for JSON "
                 "use penstock.logs.JsonFormatter there",
                 format,
             )
@@ -41,7 +41,7 @@ def set_up(level: str | None, format: str | None) -> None:
 
 
 class _OnlyHandler(logging.StreamHandler[TextIO]):
-    """Writes the lines that no other handler is given: frameworks have some for their own loggers."""
+    """Writes the records that no other handler gets: frameworks add handlers to their own loggers."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if all(each is self for each in _handlers(logging.getLogger(record.name))):
@@ -49,7 +49,7 @@ class _OnlyHandler(logging.StreamHandler[TextIO]):
 
 
 def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
-    """Yield the handlers that what a logger is given goes to, but for those that drop it."""
+    """Yield the handlers that a logger's records reach, without null handlers."""
     here: logging.Logger | None = logger
     while here is not None:
         yield from (each for each in here.handlers if not isinstance(each, logging.NullHandler))

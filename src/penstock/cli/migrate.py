@@ -19,15 +19,17 @@ from .remedies import refuse_memory
 @prefix_option
 @schema_option
 @click.option(
-    "--check", is_flag=True, help="Change nothing; exit 1 when something is pending or has drifted."
+    "--check",
+    is_flag=True,
+    help="Change nothing; exit with 1 if a migration is pending or the schema has drifted.",
 )
 @click.option(
     "--restored",
     "was_restored",
     is_flag=True,
-    help="Say as well that the store was restored from a backup, as penstock restored does.",
+    help="Also declare that the store was restored from a backup, as penstock restored does.",
 )
-@click.option("--sql", "as_sql", is_flag=True, help="Change nothing; print the SQL that is pending.")
+@click.option("--sql", "as_sql", is_flag=True, help="Change nothing; print the pending SQL.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     url: str,
@@ -43,7 +45,7 @@ def command(
     Safe to run from several places at once and as often as you like.
     """
     if was_restored and (check or as_sql):
-        raise click.UsageError("--check and --sql change nothing: leave --restored out")
+        raise click.UsageError("--check and --sql change nothing: omit --restored")
     store = open_store(url, Names(prefix, schema))
     database = store.database
     try:
@@ -64,7 +66,7 @@ def _check(database: Database, as_json: bool) -> None:
     version, drift = 0, list[str]()
     if database.dialect.missing_file() is None:
         version = _version(database)
-        # What newer tables should be like, only the Penstock that made them knows.
+        # Only the Penstock that made newer tables knows their schema.
         drift = [] if version > known_version(database) else differences(database)
     if as_json:
         print_json({"pending": [_title(step) for step in waiting], "drift": drift})
@@ -96,7 +98,7 @@ def _version(database: Database) -> int:
 
 
 def _newer(version: int, database: Database) -> str:
-    """Say that there is nothing to do because a newer Penstock has been here."""
+    """Return a note if a newer Penstock has migrated the tables."""
     known = known_version(database)
     return f"; this Penstock knows {known} and can still use it" if version > known else ""
 

@@ -15,7 +15,7 @@ from penstock.operate.paging import PAGE_ROWS
 from .remedies import naming_the_command, refuse_memory
 from .units import past_moment
 
-TIMEOUT_SECONDS = 20.0  # a person waits no longer for a lock, a worker does
+TIMEOUT_SECONDS = 20.0  # a person does not wait longer for a lock, a worker does
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 url_option: Decorator = click.option(
@@ -26,7 +26,7 @@ url_option: Decorator = click.option(
     help=f"The store: {', '.join(FORMS)}.",
 )
 prefix_option: Decorator = click.option(
-    "--prefix", default=DEFAULT_PREFIX, show_default=True, help="What all table names begin with."
+    "--prefix", default=DEFAULT_PREFIX, show_default=True, help="The prefix of all table names."
 )
 schema_option: Decorator = click.option("--schema", help="The database schema of the tables (PostgreSQL).")
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -37,12 +37,12 @@ after_option: Decorator = click.option("--after", help="Continue where the previ
 
 
 def since_option(help: str) -> Decorator:
-    """Return the option from which moment on."""
+    """Return the option `--since`."""
     return _past_option("--since", help)
 
 
 def before_option(help: str, *, required: bool = False) -> Decorator:
-    """Return the option up to which moment."""
+    """Return the option `--before`."""
     return _past_option("--before", help, required=required)
 
 
@@ -51,13 +51,13 @@ def _past_option(name: str, help: str, *, required: bool = False) -> Decorator:
 
 
 def store_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say which store is meant."""
+    """Add the options that select the store."""
     return url_option(prefix_option(schema_option(function)))
 
 
 @contextmanager
 def opened(url: str, prefix: str, schema: str | None) -> Iterator[Store]:
-    """Open the store that those options mean; a file is not made by it.
+    """Open the store of those options; never creates a file.
 
     Raises StoreUnsupported, StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew.
     """

@@ -17,8 +17,8 @@ from .tables import print_table
 
 T = TypeVar("T")
 _LABEL_WIDTH = 12
-# Characters that JSON may hold as they are, and a terminal acts on or shows nothing of: DEL and C1, marks of
-# direction, separators of lines.
+# Characters that JSON need not escape, but that a terminal interprets or hides: DEL and C1, direction marks,
+# line separators.
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -28,7 +28,7 @@ def print_json(value: Any) -> None:
 
 
 def json_line(value: Any) -> str:
-    """Return a value as JSON on one line, for a terminal, too: nothing in it acts on one or hides text."""
+    """Return a value as JSON on one line, safe for a terminal: no control or hidden characters."""
     return _UNSEEN.sub(_as_json, msgspec.json.encode(value).decode())
 
 
@@ -42,9 +42,9 @@ def print_page(
     as_json: bool,
     prose: Sequence[str] = (),
 ) -> None:
-    """Print one page of a listing: under its name as JSON, or as a table; `none` if there is nothing.
+    """Print one page of a listing: under its name as JSON, or as a table; `none` if it is empty.
 
-    `prose` are the columns whose text may be broken into lines.
+    `prose`: the columns whose text may be wrapped.
     """
     if as_json:
         print_json({name: [whole(each) for each in page.items], "after": page.after})
@@ -56,30 +56,30 @@ def print_page(
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
-    """Print what is known of one thing, a fact per line."""
+    """Print facts, one per line."""
     width = max(_LABEL_WIDTH, 2 + max(map(len, facts)))
     for name, value in facts.items():
         click.echo(f"{name + ':':<{width}}{line(value)}")
 
 
 def print_more(after: str | None) -> None:
-    """Say how to see the rest of a listing, if there is more."""
+    """Print the option for the next page of a listing, if there is one."""
     if after is not None:
-        click.echo(f"there is more: --after {after}", err=True)
+        click.echo(f"more: --after {after}", err=True)
 
 
 def whole(value: Any) -> dict[str, Any]:
-    """Return a dataclass as JSON can hold it: text that came in as other bytes is written with escapes."""
+    """Return a dataclass for JSON: text with undecodable bytes is escaped."""
     return {each.name: _encodable(getattr(value, each.name)) for each in fields(value)}
 
 
 def line(value: Any) -> str:
-    """Return a value on one line: text as it is but for what a terminal would act on, the rest as JSON."""
+    """Return a value on one line: text with control characters escaped, other values as JSON."""
     return one_line(value) if isinstance(value, str) else json_line(value)
 
 
 def cell(text: str) -> str:
-    """Return foreign text for a table: on one line, and no markup."""
+    """Return foreign text for a table: on one line, without markup."""
     return escape(line(text))
 
 

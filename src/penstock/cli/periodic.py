@@ -25,7 +25,7 @@ def command() -> None:
 @after_option
 @json_option
 def list_schedules(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
-    """List the schedules that workers have declared: when each ticks, and the error of one that fails."""
+    """List the schedules that workers have declared: when each ticks, and its error if it fails."""
     with opened(url, prefix, schema) as store:
         found = periodic.schedules(store, **paged)
     print_page("schedules", found, _COLUMNS, _row, none="no worker has declared a schedule", as_json=as_json)
@@ -55,7 +55,7 @@ def show_schedule(name: str, url: str, prefix: str, schema: str | None, as_json:
 @store_options
 @json_option
 def pause_schedule(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
-    """Let a schedule tick no more until it is resumed."""
+    """Pause a schedule until it is resumed."""
     with opened(url, prefix, schema) as store:
         changed = periodic.pause(store, name)
     _say(name, changed, as_json, ("is paused", "was paused already"))
@@ -66,7 +66,7 @@ def pause_schedule(name: str, url: str, prefix: str, schema: str | None, as_json
 @store_options
 @json_option
 def resume_schedule(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
-    """Let a paused schedule go on with its next tick; those of the meantime are not caught up."""
+    """Resume a paused schedule with its next tick; ticks missed meanwhile are not caught up."""
     with opened(url, prefix, schema) as store:
         changed = periodic.resume(store, name)
     _say(name, changed, as_json, ("ticks again", "was not paused"))
@@ -77,7 +77,7 @@ def resume_schedule(name: str, url: str, prefix: str, schema: str | None, as_jso
 @store_options
 @json_option
 def run_now(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
-    """Let a schedule tick now, once and besides its other ticks; a worker takes it within seconds."""
+    """Make a schedule tick once now, in addition to its regular ticks; a worker takes it within seconds."""
     with opened(url, prefix, schema) as store:
         periodic.run_now(store, name)
     if as_json:
@@ -91,7 +91,7 @@ def run_now(name: str, url: str, prefix: str, schema: str | None, as_json: bool)
 @store_options
 @json_option
 def remove_schedule(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
-    """Forget a schedule that no running worker declares."""
+    """Delete a schedule that no running worker declares."""
     with opened(url, prefix, schema) as store:
         periodic.remove(store, name)
     if as_json:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group("pipeline")
 def command() -> None:
-    """Take topics into lakehouse tables with Spark, each record once."""
+    """Copy topics into lakehouse tables with Spark, each record once."""
 
 
 @command.command("lake")
@@ -27,7 +27,7 @@ def command() -> None:
 @to_option(required=True)
 @job_options
 def lake(types: str | None, **given: Any) -> None:
-    """Put a topic into tables, one for each event type.
+    """Copy a topic into tables, one per event type.
 
     The store may be a Kafka cluster, too: kafka://host:port.
     """
@@ -45,8 +45,8 @@ def run(ctx: click.Context, /, pipeline: str, **given: Any) -> None:
     """Run your own function, DataFrame in and DataFrame out, into a table or a topic.
 
     The function gets the topic as a streaming DataFrame with the columns key, value, type, headers, topic,
-    partition, offset and timestamp, and returns one with the rows to append. What @pipeline declares beside
-    it holds where the command does not say otherwise.
+    partition, offset and timestamp, and returns one with the rows to append. Options that the command does
+    not give are taken from its @pipeline decorator.
     """
     from penstock.pipeline.declared import Pipeline
 
@@ -86,7 +86,7 @@ def list_tables(path: "Location", as_json: bool) -> None:
 @path_argument
 @json_option
 def show(path: "Location", as_json: bool) -> None:
-    """Show up to which offset each table holds its topics."""
+    """Show the end offset of each topic in each table."""
     from penstock.pipeline.tables import describe
 
     found = describe(path.absolute())

@@ -1,4 +1,4 @@
-"""What a pipeline that runs is made of: the job that the options mean, Spark, the query, and its upkeep."""
+"""The run of a pipeline: its job from the options, Spark, the query, and its upkeep."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -46,68 +46,68 @@ from penstock.signals import hearing
 from .listen_address import refuse_open
 from .options import opened
 from .pipeline_following import PipelineCourse
-from .pipeline_reset import told
+from .pipeline_reset import describe_reset
 from .spans import send_spans
 
 PipelineStart = Callable[[Any, Job], Running]
 
 
 def run_lake(given: dict[str, Any]) -> None:
-    """Put a topic into one table for each event type, as the options say."""
+    """Copy a topic into one table per event type, by the options."""
     typed = check_lake(_mode(given, ()), given["partition_by"])  # before Spark starts
     if typed:
-        with suppress(Error):  # what is wrong with the tables is said where they are written to
+        with suppress(Error):  # problems of the tables are reported when they are written
             for sentence in typed.unfilled(given["to"]):
                 click.echo(sentence, err=True)
     _run("lake", start_lake, given)
 
 
 def run_declared(declared: Pipeline, given: dict[str, Any]) -> None:
-    """Run a pipeline that a module declares, as the options say."""
+    """Run a pipeline that a module declares, by the options."""
     check_place(declared, given["to"])
     _run(declared.name, starting(declared), given, topic=declared.topic)
 
 
 def check_place(declared: Pipeline, to: Location) -> None:
-    """Refuse a bucket for a pipeline without tables: with a new checkpoint it would begin again."""
+    """Refuse a bucket for a pipeline without tables: with a new checkpoint it would start over."""
     if (declared.topic is not None or declared.writes_itself) and not storage_of(to).keeps_checkpoints:
         raise click.UsageError(
-            f"{declared.name} has no tables that say where it goes on, so its place is its checkpoint alone: "
-            "name a folder on a disk by --to"
+            f"{declared.name} has no tables to resume from, so only its checkpoint holds its place: "
+            "name a folder on a disk with --to"
         )
 
 
 def starting(declared: Pipeline) -> PipelineStart:
-    """Return what starts a declared pipeline."""
+    """Return the function that starts a declared pipeline."""
     return lambda spark, job: start_declared(spark, job, declared)
 
 
 def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> None:
-    """Run a user's pipeline, as the options say."""
+    """Run a user's pipeline, by the options."""
     _run(name, lambda spark, job: start_function(spark, job, name, function), given)
 
 
 def _run(title: str, start: PipelineStart, given: dict[str, Any], topic: str | None = None) -> None:
-    """Start Spark and the query, tell how it goes, and stop it cleanly when asked to."""
+    """Start Spark and the query, print its progress, and stop it cleanly on a signal."""
     conf = _ui(given) | spark_conf(given["conf"])
     if given["http"] is not None:
         refuse_open("--http", given["http"], insecure=given["insecure"])
         if is_kafka(given["url"]):
-            raise click.UsageError("--http serves the series of a store, and a Kafka cluster has its own")
+            raise click.UsageError("--http serves the metrics of a store; a Kafka cluster has its own")
     send_spans()
     job = job_of(given, topic)
-    for said in told(finish_reset(job.to)):
-        click.echo(f"a reset was cut short: {said}", err=True)
+    for sentence in describe_reset(finish_reset(job.to)):
+        click.echo(f"completed an interrupted reset: {sentence}", err=True)
     reader = PipelineReader(job)
     reader.check()
     check_format(job)
-    reader.begin()  # what is wrong from the start is not tried again, and said before Spark is up
+    reader.begin()  # errors at the start are not retried, and are reported before Spark is up
     click.echo(f"starting Spark; {job.topic} goes to {job.to}, read as {reader.name}", err=True)
 
     def begin(spark: Any) -> Running:
         reader.begin()
-        for name in make_again(spark, job, lambda said: click.echo(said, err=True)):
-            click.echo(f"made table {name} again from the log", err=True)
+        for name in make_again(spark, job, lambda text: click.echo(text, err=True)):
+            click.echo(f"rebuilt table {name} from the log", err=True)
         running = start(spark, job)
         reader.stays()
         return running
@@ -116,32 +116,32 @@ def _run(title: str, start: PipelineStart, given: dict[str, Any], topic: str | N
         with (
             _serving(given),
             session(f"penstock {title}", master=given["master"], conf=conf) as spark,
-            asked_to_stop() as asked,
+            stop_requested() as requested,
         ):
             if given["ui"]:
                 click.echo(f"Spark's pages are at {spark.sparkContext.uiWebUrl}", err=True)
             upkeep = LakeUpkeep(job.to)
             upkeep.start()
             try:
-                course = PipelineCourse(asked, PipelineSeries(short_name(job.url), reader.name), reader)
+                course = PipelineCourse(requested, PipelineSeries(short_name(job.url), reader.name), reader)
                 click.echo(str(course.run(lambda: begin(spark))))
             finally:
                 upkeep.stop()
             if job.once:
-                upkeep.look()  # a run by cron is too short for the thread to look
+                upkeep.look()  # a run by cron is too short for the upkeep thread
     except BaseException:
         reader.withdraw()
         raise
 
 
 def job_of(given: dict[str, Any], topic: str | None = None) -> Job:
-    """Return the job that options mean; what is wrong with it is said before Spark is up.
+    """Return the job of the options; reports its errors before Spark is up.
 
-    `topic`: the one that its rows go to.
+    `topic`: the target topic of its rows.
     """
     check_reach(given["url"], given["master"] or PipelineSettings.load().master)
     kept_at = _kept_at(given)
-    counts = _looked_at(given)
+    counts = _checked_counts(given)
     url, names = _absolute(given["url"]), Names(given["prefix"], given["schema"])
     if topic is not None:
         WriteTarget(url, names, topic).check()
@@ -178,22 +178,22 @@ def check_format(job: Job) -> None:
 
 
 def _kept_at(given: dict[str, Any]) -> Path | None:
-    """Return where the checkpoint is kept, if it is not in the folder that is written to."""
+    """Return the folder of the checkpoint, unless it is in the target folder."""
     inside, found = storage_of(given["to"]).keeps_checkpoints, given["checkpoint"]
     if inside and found is not None:
         raise click.UsageError("--checkpoint is for a lake in an object store: a folder keeps its own")
     if not inside and found is None:
         raise click.UsageError(
             "Missing option '--checkpoint': an object store cannot keep Spark's checkpoint; name a folder "
-            "on a disk that is there when the pipeline starts again"
+            "on a disk that is still there when the pipeline restarts"
         )
     return None if found is None else Path(found)
 
 
-def _looked_at(given: dict[str, Any]) -> tuple[int, ...]:
-    """Say what is wrong with the store before anything is looked at, in the words of commands.
+def _checked_counts(given: dict[str, Any]) -> tuple[int, ...]:
+    """Check the store first, with the error messages of commands.
 
-    Return how many partitions the topic had and has, where it matters. Raises UnknownTopic.
+    Return the topic's former and current partition counts, if the mode needs them. Raises UnknownTopic.
     """
     if is_kafka(given["url"]):
         with closing(open_view(given["url"], Names(), given["topic"])) as view:
@@ -208,19 +208,21 @@ def _mode(given: dict[str, Any], counts: tuple[int, ...]) -> Mode:
     if key and given["mode"] == APPEND:
         raise click.UsageError("--key is for --mode upsert")
     if given["mode"] != APPEND and given["partition_by"]:
-        raise click.UsageError("--partition-by is for --mode append; tables of upserts are cut by key")
+        raise click.UsageError(
+            "--partition-by is for --mode append; tables of upserts are partitioned by key"
+        )
     return Mode(given["mode"], given["types"], key, counts)
 
 
 def _partition_counts(log: Log, name: str) -> tuple[int, ...]:
-    """Return how many partitions a topic had and has."""
+    """Return the former partition counts of a topic and its current one."""
     topic = log.topic(name)
     return (*(len(each.ends) for each in log.growths(topic)), topic.partitions)
 
 
 @contextmanager
 def _serving(given: dict[str, Any]) -> Iterator[None]:
-    """Serve the series of this process while the block lasts, if that is asked for."""
+    """Serve the metrics of this process while the block runs, if `--http` is given."""
     address = given["http"]
     if address is None:
         yield
@@ -242,15 +244,15 @@ def _serving(given: dict[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[Event]:
-    """Give an event that SIGTERM and SIGINT set; a second signal ends the program as it would without us."""
-    asked = Event()
-    with hearing(lambda _: asked.set(), once=True):
-        yield asked
+def stop_requested() -> Iterator[Event]:
+    """Yield an event that SIGTERM and SIGINT set; a second signal has its default effect."""
+    requested = Event()
+    with hearing(lambda _: requested.set(), once=True):
+        yield requested
 
 
 def _absolute(url: str) -> str:
-    """Return a URL that means the same files in Spark's processes."""
+    """Return a URL of the same files for Spark's processes."""
     if is_kafka(url):
         return url
     plain = plain_url(url)
@@ -262,7 +264,7 @@ def _absolute(url: str) -> str:
 
 
 def _ui(given: dict[str, Any]) -> dict[str, str]:
-    """Return what makes Spark show its pages; those of a driver on this machine alone are for it alone."""
+    """Return the Spark settings for its web UI; a local driver serves it on this machine only."""
     if not given["ui"]:
         return {}
     if is_local(given["master"] or PipelineSettings.load().master):
@@ -271,7 +273,7 @@ def _ui(given: dict[str, Any]) -> dict[str, str]:
 
 
 def spark_conf(given: tuple[str, ...]) -> dict[str, str]:
-    """Return the settings of Spark's own that were given."""
+    """Return the given Spark settings."""
     pairs = [each.partition("=") for each in given]
     for name, found, _ in pairs:
         if not name or not found:

@@ -1,4 +1,4 @@
-"""Following a pipeline that runs: how its batches go, what interrupts it, and its end."""
+"""Follows a running pipeline: prints its batches, retries interruptions, and stops it."""
 
 import sys
 from collections.abc import Callable
@@ -19,26 +19,26 @@ from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.settings import PipelineSettings
 
 _LOOK_SECONDS = 0.2
-_LONGER, _LONGEST = 1.25, 5  # the next pause when nothing has come, and the longest one, in first ones
+_LONGER, _LONGEST = 1.25, 5  # growth of the pause without a batch, and its limit in first pauses
 _SIGNAL_SECONDS = 1.0
 
 
 class FollowedReader(Protocol):
-    """Who is told how far a pipeline has come."""
+    """The reader whose progress a pipeline reports."""
 
     def moved(self, ends: Ends) -> None:
-        """Take note that the tables hold a topic up to some ends."""
+        """Record that the tables hold a topic up to some ends."""
 
     def tell(self, batch: Progress) -> None:
-        """Take note that a batch is in the tables."""
+        """Record that a batch is in the tables."""
 
     def waiting(self, batch: Progress) -> int | None:
-        """Return how many records wait behind a batch, if it can be told."""
+        """Return how many records wait behind a batch, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class CourseEnd:
-    """How a pipeline ended: by itself, or because it was asked to."""
+    """The end of a pipeline; `stopped`: by a signal, not of its own accord."""
 
     stopped: bool
     rows: int
@@ -49,18 +49,18 @@ class CourseEnd:
 
 
 class PipelineCourse:
-    """A pipeline from its start to its end, tried again when something interrupts it that passes."""
+    """A pipeline from its start to its end; a transient error restarts it."""
 
-    def __init__(self, asked: Event, series: PipelineSeries, reader: FollowedReader) -> None:
+    def __init__(self, stop: Event, series: PipelineSeries, reader: FollowedReader) -> None:
         settings = PipelineSettings.load()
-        self._asked, self._series, self._reader = asked, series, reader
+        self._stop, self._series, self._reader = stop, series, reader
         self._stop_seconds, self._limit = settings.stop_seconds, settings.retry_seconds
         self._retrying = Retrying(self._limit)
         self._line = _Line()
         self._rows = self._batches = 0
 
     def run(self, begin: Callable[[], Running]) -> CourseEnd:
-        """Run it to its end. Raises what does not pass."""
+        """Run it to its end. Raises errors that are not transient."""
         while True:
             try:
                 running = begin()
@@ -69,18 +69,18 @@ class PipelineCourse:
                 break
             except Error as exc:
                 self._line.end()
-                # Who ends a service, as systemd does, ends Java, too; and that may be quicker.
-                if is_shut_down(exc) and self._asked.wait(_SIGNAL_SECONDS):
+                # A service manager such as systemd also signals Java, which may end before us.
+                if is_shut_down(exc) and self._stop.wait(_SIGNAL_SECONDS):
                     break
                 pause = self._retrying.pause_after(exc)
-                if pause is None or self._asked.is_set():
+                if pause is None or self._stop.is_set():
                     raise
                 self._series.count_interruption()
                 if self._retrying.is_new(exc):
-                    click.echo(f"{exc}; trying again, for {self._limit:,.0f} s at most", err=True)
-                if self._asked.wait(pause):
+                    click.echo(f"{exc}; retrying for at most {self._limit:,.0f} s", err=True)
+                if self._stop.wait(pause):
                     break
-        return CourseEnd(self._asked.is_set(), self._rows, self._batches)
+        return CourseEnd(self._stop.is_set(), self._rows, self._batches)
 
     def _follow(self, running: Running) -> None:
         deadline: float | None = None
@@ -90,16 +90,16 @@ class PipelineCourse:
             ended = running.progress()
             for each in ended:
                 self._tell(each)
-            # A look takes both Pythons and Java a millisecond: at rest it was most of what a stream cost.
+            # A poll costs both Pythons and Java a millisecond: for an idle stream that was most of its cost.
             pause = _LOOK_SECONDS if ended else min(pause * _LONGER, _LOOK_SECONDS * _LONGEST)
-            if self._asked.is_set() and deadline is None:
+            if self._stop.is_set() and deadline is None:
                 deadline = SYSTEM.monotonic() + self._stop_seconds
                 self._line.show("stopping after this batch")
             if deadline is not None and (not running.busy or SYSTEM.monotonic() > deadline):
-                with suppress(PipelineFailed):  # Java may be about to end; if it is not, that is told below
+                with suppress(PipelineFailed):  # Java may be ending; if not, the error is raised below
                     running.stop()
             if active and deadline is None:
-                self._asked.wait(pause)
+                self._stop.wait(pause)
             elif active:
                 Event().wait(_LOOK_SECONDS)
         self._line.end()
@@ -108,7 +108,7 @@ class PipelineCourse:
         self._retrying.went_well()
         lag = self._reader.waiting(each)
         self._series.count(replace(each, lag=lag))
-        self._reader.tell(each)  # before it moves: what a batch has read is held until then
+        self._reader.tell(each)  # before `moved`: the records of a batch are held until then
         self._reader.moved(each.ends)
         self._rows, self._batches = self._rows + each.rows, self._batches + 1
         self._line.show(

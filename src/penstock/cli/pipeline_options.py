@@ -1,4 +1,4 @@
-"""Options that the commands which run a pipeline share."""
+"""Options that pipeline commands share."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 def _folder(ctx: click.Context, param: click.Parameter, given: str | None) -> "Location | None":
-    """Return a folder by its path or address; addresses of other kinds are refused, not taken for a path."""
+    """Return a folder by its path or URL; other URLs are refused rather than taken as a path."""
     from penstock.pipeline.paths import table_path
 
     return None if given is None else table_path("--to", given)
 
 
 def _checkpoint(ctx: click.Context, param: click.Parameter, given: str | None) -> Path | None:
-    """Return a folder on a disk. Raises InvalidOption for an address of another kind."""
+    """Return a folder on a disk. Raises InvalidOption for a URL."""
     from penstock.pipeline.paths import local_path
 
     return None if given is None else local_path("--checkpoint", given)
 
 
 def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
-    """Return what was given if it can be read."""
+    """Return the option if it can be parsed."""
     from penstock.pipeline.partitioning import Partitioning
 
     Partitioning.parse(given, "--partition-by")
@@ -60,16 +60,14 @@ def _bytes(ctx: click.Context, param: click.Parameter, given: str | None) -> int
 types_option: Decorator = click.option(
     "--types",
     metavar="MODULE:OUTBOX",
-    help="The fields of the types registered there become columns; what does not fit goes to table rejected.",
+    help="The fields of its registered types become columns; rows that do not fit go to table rejected.",
 )
 _READING: list[Decorator] = [
     url_option,
     prefix_option,
     schema_option,
     click.option("--topic", default="events", show_default=True, help="The topic to read."),
-    click.option(
-        "--allow-loss", is_flag=True, help="Go on when retention has removed what was not read yet."
-    ),
+    click.option("--allow-loss", is_flag=True, help="Continue if retention has removed unread records."),
     click.option("--batch-records", type=click.IntRange(1), help="The most records in one micro-batch."),
     click.option(
         "--batch-bytes",
@@ -84,19 +82,19 @@ _WRITING: list[Decorator] = [
         "--partition-by",
         metavar="UNIT(COLUMN)",
         callback=_partitioning,
-        help="Cut new tables into parts by time: year, month, day or hour of a column, as in day(timestamp).",
+        help="Partition new tables by time: year, month, day or hour of a column, as in day(timestamp).",
     ),
     click.option(
         "--mode",
         type=click.Choice(["append", "upsert", "complete"]),
         default="append",
         show_default=True,
-        help="Add every row; keep the latest of each key; or (run) replace all by each result.",
+        help="Add every row; keep the latest of each key; or (run) replace all rows with each result.",
     ),
     click.option(
         "--key",
         metavar="COLUMN[,COLUMN]",
-        help="With --mode upsert: what tells rows apart.  [lake: key, that of the record]",
+        help="With --mode upsert: the columns that identify a row.  [lake: key, that of the record]",
     ),
     click.option(
         "--format",
@@ -108,24 +106,24 @@ _WRITING: list[Decorator] = [
     click.option(
         "--catalog",
         metavar="URL",
-        help="Of Iceberg tables: a REST catalog, or a PostgreSQL database.  [default: a file in the folder]",
+        help="For Iceberg tables: a REST catalog, or a PostgreSQL database.  [default: a file in the folder]",
     ),
     click.option(
         "--namespace",
-        help="Of Iceberg tables: their namespace in the catalog.  "
+        help="For Iceberg tables: their namespace in the catalog.  "
         "[default: the folder's name, as letters, digits and _]",
     ),
     click.option(
         "--checkpoint",
         metavar="FOLDER",
         callback=_checkpoint,
-        help="Of a lake in an object store: where Spark's checkpoint is kept, on a disk.",
+        help="For a lake in an object store: a folder on a disk for Spark's checkpoint.",
     ),
     click.option("--master", help="Where Spark runs.  [default: the setting pipeline.master]"),
-    click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's own."),
+    click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting."),
 ]
 _COURSE: list[Decorator] = [
-    click.option("--once", is_flag=True, help="Take what the log holds now, then end."),
+    click.option("--once", is_flag=True, help="Copy what the log holds now, then end."),
     click.option(
         "--from",
         "starting",
@@ -136,7 +134,7 @@ _COURSE: list[Decorator] = [
     click.option(
         "--small-batch-seconds",
         type=click.FloatRange(0),
-        help="Least time between two micro-batches when little comes.  "
+        help="Least time between two micro-batches while few records come.  "
         "[default: the setting pipeline.small_batch_seconds]",
     ),
     click.option(
@@ -145,17 +143,17 @@ _COURSE: list[Decorator] = [
         help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one.",
     ),
     insecure_option,
-    click.option("--ui", is_flag=True, help="Serve Spark's own pages, and say where."),
+    click.option("--ui", is_flag=True, help="Serve Spark's web UI, and print its address."),
 ]
 
 
 def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a pipeline that runs."""
+    """Add the options of a running pipeline."""
     return _all(function, [*_READING, *_WRITING, *_COURSE])
 
 
 def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add those of them that a replay has, too."""
+    """Add those that a replay has, too."""
     return _all(function, [*_READING, *_WRITING])
 
 

@@ -1,4 +1,4 @@
-"""`penstock pipeline reset`: forget a checkpoint, make tables again beside the old ones, drop these."""
+"""`penstock pipeline reset`: removes a checkpoint, rebuilds tables, drops the old ones."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rebuild",
     is_flag=True,
-    help="Let the next run make the tables again from the log; the old ones are set aside, and stay.",
+    help="Let the next run rebuild the tables from the log; the old ones are set aside, and stay.",
 )
 @click.option(
     "--table",
@@ -37,49 +37,50 @@ if TYPE_CHECKING:
 @click.option(
     "--from-table",
     is_flag=True,
-    help="After a restored backup: cut the tables back to where they agree with the log, and go on there.",
+    help="After a restored backup: cut the tables back to where they agree with the log, and continue there.",
 )
 @click.option(
     "--url",
     envvar="PENSTOCK_URL",
-    help="The store: with --rebuild, to count the rows that it cannot make again; --from-table needs it.",
+    help="The store: with --rebuild, to count the rows that cannot be rebuilt; --from-table needs it.",
 )
 @prefix_option
 @schema_option
 @click.option("--topic", default="events", show_default=True, help="The topic of that store.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def reset_pipeline(path: "Location", rebuild: bool, tables: tuple[str, ...], yes: bool, **given: Any) -> None:
-    """Forget a pipeline's checkpoint; a stateless one goes on where its tables end.
+    """Remove a pipeline's checkpoint; a stateless pipeline continues where its tables end.
 
-    A pipeline that keeps state (windows, joins) cannot go on with a new checkpoint: use --rebuild. It makes
-    tables again from what the log still holds; what retention has deleted there is only in the old tables,
-    _old and _old.NAME beside the new ones. They stay until --drop-old removes them for good.
+    A pipeline that keeps state (windows, joins) cannot continue with a new checkpoint: use --rebuild. It
+    rebuilds the tables from the records that the log still holds; records that retention has deleted are only
+    in the old tables, _old and _old.NAME beside the new ones. They stay until --drop-old removes them for
+    good.
     """
     from penstock.pipeline.lake_state import reset
 
     if tables and not rebuild:
-        raise click.UsageError("--table names what to make again: say --rebuild")
+        raise click.UsageError("--table names the tables to rebuild: add --rebuild")
     if given["from_table"] and (rebuild or not given["url"]):
         raise click.UsageError("--from-table needs --url, and no --rebuild")
     if given["drop_old"] and (rebuild or given["from_table"]):
-        raise click.UsageError("--drop-old is for when the new tables are made: give it alone")
+        raise click.UsageError("--drop-old is for after the rebuild: give it alone")
     root = path.absolute()
     if given["drop_old"]:
         _drop_old(root, yes)
         return
-    for said in _not_in_log(root, tables, given) if rebuild else ():
-        click.echo(said)
+    for sentence in _not_in_log(root, tables, given) if rebuild else ():
+        click.echo(sentence)
     if not yes:
         confirm(_question(path, rebuild, tables, given))
     if given["from_table"]:
         _cut_back(path, given)
         return
     done = reset(root, rebuild=rebuild, tables=tables)
-    for said in told(done):
-        click.echo(said)
+    for sentence in describe_reset(done):
+        click.echo(sentence)
     again = [name for name in tables if not any(source.name == name for source, _ in done.aside)]
     if rebuild and again and not done.removed:
-        click.echo(f"the next run makes {', '.join(again)} again; the old stays as it is until then")
+        click.echo(f"the next run rebuilds {', '.join(again)}; the old table stays as it is until then")
     elif not any(done):
         click.echo(f"nothing to remove: {path} has no pipeline")
 
@@ -88,34 +89,36 @@ def _question(path: "Location", rebuild: bool, tables: tuple[str, ...], given: d
     from penstock.pipeline.paths import tables_in
 
     if rebuild:
-        return f"make {' and '.join(tables) or 'all tables'} of {path} again, and set the old aside?"
+        return f"rebuild {' and '.join(tables) or 'all tables'} of {path}, and set the old aside?"
     if given["from_table"]:
-        return f"cut {path} back to where it agrees with the log? The tables as they are stay as _old"
+        return f"cut {path} back to where it agrees with the log? The current tables stay as _old"
     if not tables_in(path.absolute()):
-        return f"remove the checkpoint of {path}? No table says where it goes on, so it reads all again"
+        return (
+            f"remove the checkpoint of {path}? It has no table to resume from, so it reads everything again"
+        )
     return f"remove the checkpoint of {path}?"
 
 
-def told(done: "ResetDone") -> Iterator[str]:
-    """Yield a sentence on each thing that a reset has done."""
+def describe_reset(done: "ResetDone") -> Iterator[str]:
+    """Yield a sentence on each step that a reset has done."""
     yield from (f"removed {each}" for each in done.removed)
     for source, aside in done.aside:
         yield f"{source} stays as {aside} until you drop it (penstock pipeline reset --drop-old)"
 
 
 def _not_in_log(root: "Location", tables: tuple[str, ...], given: dict[str, Any]) -> Iterator[str]:
-    """Yield a sentence on each table that is to be made again: how many of its rows cannot be."""
+    """Yield a sentence on each table to rebuild: how many of its rows cannot be rebuilt."""
     from penstock.pipeline.kinds import table_at
     from penstock.pipeline.paths import tables_in
     from penstock.pipeline.set_aside import can_be_read
 
     found = [each for each in tables_in(root) if can_be_read(each) and (not tables or each.name in tables)]
     if not given["url"]:
-        yield "give --url to see how many rows cannot be made again from the log"
+        yield "give --url to see how many rows cannot be rebuilt from the log"
         return
     for each in found:
         left = _rows_left(table_at(each), given)
-        yield f"{cell(each.name)}: {left.said('cannot be made again from the log')}"
+        yield f"{cell(each.name)}: {left.said('cannot be rebuilt from the log')}"
 
 
 def _rows_left(table: "Table", given: dict[str, Any]) -> "RowsLeft":
@@ -139,7 +142,7 @@ def _drop_old(root: "Location", yes: bool) -> None:
     found = old_tables(root)
     for each in found:
         left = not_in_lake(table_at(each), root).said("are in no other table") if can_be_read(each) else ""
-        click.echo(f"{cell(each.name)}: {left or 'a table that cannot be read'}")
+        click.echo(f"{cell(each.name)}: {left or 'an unreadable table'}")
     if found and not yes:
         confirm(f"remove {', '.join(each.name for each in found)} of {root} for good?")
     for each in drop_old(root):
@@ -153,5 +156,5 @@ def _cut_back(path: "Location", given: dict[str, Any]) -> None:
 
     with opened(given["url"], given["prefix"], given["schema"]) as store:
         done = cut_back(path.absolute(), store.log, store.log.topic(given["topic"]))
-    where = f": {done.said()}; the tables as they were stay as _old" if done.places else ""
+    where = f": {done.said()}; the previous tables stay as _old" if done.places else ""
     click.echo(f"removed the checkpoint and {done.rows:,} rows{where}")

@@ -1,4 +1,4 @@
-"""MODULE:FUNCTION of a pipeline command: the user's function, and what it declares."""
+"""MODULE:FUNCTION of a pipeline command: the user's function, and its declared options."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from .target import load
 
 
 def function_at(target: str) -> Callable[..., Any]:
-    """Return the function that is named, as it is or as a declared pipeline."""
+    """Return the named function or declared pipeline."""
     found = load(target, "pipelines:revenue")
     if not callable(found):
         raise click.UsageError(f"{target} is {type(found).__name__}, not a function")
@@ -21,12 +21,12 @@ def registered(target: str) -> Any:
     """Return the event types of an outbox."""
     found = getattr(load(target, "shop:outbox"), "event_types", None)
     if found is None:
-        raise click.UsageError(f"{target} is no Outbox")
+        raise click.UsageError(f"{target} is not an Outbox")
     return found
 
 
 def declare(ctx: click.Context, found: Any, given: dict[str, Any]) -> None:
-    """Let what a pipeline declares hold where no option was given."""
+    """Use a pipeline's declared options where none was given."""
     from penstock.pipeline.paths import table_path
 
     declared = {

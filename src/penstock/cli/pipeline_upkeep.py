@@ -1,4 +1,4 @@
-"""`penstock pipeline optimize | vacuum | history`: the files of tables, and what was committed to them."""
+"""`penstock pipeline optimize | vacuum | erase | history`: the files and commits of tables."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,16 +30,16 @@ _SAFE_HOURS = 24
     "forget_hours",
     type=click.IntRange(0),
     metavar="HOURS",
-    help="In tables of upserts: remove the rows of keys that were deleted so long ago.",
+    help="In tables of upserts: remove the rows of keys deleted at least this long ago.",
 )
 @click.option("--dry-run", is_flag=True, help="Join nothing; show what would be joined.")
 @json_option
 def optimize_tables(
     path: "Location", file_bytes: int | None, forget_hours: int | None, dry_run: bool, as_json: bool
 ) -> None:
-    """Join the small files of tables; a pipeline that runs does so by itself.
+    """Join the small files of tables; a running pipeline does so automatically.
 
-    It may run beside one. The old files stay until they are vacuumed.
+    Safe beside a running pipeline. The old files stay until they are vacuumed.
     """
     from penstock.pipeline.settings import PipelineSettings
     from penstock.pipeline.upkeep import optimize
@@ -70,13 +70,13 @@ def optimize_tables(
     type=click.IntRange(0),
     default=168,
     show_default=True,
-    help="Hours; what is younger may belong to a batch under way, or be read by somebody.",
+    help="Hours; younger files may belong to a running batch, or have readers.",
 )
-@click.option("--dry-run", is_flag=True, help="Remove nothing; show what would go.")
+@click.option("--dry-run", is_flag=True, help="Remove nothing; show what would be removed.")
 @click.option("--yes", is_flag=True, help=f"Do not ask when --older-than is below {_SAFE_HOURS}.")
 @json_option
 def vacuum_tables(path: "Location", hours: int, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Remove files that no table points to: what crashes left, and what was joined or replaced since."""
+    """Remove files that no table refers to: leftovers of crashes, and files joined or replaced since."""
     from penstock.pipeline.tables import vacuum
 
     if hours < _SAFE_HOURS and not dry_run and not yes:
@@ -103,10 +103,10 @@ def vacuum_tables(path: "Location", hours: int, dry_run: bool, yes: bool, as_jso
     type=click.IntRange(0),
     default=1,
     show_default=True,
-    help="Hours; files that no table ever pointed to go at this age: what is younger may be of a batch "
-    "under way.",
+    help="Hours; files that no table ever referred to are removed at this age: younger ones may belong to a "
+    "running batch.",
 )
-@click.option("--dry-run", is_flag=True, help="Erase nothing; show how many rows would go.")
+@click.option("--dry-run", is_flag=True, help="Erase nothing; show how many rows would be erased.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def erase_rows(
@@ -119,16 +119,16 @@ def erase_rows(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Erase from tables what `penstock erase` has erased in the log, and all older versions of them.
+    """Erase from tables the records that `penstock erase` erased in the log, and all older table versions.
 
-    The log must still hold the erased records: run it before retention removes them. Tables cannot be read as
-    they were before, then. Safe while the pipeline runs, and to run again. Exit code 1 if a table does not
-    say which records its rows are, so that nothing was erased in it.
+    The log must still hold the erased records: run it before retention removes them. Earlier versions of the
+    tables become unreadable. Safe while the pipeline runs, and safe to repeat. Exit code 1 if a table does
+    not name the records of its rows, so that nothing was erased in it.
     """
     from penstock.pipeline.erasing import erase_in_tables
 
     if not dry_run and not yes:
-        confirm(f"erase in {path} what is erased in the log, and all older versions of its tables?")
+        confirm(f"erase from {path} the records erased in the log, and all older versions of its tables?")
     with opened(url, prefix, schema) as store:
         done = erase_in_tables(path.absolute(), store.log, older_than_hours=hours, dry_run=dry_run)
     if as_json:
@@ -150,7 +150,7 @@ def erase_rows(
 )
 @json_option
 def show_history(path: "Location", tables: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """Show what was committed to tables: batches, compactions, and what other engines did."""
+    """Show the commits of tables: batches, compactions, and those of other engines."""
     from penstock.pipeline.tables import history
 
     found = history(path.absolute(), limit=limit, tables=tables)
@@ -169,4 +169,4 @@ def show_history(path: "Location", tables: tuple[str, ...], limit: int, as_json:
         )
         for each in found
     ]
-    print_table(("table", "version", "at (UTC)", "what", "rows", "files added", "files removed"), rows)
+    print_table(("table", "version", "at (UTC)", "operation", "rows", "files added", "files removed"), rows)

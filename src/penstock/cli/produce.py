@@ -1,4 +1,4 @@
-"""`penstock produce`: add lines to a topic, a record each."""
+"""`penstock produce`: adds lines to a topic, one record each."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -33,10 +33,10 @@ def _headers(ctx: click.Context, param: click.Parameter, given: tuple[str, ...])
 @click.command("produce")
 @click.argument("topic")
 @store_options
-@click.option("--key-separator", metavar="TEXT", help="What ends the key at the start of each line.")
+@click.option("--key-separator", metavar="TEXT", help="The text that ends the key at the start of each line.")
 @click.option("--header", "headers", multiple=True, callback=_headers, help="NAME=VALUE; may be repeated.")
 @click.option("--type", "type", help="The event type of every record.")
-@click.option("--partition", type=int, help="The partition of every record; else its key says which.")
+@click.option("--partition", type=int, help="The partition of every record; default: by its key.")
 @json_option
 def command(
     topic: str,
@@ -49,11 +49,10 @@ def command(
     partition: int | None,
     as_json: bool,
 ) -> None:
-    """Add the lines of standard input to a topic, a record each, as they come.
+    """Add the lines of standard input to a topic, one record each, as they come.
 
-    Each part of the input is durable before more of it is read. The topic must be there. The store may be a
-    Kafka cluster, too: kafka://host:port; so a directory that `penstock serve` has open is written through
-    its port.
+    Each part of the input is durable before more of it is read. The topic must exist. The store may also be a
+    Kafka cluster: kafka://host:port. That is how to write to a directory that `penstock serve` has open.
     """
     if type is not None:
         check_type(type)
@@ -91,7 +90,7 @@ def _appending(
 
 
 def _parts(source: BinaryIO) -> Iterator[list[bytes]]:
-    """Yield whole lines, as many as there are at a time."""
+    """Yield whole lines, all that are available at a time."""
     rest = b""
     while data := source.read1(_READ_BYTES):  # type: ignore[attr-defined]  # standard input is buffered
         *lines, rest = (rest + data).split(b"\n")

@@ -1,4 +1,4 @@
-"""`penstock reconcile`: do the numbers agree, from the database to the tables?"""
+"""`penstock reconcile`: compares the numbers from the database to the tables."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,31 +19,33 @@ if TYPE_CHECKING:
 
 @click.command("reconcile")
 @store_options
-@click.option("--topic", default="events", show_default=True, help="The topic to look at.")
+@click.option("--topic", default="events", show_default=True, help="The topic to compare.")
 @click.option(
     "--group", "groups", multiple=True, help="Only these groups (default: all that read the topic)."
 )
-@click.option("--no-groups", is_flag=True, help="Leave the groups out.")
+@click.option("--no-groups", is_flag=True, help="Do not compare groups.")
 @click.option(
     "--lake",
     type=LakePath(file_okay=False, exists=True, path_type=Path),
-    help="The folder of the tables that the topic is put into.",
+    help="The folder of the topic's tables.",
 )
 @click.option(
-    "--no-values", is_flag=True, help="Compare the places of the lake's rows only: what they say is not read."
+    "--no-values",
+    is_flag=True,
+    help="Compare only the positions of the lake's rows, without reading their values.",
 )
 @click.option("--against", metavar="SELECT", help="Your own table: a SELECT of the records' ids, or keys.")
 @click.option(
-    "--by", type=click.Choice(["id", "key"]), default="id", show_default=True, help="What it selects."
+    "--by", type=click.Choice(["id", "key"]), default="id", show_default=True, help="What the SELECT returns."
 )
 @click.option(
-    "--type", "type", help="Compare your table with records of this type only, and count them apart."
+    "--type", "type", help="Compare your table with records of this type only, and count them separately."
 )
 @json_option
 def command(url: str, prefix: str, schema: str | None, as_json: bool, **given: Any) -> None:
-    """Compare your table, the log, the groups and the lake, and show what differs.
+    """Compare your table, the log, the groups and the lake, and show the differences.
 
-    Exits with 1 when something is missing, doubled, waiting or too much.
+    Exits with 1 if anything is missing, duplicate, waiting or surplus.
     """
     groups = () if given["no_groups"] else given["groups"] or None
     with opened(url, prefix, schema) as store:
@@ -59,19 +61,19 @@ def command(url: str, prefix: str, schema: str | None, as_json: bool, **given: A
     if as_json:
         print_json({"topic": found.topic, "agrees": found.agrees, "figures": found.figures})
     else:
-        _tell(found)
+        _print(found)
     click.get_current_context().exit(0 if found.agrees else FAILED)
 
 
-def _tell(found: Reconciliation) -> None:
+def _print(found: Reconciliation) -> None:
     for figure in found.figures:
-        for said in figure.faults + figure.notes:
-            click.echo(f"{figure.name}: {said}")
+        for finding in figure.faults + figure.notes:
+            click.echo(f"{figure.name}: {finding}")
     click.echo(found.line())
 
 
 def lake_tables(store: Store, lake: "Location | None", topic: str, *, values: bool) -> list[TableFigures]:
-    """Return what the tables of a lake hold of a topic; nothing without a lake."""
+    """Return the figures of a topic in the tables of a lake; none without a lake."""
     if lake is None:
         return []
     from penstock.pipeline.figures import lake_figures

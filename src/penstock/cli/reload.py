@@ -1,7 +1,7 @@
-"""`penstock worker --reload`: a worker that is started again when the code changes. For development only.
+"""`penstock worker --reload`: a worker that restarts when the code changes. For development only.
 
-The worker is a process of its own, made by the same command line without `--reload`; this one watches. It
-imports nothing of the application, so that code which cannot be imported ends the worker and not the watch.
+The worker is a separate process, started by the same command line without `--reload`; this one watches. It
+imports nothing of the application, so code that cannot be imported ends the worker but not the watch.
 """
 
 import signal
@@ -19,11 +19,11 @@ from penstock.signals import hearing
 
 from .asking import is_terminal
 
-_LOOK_MS = 200  # how soon it is seen that the worker has ended
+_LOOK_MS = 200  # until the end of the worker is noticed
 
 
 def run_reloading(targets: Iterable[str]) -> int:
-    """Run the worker until a signal, again after each change; return its exit code. Raises MissingExtra."""
+    """Run the worker until a signal, restart it after changes; return its exit code. Raises MissingExtra."""
     try:
         from watchfiles import PythonFilter, watch
     except ModuleNotFoundError as exc:
@@ -44,13 +44,13 @@ def run_reloading(targets: Iterable[str]) -> int:
             rust_timeout=_LOOK_MS,
             yield_on_timeout=True,
         )
-        for changes in looks:  # the first comes once it watches: what changes from then on is seen
+        for changes in looks:  # the first one comes once it watches: no later change is missed
             if changes:
                 names = ", ".join(sorted({Path(path).name for _, path in changes}))
                 _say(f"{names} changed: the worker is restarted")
             if changes or not worker.was_started:
                 worker.restart(stopping)
-            worker.tell_end()
+            worker.report_end()
         return worker.wait()
 
 
@@ -60,7 +60,7 @@ class _ReloadedWorker:
     def __init__(self, command: list[str]) -> None:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
-        self._end_is_told = False
+        self._is_end_reported = False
 
     @property
     def was_started(self) -> bool:
@@ -68,25 +68,25 @@ class _ReloadedWorker:
         return self._process is not None
 
     def restart(self, stopping: Event) -> None:
-        """End the process that runs, in order, and start the next one, unless all is to stop."""
+        """Stop the running process gracefully and start the next one, unless `stopping` is set."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
         self.wait()
         if not stopping.is_set():
             self._process = subprocess.Popen(self._command)  # noqa: S603 - our own command line
-            self._end_is_told = False
-        if stopping.is_set():  # it came in between
+            self._is_end_reported = False
+        if stopping.is_set():  # set in between
             self.pass_on(signal.SIGTERM)
 
-    def tell_end(self) -> None:
-        """Say once that the process has ended by itself."""
+    def report_end(self) -> None:
+        """Print once that the process has ended of its own accord."""
         code = None if self._process is None else self._process.poll()
-        if code is not None and not self._end_is_told:
-            self._end_is_told = True
-            _say(f"the worker has ended with exit code {code}; it is started again after the next change")
+        if code is not None and not self._is_end_reported:
+            self._is_end_reported = True
+            _say(f"the worker has ended with exit code {code}; it restarts after the next change")
 
     def pass_on(self, number: signal.Signals) -> None:
-        """Tell the process to stop; Ctrl-C in a terminal has reached it already. From any thread."""
+        """Stop the process, unless Ctrl-C in a terminal has reached it already. From any thread."""
         from_terminal = number is signal.SIGINT and is_terminal()
         if self._process is not None and self._process.poll() is None and not from_terminal:
             self._process.terminate()
@@ -97,7 +97,7 @@ class _ReloadedWorker:
 
 
 def _folders(targets: Iterable[str]) -> list[Path]:
-    """Return where the application's files are: this folder, and that of each module that is elsewhere."""
+    """Return the folders of the application's files: this one, and that of each module elsewhere."""
     here = Path.cwd()
     found = [here]
     for target in targets:

@@ -1,4 +1,4 @@
-"""What a person at the command line can do about tables that are missing or old: a command, ready to run."""
+"""Remedies for missing or old tables: a command, ready to run."""
 
 import os
 import shlex
@@ -11,18 +11,18 @@ from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 
 
 def refuse_memory(url: str) -> None:
-    """Refuse a store in memory: a command would make an empty one. Raises StoreUnsupported."""
+    """Refuse a store in memory: a command would create an empty one. Raises StoreUnsupported."""
     if url.startswith("memory://"):
         raise StoreUnsupported(
             "a command",
-            f"a store that it shares with your program, and {url} lives only in the process that opened it; "
+            f"a store shared with your program, but {url} exists only in the process that opened it; "
             "name one in a database or in files, as in sqlite:///shop.db",
         )
 
 
 @contextmanager
 def naming_the_command(url: str, names: Names) -> Iterator[None]:
-    """Let an error that `migrate` would fix name the exact command for this store."""
+    """Make an error that `migrate` fixes name the exact command for this store."""
     try:
         yield
     except NotMigrated as exc:
@@ -31,7 +31,7 @@ def naming_the_command(url: str, names: Names) -> Iterator[None]:
 
 
 def migrate_command(url: str, names: Names) -> str:
-    """Return the command that makes the tables; an address with a password is not repeated."""
+    """Return the command that creates the tables; never repeats a URL with a password."""
     words = ["penstock", "migrate"]
     if os.environ.get("PENSTOCK_URL") != url:
         words += ["--url", shlex.quote(url) if without_password(url) == url else "…"]

@@ -1,4 +1,4 @@
-"""The course of a replay: which range, whether it may go where it is to go, and Spark."""
+"""The run of a replay: its range, the checks of its target, and Spark."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -23,12 +23,12 @@ from .asking import confirm
 from .output import print_json
 from .pipeline_course import (
     PipelineStart,
-    asked_to_stop,
     check_format,
     check_place,
     job_of,
     spark_conf,
     starting,
+    stop_requested,
 )
 from .pipeline_following import CourseEnd, PipelineCourse
 from .pipeline_target import declare, function_at, registered
@@ -48,10 +48,10 @@ class _ReplayedPiece:
 
 
 def run_replay(ctx: click.Context, target: str | None, given: dict[str, Any]) -> None:
-    """Say which range it is; run it, unless that is all that was asked for."""
+    """Print the range of a replay, and run it unless it is a dry run."""
     found = None if target is None else function_at(target)
     if found is not None and given["types"] is not None:
-        raise click.UsageError("--types is for a replay without a function of your own")
+        raise click.UsageError("--types is only for a replay without MODULE:FUNCTION")
     given |= _OF_NO_REPLAY | {"types": None if given["types"] is None else registered(given["types"])}
     if isinstance(found, Pipeline):
         declare(ctx, found, given)
@@ -68,21 +68,21 @@ def run_replay(ctx: click.Context, target: str | None, given: dict[str, Any]) ->
     words = given["first"], given["last"]
     first, last = _place("--from", words[0], job.topic), _place("--until", words[1], job.topic)
     range_ = planned(job, first, last, words)
-    asked = Replayed(target or _LAKE, words, range_.to_json())
-    batch = begun(job.to, asked)
+    replayed = Replayed(target or _LAKE, words, range_.to_json())
+    batch = begun(job.to, replayed)
     pieces = [_ReplayedPiece(*each, each.end - each.start) for each in batch.pieces()]
     if not given["as_json"]:
         _print(job.topic, batch, pieces)
     ended = None
     if pieces and not given["dry_run"]:
         if isinstance(found, Pipeline) and found.writes_itself and not given["yes"]:
-            question = f"{found.name} writes by itself, and gets these records again. Go on?"
+            question = f"{found.name} writes its own output, and gets these records again. Continue?"
             confirm(question, as_json=given["as_json"])
-        ended = _run(start, replaying(job, asked, batch), batch, given["master"], conf)
+        ended = _run(start, replaying(job, replayed, batch), batch, given["master"], conf)
     if given["as_json"]:
-        told: dict[str, Any] = {"pipeline": asked.pipeline, "topic": job.topic, "to": str(job.to)}
-        told |= {"records": batch.count(), "ranges": pieces, "dry_run": given["dry_run"]}
-        print_json(told | ({} if ended is None else asdict(ended)))
+        document: dict[str, Any] = {"pipeline": replayed.pipeline, "topic": job.topic, "to": str(job.to)}
+        document |= {"records": batch.count(), "ranges": pieces, "dry_run": given["dry_run"]}
+        print_json(document | ({} if ended is None else asdict(ended)))
     elif ended is not None:
         click.echo(str(ended))
 
@@ -91,8 +91,8 @@ def _run(start: PipelineStart, job: Job, batch: Range, master: str | None, conf:
     check_format(job)
     click.echo(f"starting Spark; {job.topic} goes to {job.to}", err=True)
     name = f"replay {job.to.name}"
-    with session(f"penstock {name}", master=master, conf=conf) as spark, asked_to_stop() as asked:
-        course = PipelineCourse(asked, PipelineSeries(short_name(job.url), name), ReplayedRange(batch))
+    with session(f"penstock {name}", master=master, conf=conf) as spark, stop_requested() as requested:
+        course = PipelineCourse(requested, PipelineSeries(short_name(job.url), name), ReplayedRange(batch))
         return course.run(lambda: start(spark, job))
 
 
@@ -105,26 +105,26 @@ def _start(target: str | None, found: Callable[..., Any] | None) -> PipelineStar
 
 
 def _redirected(declared: Pipeline, given: dict[str, Any]) -> Pipeline:
-    """Return a declared pipeline that writes somewhere else than the live one."""
+    """Return a declared pipeline with another target than the live one's."""
     topic: str | None = given["to_topic"]
     if declared.folder is not None and table_path("sink", declared.folder) == given["to"]:
-        raise click.UsageError(f"{given['to']} is the folder of the live pipeline: name another by --to")
+        raise click.UsageError(f"{given['to']} is the folder of the live pipeline: name another with --to")
     if declared.topic is None:
         if topic is not None:
-            raise click.UsageError(f"--to-topic is for a pipeline into a topic, and {declared.name} is none")
+            raise click.UsageError(f"--to-topic is for a pipeline into a topic; {declared.name} is not one")
         return declared
     if topic is None:
         raise click.UsageError(
-            f"{declared.name} writes to topic {declared.topic}: name another one for the replay by --to-topic"
+            f"{declared.name} writes to topic {declared.topic}: name another one with --to-topic"
         )
     if topic in (declared.topic, given["topic"]):
-        which = "the live pipeline writes to" if topic == declared.topic else "is replayed"
-        raise click.UsageError(f"--to-topic {topic} is the topic that {which}: name another one")
+        which = "that the live pipeline writes to" if topic == declared.topic else "to be replayed"
+        raise click.UsageError(f"--to-topic {topic} is the topic {which}: name another one")
     return replace(declared, topic=topic)
 
 
 def _place(option: str, text: str, topic: str) -> ReplayPlace:
-    """Return the place that a text means."""
+    """Return the place of an option's text."""
     if text in (EARLIEST, LATEST):
         return ReadingPlace(text)
     if text.isascii() and text.isdecimal():
@@ -136,8 +136,8 @@ def _place(option: str, text: str, topic: str) -> ReplayPlace:
         return ReadingPlace(timestamp_ms=to_ms(past_moment(text)))
     except click.BadParameter:
         raise click.BadParameter(
-            f"{text!r} is neither {EARLIEST} nor {LATEST}, no offset, no duration back such as 2h, no moment "
-            f'such as 2026-11-16T02:00, and no offsets such as {{"{topic}": {{"0": 12}}}}',
+            f"{text!r} is not {EARLIEST}, {LATEST}, an offset, a duration back such as 2h, a moment "
+            f'such as 2026-11-16T02:00, or offsets such as {{"{topic}": {{"0": 12}}}}',
             param_hint=option,
         ) from None
 

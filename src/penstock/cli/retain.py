@@ -1,4 +1,4 @@
-"""`penstock retain`: delete what need not be kept."""
+"""`penstock retain`: deletes records past their retention."""
 
 import click
 
@@ -12,16 +12,16 @@ from .tables import print_table
 @click.command("retain")
 @store_options
 @click.option("--topic", help="Only this topic.")
-@click.option("--dry-run", is_flag=True, help="Delete nothing; say how many records it would be.")
+@click.option("--dry-run", is_flag=True, help="Delete nothing; show how many records it would be.")
 @json_option
 def command(
     url: str, prefix: str, schema: str | None, topic: str | None, dry_run: bool, as_json: bool
 ) -> None:
-    """Delete the records that need not be kept any longer.
+    """Delete the records that are past their retention.
 
-    Workers do this by themselves; the command is for stores without one. What is kept: the settings under
-    [retention], or what `penstock topics set` says of a topic. Records that a group seen lately has not
-    passed stay, and so do those that wait in its lanes. Safe to run beside everything else, and again.
+    Workers do this automatically; the command is for stores without one. The settings under [retention]
+    apply, or those of `penstock topics set` for a topic. Records stay that a recently seen group has not
+    passed, or that wait in its lanes. Safe beside everything else, and safe to repeat.
     """
     with opened(url, prefix, schema) as store:
         done = (planned if dry_run else retain)(store, topic)

@@ -1,4 +1,4 @@
-"""`penstock scheduled`: events that wait for their time: list, show, cancel, run now."""
+"""`penstock scheduled`: lists, shows, cancels and runs now scheduled events."""
 
 from base64 import b64encode
 from datetime import datetime
@@ -20,7 +20,7 @@ _COLUMNS = ("due", "topic", "key", "owner", "type", "id")
 
 @click.group("scheduled")
 def command() -> None:
-    """List, show, cancel or run now the events that wait for their time."""
+    """List, show, cancel or run now the scheduled events."""
 
 
 @command.command("list")
@@ -28,7 +28,7 @@ def command() -> None:
 @click.option("--topic", help="Only this topic.")
 @click.option("--key", help="Only this key.")
 @click.option("--owner", help="Only this owner.")
-@click.option("--before", type=at_moment, help="Only what is due before this moment.")
+@click.option("--before", type=at_moment, help="Only events due before this moment.")
 @limit_option
 @after_option
 @json_option
@@ -43,7 +43,7 @@ def list_scheduled(
     as_json: bool,
     **paged: Any,
 ) -> None:
-    """List events that wait for their time, the next due first."""
+    """List scheduled events by due time."""
     selection = ScheduledSelection(topic=topic, key=key, owner=owner, before=before)
     with opened(url, prefix, schema) as store:
         found = scheduled.scheduled(store, selection, **paged)
@@ -52,7 +52,7 @@ def list_scheduled(
         found,
         _COLUMNS,
         _row,
-        none="nothing scheduled matches" if selection.is_narrow else "nothing is scheduled",
+        none="no scheduled events match" if selection.is_narrow else "no scheduled events",
         as_json=as_json,
     )
 
@@ -62,7 +62,7 @@ def list_scheduled(
 @store_options
 @json_option
 def show_scheduled(id: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
-    """Show an event that waits for its time: headers and value."""
+    """Show a scheduled event: headers and value."""
     with opened(url, prefix, schema) as store:
         shown = _shown(scheduled.show(store, id))
     if as_json:
@@ -73,7 +73,7 @@ def show_scheduled(id: str, url: str, prefix: str, schema: str | None, as_json: 
 
 @command.command("cancel")
 @store_options
-@click.option("--id", "id", help="The one of this id.")
+@click.option("--id", "id", help="The one with this id.")
 @click.option("--topic", help="Those of this topic.")
 @click.option("--key", help="Those of this key.")
 @click.option("--owner", help="Those of this owner.")
@@ -94,15 +94,15 @@ def cancel_scheduled(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Take scheduled events back, for good.
+    """Cancel scheduled events for good.
 
-    An event that a sequencer is just moving is not taken back, and not counted. Exits with 1 when the one of
-    --id is not scheduled.
+    An event that a sequencer is moving at that moment is neither cancelled nor counted. Exits with 1 if the
+    one of --id is not scheduled.
     """
     selection = ScheduledSelection(id=id, topic=topic, key=key, owner=owner, before=before)
     if not (selection.is_narrow or all):
         raise click.UsageError(
-            "say which scheduled events: --id, --topic, --key, --owner, --before, or --all"
+            "select scheduled events with --id, --topic, --key, --owner, --before, or --all"
         )
     with opened(url, prefix, schema) as store:
         count = scheduled.cancel(store, selection, all=all, dry_run=dry_run)
@@ -136,7 +136,7 @@ def _row(each: ScheduledEvent) -> tuple[str, ...]:
 
 
 def _shown(each: ScheduledRecord) -> dict[str, Any]:
-    """Return an event as JSON can hold it; bytes that are no JSON value as base64."""
+    """Return an event for JSON; values that are not JSON as base64."""
     shown = whole(each.event) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
     try:
         value = each.record.value

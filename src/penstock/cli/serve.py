@@ -1,4 +1,4 @@
-"""`penstock serve`: let others read and write a store over the network."""
+"""`penstock serve`: serves a store over the network."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,13 +53,13 @@ from .stopping import stop_heard
     type=ListenAddressType(),
     help="Serve TinyQ clients there, usually port 25131; port 0 picks a free one.",
 )
-@click.option("--console", is_flag=True, help="Serve the web console there, too; it only shows.")
+@click.option("--console", is_flag=True, help="Serve the web console there, too, read-only.")
 @insecure_option
 @anonymous_option
 @lock_options
-@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; else logging.level, info.")
+@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; default: logging.level, info.")
 @click.option(
-    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; else logging.format."
+    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; default: logging.format."
 )
 def command(
     url: str,
@@ -79,18 +79,17 @@ def command(
 ) -> None:
     """Serve a store to Kafka clients, over HTTP, over gRPC and to TinyQ clients until it is stopped.
 
-    Prints where it listens, a line for each door. On SIGTERM or Ctrl-C it answers what is under way, sends
-    its groups to another broker if there is one, and leaves. The tables of a directory are made by it; those
-    of a database by `penstock migrate`. A directory is served by one process, which writes it; a second is
-    refused at its start.
+    Prints the address of each listener. On SIGTERM or Ctrl-C it completes pending requests, hands its groups
+    to another broker if there is one, and ends. It creates the tables of a directory; those of a database are
+    created by `penstock migrate`. One process serves and writes a directory; a second one fails to start.
     """
     if console and http is None:
         raise click.UsageError(
-            "--console needs --http, which says where it is served: --http 127.0.0.1:8420 --console"
+            "--console needs --http with the address to serve it at: --http 127.0.0.1:8420 --console"
         )
     if kafka is None and http is None and grpc is None and tinyq is None:
         raise click.UsageError(
-            "say what to serve: --kafka 127.0.0.1:9092, --http 127.0.0.1:8420, --grpc 127.0.0.1:8421 or "
+            "give an address: --kafka 127.0.0.1:9092, --http 127.0.0.1:8420, --grpc 127.0.0.1:8421 or "
             "--tinyq 127.0.0.1:25131"
         )
     locking = lock_settings(lock)
@@ -111,10 +110,10 @@ def command(
             if directory_in(plain_url(url)) is not None:
                 migrate(store.database)
             check(store.database)
-            store.log.claim()  # who serves a directory writes it: said now, not at somebody's first append
+            store.log.claim()  # fail now, not at the first append, if another process writes the directory
             with Lock(locking, store.database) as doors:
                 for flag, address in listening:
-                    if address is not tinyq:  # which wants a password or a token in any case
+                    if address is not tinyq:  # TinyQ always requires a password or a token
                         refuse_unlocked(flag, address, doors, anonymous=anonymous)
                 with (
                     _kafka(store, kafka, advertise, settings, doors),

@@ -1,4 +1,4 @@
-"""Where the spans of a command that runs for long go: to a collector, by OTLP, if one is named."""
+"""Exports the spans of long-running commands to an OTLP collector, if one is configured."""
 
 from penstock import tracing
 from penstock.errors import MissingExtra
@@ -6,21 +6,21 @@ from penstock.settings import Settings, setting
 
 
 class TracingSettings(Settings, room="tracing"):
-    """The spans of `penstock worker`, `serve` and `pipeline` where no tracer provider is set."""
+    """The spans of `penstock worker`, `serve` and `pipeline` if no tracer provider is set."""
 
     endpoint: str = setting(
         "",
-        "A collector that takes OTLP over HTTP, such as http://127.0.0.1:4318. Empty: spans are recorded "
+        "A collector that accepts OTLP over HTTP, such as http://127.0.0.1:4318. Empty: spans are recorded "
         "only if the application has set a tracer provider.",
     )
-    service_name: str = setting("penstock", "The name that spans are sent under.")
+    service_name: str = setting("penstock", "The service name of the spans.")
 
 
 def send_spans() -> None:
-    """Send spans to the collector that the settings name, from now on. Raises MissingExtra.
+    """Start sending spans to the configured collector. Raises MissingExtra.
 
-    Call it once the application is imported: what it has set up stands. What waits to be sent goes out when
-    the process ends.
+    Call it after the application is imported, so that its own setup takes precedence. Pending spans are sent
+    when the process ends.
     """
     settings = TracingSettings.load()
     if not settings.endpoint or tracing.is_on():

@@ -1,4 +1,4 @@
-"""How a command that serves learns that it is to stop."""
+"""Stopping a serving command by a signal."""
 
 import logging
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ logger = logging.getLogger("penstock.serve")
 
 @contextmanager
 def stop_heard() -> Iterator[Event]:
-    """Give what is set by a signal; a second one does what it does to any program.
+    """Yield an event that a signal sets; a second signal has its default effect.
 
-    Enter it before the first door says where it listens: who has read that may end the process at once.
+    Enter it before the first listener prints its address: a caller that reads it may send a signal at once.
     """
     stopped = Event()
 
     def hear(number: Signals) -> None:
-        logger.info("%s: it answers what is under way, and ends", number.name)
+        logger.info("%s: completing pending requests, then stopping", number.name)
         stopped.set()
 
     with hearing(hear, once=True):

@@ -1,7 +1,7 @@
-"""Tables for people: never cut. What is too wide for the terminal becomes one block per record.
+"""Tables for people: never cut. A table too wide for the terminal becomes one block per record.
 
-Without a terminal a table is as wide as its longest cells, one line a row, columns two spaces apart, and the
-same wherever it is run: nothing of the environment counts.
+Without a terminal a table is as wide as its longest cells, one line per row, columns two spaces apart, and
+does not depend on the environment.
 """
 
 import shutil
@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 _GAP = 2
-_PROSE_WIDTH = 24  # the least that text which may be broken into lines is given
+_PROSE_WIDTH = 24  # the least width of a column that may be wrapped
 _Cells = Sequence[Sequence[Text]]
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, prose: Sequence[str] = ()) -> None:
-    """Print rows under headings; cells may have markup. `prose`: columns that may be broken into lines."""
+    """Print rows under headings; cells may have markup. `prose`: columns that may be wrapped."""
     texts = [[Text.from_markup(each) for each in row] for row in rows]
     widths = [
         max(cell_len(name), *(cell_len(row[number].plain) for row in texts), 0)
@@ -41,12 +41,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, prose:
 
 
 def terminal_width() -> int | None:
-    """Return how many columns the terminal has; None when the output goes elsewhere."""
+    """Return the width of the terminal; None if the output goes elsewhere."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _least(name: str, number: int, rows: _Cells, width: int) -> int:
-    """Return how wide a column of prose must be at least: no word is broken."""
+    """Return the least width of a prose column: no word is broken."""
     words = [name, *(word for row in rows for word in row[number].plain.split())]
     return max(min(width, _PROSE_WIDTH), *map(cell_len, words))
 
@@ -71,7 +71,7 @@ def _print_columns(
 
 
 def _print_stacked(columns: Sequence[str], rows: _Cells, width: int) -> None:
-    """Print a block per record; what a record has nothing of is left out, and the terminal breaks lines."""
+    """Print a block per record without its empty fields; the terminal wraps lines."""
     console, label = Console(width=width), max(map(len, columns)) + 2
     for number, row in enumerate(rows):
         if number:

@@ -1,4 +1,4 @@
-"""`penstock tail`: print the records of a topic, and those that come."""
+"""`penstock tail`: prints the records of a topic, and new ones as they come."""
 
 from base64 import b64encode
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def _start(ctx: click.Context, param: click.Parameter, text: str | None) -> Star
         found: datetime = past_moment(text)
     except click.BadParameter:
         raise click.BadParameter(
-            f"{text!r} is neither {EARLIEST} nor {LATEST}, no offset, no duration back such as 2h, and no "
+            f"{text!r} is not {EARLIEST}, {LATEST}, an offset, a duration back such as 2h, or a "
             "moment such as 2026-11-16T02:00"
         ) from None
     return found
@@ -42,11 +42,11 @@ def _start(ctx: click.Context, param: click.Parameter, text: str | None) -> Star
     "start",
     callback=_start,
     metavar="earliest|latest|OFFSET|MOMENT|2h",
-    help="Where to begin; else latest, and with --no-follow earliest.",
+    help="Where to begin; default: latest, or earliest with --no-follow.",
 )
 @click.option("--follow/--no-follow", default=True, help="Wait for more at the end, or stop there.")
 @click.option("--partition", type=int, help="Only this partition.")
-@click.option("--limit", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document per line.")
 def command(
     topic: str,
@@ -59,10 +59,10 @@ def command(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """Print the records of a topic, and those that come, until it is stopped.
+    """Print the records of a topic, and new ones as they come, until it is stopped.
 
-    Reads beside anybody and moves no group. The store may be a Kafka cluster, too: kafka://host:port. Within
-    a partition records come in order; an OFFSET is one of every partition.
+    Reads beside all other readers and moves no group. The store may also be a Kafka cluster:
+    kafka://host:port. Within a partition records come in order; an OFFSET applies to every partition.
     """
     if start is None:
         start = LATEST if follow else EARLIEST
@@ -96,14 +96,14 @@ def _tail(
 
 
 def _text(record: Record) -> str:
-    """Return a record on one line: where it stands, when it was published, and what it says."""
+    """Return a record on one line: its place, time, key, type and value."""
     place = f"{record.topic}/{record.partition}/{record.offset}"
     data = record.data
     value = "(tombstone)" if data is None else data.decode("utf-8", "backslashreplace")
     if len(value) > _SHOWN_CHARACTERS:
         value = f"{value[:_SHOWN_CHARACTERS]} … ({len(data or b''):,} bytes; --json prints all)"
-    said = [place, moment(record.timestamp), "-" if record.key is None else record.key]
-    return line("  ".join([*said, *([record.type] if record.type else []), value]))
+    parts = [place, moment(record.timestamp), "-" if record.key is None else record.key]
+    return line("  ".join([*parts, *([record.type] if record.type else []), value]))
 
 
 def _document(record: Record) -> dict[str, Any]:

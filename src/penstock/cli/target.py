@@ -1,4 +1,4 @@
-"""MODULE:NAME: an object in the user's own code that a command works on."""
+"""MODULE:NAME: an object in the user's code, as a command's argument."""
 
 import sys
 from pathlib import Path
@@ -20,9 +20,9 @@ def load(target: str, example: str) -> Any:
         return resolve_name(target)
     except ModuleNotFoundError as exc:
         if exc.name is None or not (module == exc.name or module.startswith(f"{exc.name}.")):
-            raise  # the module is there, and lacks one of its own
+            raise  # the module exists, but an import of its own fails
         raise click.UsageError(
-            f"there is no module {module!r} here or among the installed ones; go to the folder of your code, "
+            f"module {module!r} is neither here nor installed; go to the folder of your code, "
             "or set PYTHONPATH"
         ) from None
     except AttributeError as exc:

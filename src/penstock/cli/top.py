@@ -1,4 +1,4 @@
-"""`penstock top`: the overview in a terminal, brought up to date until it is stopped."""
+"""`penstock top`: shows the overview in a terminal and refreshes it until it is stopped."""
 
 import math
 import sys
@@ -23,19 +23,19 @@ from .output import line, print_json
 from .tables import print_table
 
 _BARS = "▁▂▃▄▅▆▇█"
-_CURVE = 40  # looks that a curve shows
+_CURVE = 40  # points of a curve
 _COLUMNS = ("group", "kind", "delivered/s", "lag", "oldest", "parked", "held", "dead", "")
 
 
 @click.command("top")
 @store_options
 @click.option("--every", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="Seconds.")
-@click.option("--once", is_flag=True, help="Print it once; so it is, too, when the output is no terminal.")
+@click.option("--once", is_flag=True, help="Print it once; implied if the output is not a terminal.")
 @json_option
 def command(url: str, prefix: str, schema: str | None, every: float, once: bool, as_json: bool) -> None:
     """Show a store at a glance until it is stopped.
 
-    Rates, ages, what waits, who is there. Every count has a bound, and a look takes a fixed number of
+    Rates, ages, waiting keys, members. Every count has a bound, and each refresh takes a fixed number of
     statements.
     """
     history = OverviewHistory(SYSTEM, span_seconds=math.inf)
@@ -97,7 +97,7 @@ def _rows(now: StoreOverview, history: OverviewHistory) -> list[list[str]]:
 
 def _members(now: StoreOverview) -> list[Text]:
     if not now.members:
-        return [Text("no member is there: nobody moves events or calls handlers")]
+        return [Text("no member runs: no events are sequenced, no handlers are called")]
     return [
         Text(line(f"{each.id[:8]}  {each.presence:<8}  process {each.pid}  {'; '.join(each.troubles)}"))
         for each in now.members[:20]

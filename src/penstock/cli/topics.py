@@ -33,9 +33,9 @@ def command() -> None:
 @after_option
 @json_option
 def list_topics(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
-    """List topics by name: partitions, records, what is kept, and the groups that read them.
+    """List topics by name: partitions, records, retention, and the groups that read them.
 
-    Of a Kafka cluster (kafka://host:port) all topics with their partitions.
+    For a Kafka cluster (kafka://host:port): all topics with their partitions.
     """
     if is_kafka(url):
         _list_of_cluster(url, as_json=as_json)
@@ -74,7 +74,7 @@ def show_topic(
     as_json: bool,
     **paged: Any,
 ) -> None:
-    """Show a topic; with --partitions where each begins and ends."""
+    """Show a topic; with --partitions also the bounds of each."""
     with opened(url, prefix, schema) as store:
         topic = topics.show(store, name)
         total = topics.size_bytes(store, name) if with_size else None
@@ -108,33 +108,31 @@ def show_topic(
     type=int,
     default=OUTBOX_PARTITIONS,
     show_default=True,
-    help="How many; more can be given later, see `topics grow`.",
+    help="How many; `topics grow` adds more later.",
 )
 @json_option
 def create_topic(
     name: str, url: str, prefix: str, schema: str | None, partitions: int, as_json: bool
 ) -> None:
-    """Make a topic; one that exists with the same number of partitions is left as it is."""
+    """Create a topic; an existing one with the same number of partitions is not changed."""
     with opened(url, prefix, schema) as store:
         made = topics.create(store, name, partitions=partitions)
     if as_json:
         print_json({"topic": name, "created": made})
     else:
-        click.echo(f"topic {name} {'created' if made else 'was there already'}")
+        click.echo(f"topic {name} {'created' if made else 'exists already'}")
 
 
 @command.command("grow")
 @click.argument("name")
 @store_options
-@click.option(
-    "--partitions", type=int, required=True, help="How many it shall have: a multiple of what it has."
-)
+@click.option("--partitions", type=int, required=True, help="The new number: a multiple of the current one.")
 @json_option
 def grow_topic(name: str, url: str, prefix: str, schema: str | None, partitions: int, as_json: bool) -> None:
     """Give a topic more partitions; safe beside publishers and workers.
 
-    Every key keeps its order: a new partition is delivered once what came before it in the old one is. It
-    first waits for a heartbeat of the workers: those of a release that cannot grow topics leave with it.
+    Every key keeps its order: a new partition is delivered once the earlier records in the old one are. It
+    first waits for a heartbeat of the workers: those of a release that cannot grow topics stop with it.
     """
     with opened(url, prefix, schema) as store:
         before = topics.show(store, name).partitions
@@ -174,15 +172,13 @@ def set_topic(
     tombstones: str,
     as_json: bool,
 ) -> None:
-    """Say how long and how much of a topic is kept.
+    """Set the retention of a topic.
 
-    Limits that are not given stay as they are. Whatever they are, nothing goes that a group has yet to read.
-    A retention of 0 keeps no more than that.
+    Limits that are not given stay as they are. Records that a group has not read yet are never deleted; a
+    retention of 0 keeps only those.
     """
     if not default and compact is None and retention is max_bytes is max_records is None:
-        raise click.UsageError(
-            "say what is kept: --retention, --max-bytes, --max-records, --compact, or --default"
-        )
+        raise click.UsageError("give --retention, --max-bytes, --max-records, --compact, or --default")
     tombstone_age = duration(tombstones)
     age: timedelta | int | None = _or_unlimited(retention, duration, "--retention")
     with opened(url, prefix, schema) as store:
@@ -227,19 +223,19 @@ def _set(
 def clear_topic(
     name: str, url: str, prefix: str, schema: str | None, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Empty a topic: staged, scheduled, logged, waiting and dead.
+    """Empty a topic: delete its staged, scheduled, logged, waiting and dead events.
 
-    The topic stays, with its groups, and goes on where its offsets ended. Safe beside publishers and workers.
+    The topic and its groups stay, and offsets continue where they ended. Safe beside publishers and workers.
     """
     with opened(url, prefix, schema) as store:
         if not (dry_run or yes):
-            told = clear(store, name, dry_run=True)
-            confirm(f"topic {name}: {_lost(told)}. Take all that away?", as_json=as_json)
+            plan = clear(store, name, dry_run=True)
+            confirm(f"topic {name}: {_lost(plan)}. Delete all of it?", as_json=as_json)
         done = clear(store, name, dry_run=dry_run)
     if as_json:
         print_json(done)
     else:
-        click.echo(f"topic {name}: {_lost(done)} {'would be' if dry_run else 'are'} taken away")
+        click.echo(f"topic {name}: {_lost(done)} {'would be' if dry_run else 'are'} deleted")
 
 
 @command.command("delete")
@@ -251,9 +247,9 @@ def clear_topic(
 def delete_topic(
     name: str, url: str, prefix: str, schema: str | None, force: bool, yes: bool, as_json: bool
 ) -> None:
-    """Delete a topic with its records and every group's place in it.
+    """Delete a topic with its records and every group's cursors on it.
 
-    Refused while members serve it. What is staged or scheduled for it makes it again: clear it first.
+    Refused while members serve it. Events staged or scheduled for it would create it again: clear it first.
     """
     with opened(url, prefix, schema) as store:
         topic = topics.show(store, name)
@@ -280,7 +276,7 @@ def _or_unlimited(text: str | None, read: Callable[[str], Any], option: str) -> 
 
 
 def _kept(topic: TopicShown) -> str:
-    """Return what is kept of a topic, in words; what is as the settings say is left out."""
+    """Return the retention of a topic in words, without the limits that come from the settings."""
     parts = []
     for value, text in (
         (topic.retention_ms, _age_text),
@@ -289,7 +285,7 @@ def _kept(topic: TopicShown) -> str:
     ):
         if value is not None:
             parts.append("unlimited" if value == UNLIMITED else text(value))
-    return ", ".join(parts) or "as the settings say"
+    return ", ".join(parts) or "as in the settings"
 
 
 def _age_text(milliseconds: int) -> str:

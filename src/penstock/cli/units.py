@@ -1,4 +1,4 @@
-"""Durations, sizes and moments as people write them on a command line, and as they are shown to them."""
+"""Parses and formats durations, sizes and moments for people."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -14,12 +14,12 @@ _UNLIMITED = ("unlimited", "forever")
 
 
 def is_unlimited(text: str) -> bool:
-    """Return whether a text says that there is no limit."""
+    """Return whether a text means no limit."""
     return text.strip().lower() in _UNLIMITED
 
 
 def duration(text: str) -> timedelta:
-    """Return the duration that a text such as 30d or 90min names; a number without a unit is 0 only."""
+    """Return the duration of a text such as 30d or 90min; only 0 needs no unit."""
     found = _DURATION.fullmatch(text.strip())
     if found is None or (found[2] is None and float(found[1])):
         raise click.BadParameter(f"{text!r} is not a duration such as 30d, 12h, 90min or 45s")
@@ -30,7 +30,7 @@ def duration(text: str) -> timedelta:
 
 
 def size(text: str) -> int:
-    """Return the bytes that a text such as 10GB names; kilo and the like are 1000, with an i 1024."""
+    """Return the bytes of a text such as 10GB; k, M, G and T are powers of 1000, with an i of 1024."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise click.BadParameter(f"{text!r} is not a size such as 10GB, 512MiB or 1000")
@@ -39,14 +39,14 @@ def size(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """Return the whole number that a text names."""
+    """Return the whole number of a text."""
     if not re.fullmatch(r"-?\d{1,30}", text.strip()):
         raise click.BadParameter(f"{text!r} is not a whole number")
     return int(text)
 
 
 def moment_of(text: str) -> datetime | None:
-    """Return the moment that ISO 8601 text names, in UTC if it says no zone; None if it names none."""
+    """Return the moment of an ISO 8601 text, in UTC without a zone; None if it is not one."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -55,7 +55,7 @@ def moment_of(text: str) -> datetime | None:
 
 
 def moment(text: str) -> datetime:
-    """Return the moment that a text names."""
+    """Return the moment of a text."""
     found = moment_of(text)
     if found is None:
         raise click.BadParameter(f"{text!r} is not a moment such as 2026-11-16T02:00 (UTC) or 2026-11-16")
@@ -63,7 +63,7 @@ def moment(text: str) -> datetime:
 
 
 def past_moment(text: str) -> datetime:
-    """Return the moment that a text names, or that lies a duration such as 2h back."""
+    """Return the moment of a text, or of a duration back from now such as 2h."""
     found = moment_of(text)
     if found is not None:
         return found
@@ -77,7 +77,7 @@ def past_moment(text: str) -> datetime:
 
 
 def duration_text(milliseconds: int) -> str:
-    """Return a duration in the largest unit that fits it without a rest."""
+    """Return a duration in the largest unit that divides it."""
     for unit in ("d", "h", "min", "s"):
         per = int(_SECONDS[unit] * 1000)
         if milliseconds % per == 0:
@@ -86,7 +86,7 @@ def duration_text(milliseconds: int) -> str:
 
 
 def size_text(count: int) -> str:
-    """Return a count of bytes, rounded to what a person reads."""
+    """Return a number of bytes, rounded for people."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:

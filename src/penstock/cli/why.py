@@ -1,4 +1,4 @@
-"""`penstock why`: one sentence on why something has not been delivered, and when that will change."""
+"""`penstock why`: explains why something has not been delivered, and when that will change."""
 
 import click
 
@@ -18,12 +18,12 @@ _A = {QuestionKind.ID: "an id", QuestionKind.KEY: "a key", QuestionKind.GROUP: "
     "--as",
     "kind",
     type=click.Choice([each.value for each in QuestionKind]),
-    help="What it is, if it could be several.",
+    help="The kind of the subject, if it is ambiguous.",
 )
 @click.option("--group", help="Only this group.")
 @click.option("--topic", help="Only this topic.")
-@click.option("--key", help="The key of the record: the id is then looked for in its partition only.")
-@click.option("--scan", is_flag=True, help="Look through the whole log for it.")
+@click.option("--key", help="The key of the record, to search for the id only in its partition.")
+@click.option("--scan", is_flag=True, help="Search the whole log for it.")
 @json_option
 def command(
     subject: str,
@@ -37,11 +37,11 @@ def command(
     scan: bool,
     as_json: bool,
 ) -> None:
-    """Say why a key, a record or a group has not been delivered.
+    """Explain why a key, a record or a group has not been delivered.
 
-    And when that will change, or what would change it: one sentence for each group concerned. What looks
-    like a record's id is taken for one if it is found, then for a group's name, then for a key. Exits with 1
-    when there is nothing of that name.
+    Prints one sentence per group concerned, with the time when that will change or the command that changes
+    it. A subject that looks like a record's id is taken as one if it is found, then as a group's name, then
+    as a key. Exits with 1 if nothing of that name is found.
     """
     with opened(url, prefix, schema) as store:
         found = why(
@@ -57,7 +57,9 @@ def command(
         print_json({"answers": [whole(each) for each in found]})
     else:
         if kind is None:
-            click.echo(line(f"{subject} is taken for {_A[found[0].kind]}; --as says otherwise"), err=True)
+            click.echo(
+                line(f"{subject} is taken as {_A[found[0].kind]}; use --as to choose another kind"), err=True
+            )
         for each in found:
             _print(each)
     unknown = all(each.code is Code.UNKNOWN for each in found)

@@ -1,4 +1,4 @@
-"""`penstock worker`: run the handlers of one outbox or of several until it is stopped; show how it is."""
+"""`penstock worker`: runs the handlers of one or more outboxes until it is stopped."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -26,17 +26,17 @@ from .target import load
 @click.command("worker")
 @click.argument("targets", metavar="MODULE:OUTBOX...", nargs=-1, required=True)
 @click.option("--partitions", metavar="A-B", help="Serve only these partitions: 0-63, or 0-63,128-191.")
-@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; else logging.level, info.")
+@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; default: logging.level, info.")
 @click.option(
-    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; else logging.format."
+    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; default: logging.format."
 )
 @click.option(
     "--http",
     type=ListenAddressType(),
     help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one.",
 )
-@click.option("--api", is_flag=True, help="Serve REST (/v1) there, too: of the first outbox that is named.")
-@click.option("--console", is_flag=True, help="Serve the web console there, too; it only shows.")
+@click.option("--api", is_flag=True, help="Serve REST (/v1) there, too, for the first outbox.")
+@click.option("--console", is_flag=True, help="Serve the web console there, too, read-only.")
 @insecure_option
 @anonymous_option
 @lock_options
@@ -59,17 +59,17 @@ def command(
     """Run the handlers of an outbox until it is stopped.
 
     MODULE:OUTBOX names the outbox in your code, such as shop:outbox; the current folder is searched too. Name
-    several to serve several stores in one process. On SIGTERM or Ctrl-C it starts nothing more, waits for
-    what runs, settles and leaves; a second signal does not wait. Start as many as you like, on any host: they
-    share the work.
+    several to serve several stores in one process. On SIGTERM or Ctrl-C it starts no more calls, waits for
+    running ones, settles and leaves; a second signal does not wait. Start any number of workers, on any host:
+    they share the work.
     """
     if api and http is None:
         raise click.UsageError(
-            "--api needs --http, which says where it is served: --http 127.0.0.1:8420 --api"
+            "--api needs --http with the address to serve it at: --http 127.0.0.1:8420 --api"
         )
     if console and http is None:
         raise click.UsageError(
-            "--console needs --http, which says where it is served: --http 127.0.0.1:8420 --console"
+            "--console needs --http with the address to serve it at: --http 127.0.0.1:8420 --console"
         )
     locking = lock_settings(lock)
     if console and http is not None:
@@ -88,13 +88,13 @@ def command(
     set_up(log_level, log_format)
     send_spans()
     served: list[Outbox] = list(outboxes.values())
-    # Of several stores it is not known here which one lacks its tables.
+    # With several stores it is not known here which one lacks its tables.
     naming = (
         naming_the_command(served[0].url, served[0].database.names) if len(served) == 1 else nullcontext()
     )
     with (
         naming,
-        stop_heard() as stopped,  # while it runs, the worker hears for itself
+        stop_heard() as stopped,  # the worker itself handles signals while it runs
         _serving(served, http, locking, with_api=api, with_console=console, anonymous=anonymous),
     ):
         run_together(served, partitions=pins, until=stopped)
@@ -110,7 +110,7 @@ def _serving(
     with_console: bool,
     anonymous: bool,
 ) -> Iterator[None]:
-    """Serve HTTP while the block lasts: from before the workers start until they have ended."""
+    """Serve HTTP while the block runs: from before the workers start until they have ended."""
     if address is None:
         yield
         return
@@ -122,7 +122,7 @@ def _serving(
     database, shows = outboxes[0].database, with_api or with_console
     if shows:
         check(database)
-    # Probes and metrics are served while the store is away; its records are not, before its rules are known.
+    # Without the store, probes and metrics are served; records are not, until its rules are known.
     with Lock(locking, database, waits=not shows) as doors:
         refuse_unlocked("--http", address, doors, anonymous=anonymous)
         api = RestApi(outboxes[0].store, access=doors.access) if shows else None
@@ -144,7 +144,7 @@ def _serving(
 
 
 def _numbers(text: str) -> list[int]:
-    """Return the numbers that ranges such as `0-63,128` name."""
+    """Return the numbers in ranges such as `0-63,128`."""
     numbers: set[int] = set()
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")

@@ -1,7 +1,7 @@
-"""What can be done: each act is looked at before it is done, by a dry run where there is one.
+"""The acts: each is previewed before it is carried out, by a dry run where there is one.
 
-The page that asks "do it?" and the act itself are made of the same fields of a form, so what was shown is
-what is done. Each step is an operation of the REST door: checked by its rules, and audited by it.
+The preview and the act are built from the same form fields, so an act does exactly what its preview showed.
+Each step is an operation of the REST API, which checks access and writes the audit entry.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,13 +15,13 @@ from .publishing import publish
 from .visit import PageVisit, address
 from .wording import number
 
-MOST_PICKED = 200  # letters that are decided on one by one in one act
+MOST_PICKED = 200  # picked letters that one act decides on
 _DEAD_FIELDS = ("key", "type", "topic", "error")
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAct:
-    """One act: its word in an address, its button, and how it is planned."""
+    """One act: its word in the URL, its button label, and the function that plans it."""
 
     word: str
     label: str
@@ -29,36 +29,36 @@ class ConsoleAct:
 
 
 def pause_group(visit: PageVisit) -> ActPlan:
-    """Give a group nothing until it is resumed."""
+    """Pause a group: it gets no records until it is resumed."""
     name = visit.needed("name")
     return ActPlan(
         f"Pause group {name}?",
         (lambda: visit.ask("pause_group", group=name),),
         lambda found: f"{name} is paused" if found[0].changed else f"{name} was paused already",
         address("group", name=name),
-        ("Its members finish what runs and take nothing more until it is resumed. Its place stays.",),
+        ("Its members finish running calls and take no new records until it is resumed. Its offsets stay.",),
     )
 
 
 def resume_group(visit: PageVisit) -> ActPlan:
-    """Let a paused group go on."""
+    """Resume a paused group."""
     name = visit.needed("name")
     return ActPlan(
         f"Resume group {name}?",
         (lambda: visit.ask("resume_group", group=name),),
-        lambda found: f"{name} goes on" if found[0].changed else f"{name} was not paused",
+        lambda found: f"{name} is resumed" if found[0].changed else f"{name} was not paused",
         address("group", name=name),
-        ("It goes on where it was.",),
+        ("It continues where it stopped.",),
     )
 
 
 def move_group(visit: PageVisit) -> ActPlan:
-    """Move a group on a topic; what would come again or be skipped is counted first."""
+    """Move a group on a topic; the preview counts the records that would come again or be skipped."""
     name, topic, to = visit.needed("name"), visit.needed("topic"), visit.needed("to")
     partition = visit.text("partition")
     at = visit.text("at") if to in ("offset", "time") else to
     if at is None:
-        raise InvalidInput(f"say which {to}")
+        raise InvalidInput(f"the field at is empty; enter the {to}")
     body = {"topic": topic, "to": _target(to, at), "partition": None if partition is None else int(partition)}
     would = visit.ask("move_group", {**body, "dry_run": True}, group=name)
     where = f"{topic}, partition {partition}" if partition else topic
@@ -69,8 +69,8 @@ def move_group(visit: PageVisit) -> ActPlan:
         address("group", name=name),
         (
             f"{number(would.again)} records come again.",
-            f"{number(would.skipped)} records are passed over unread.",
-            f"{number(would.partitions)} partitions are concerned.",
+            f"{number(would.skipped)} records are skipped unread.",
+            f"{number(would.partitions)} partitions are affected.",
         ),
         is_harsh=bool(would.skipped),
     )
@@ -85,18 +85,18 @@ def _target(to: str, at: str) -> str | int:
 
 
 def requeue(visit: PageVisit) -> ActPlan:
-    """Put dead letters back."""
+    """Requeue dead letters."""
     return _decided(visit, "requeue", "Requeue", "be delivered again", "requeued")
 
 
 def skip(visit: PageVisit) -> ActPlan:
-    """Let keys go on past the letters that hold them."""
-    return _decided(visit, "skip", "Skip", "hold no key any more, and stay", "skipped")
+    """Release the keys that dead letters hold; the letters stay."""
+    return _decided(visit, "skip", "Skip", "stay, and release their keys", "skipped")
 
 
 def discard(visit: PageVisit) -> ActPlan:
-    """Let dead letters go for good."""
-    return _decided(visit, "discard", "Discard", "be let go for good", "discarded", is_harsh=True)
+    """Discard dead letters for good."""
+    return _decided(visit, "discard", "Discard", "be discarded for good", "discarded", is_harsh=True)
 
 
 def _letters(count: int) -> str:
@@ -108,19 +108,21 @@ def _decided(
 ) -> ActPlan:
     """Plan a decision on the picked letters, or on all of a group that match."""
     selections = list(_selections(visit))
-    dry = [_decide(visit, word, group, said, dry_run=True) for group, said in selections]
+    dry = [_decide(visit, word, group, selection, dry_run=True) for group, selection in selections]
     count, alone = sum(each.count for each in dry), sum(each.out_of_order for each in dry)
     groups = sorted({group for group, _ in selections})
     details = [f"{_letters(count)} of {', '.join(groups)} will {means}."]
     if alone:
-        details.append(f"{number(alone)} of them come back out of order: their keys have gone on.")
-    for _, said in selections[:1]:
-        details += [f"Only {name}: {value}" for name, value in said.items() if name in _DEAD_FIELDS]
+        details.append(
+            f"{number(alone)} of them come back out of order: later records of their keys were delivered."
+        )
+    for _, selection in selections[:1]:
+        details += [f"Only {name}: {value}" for name, value in selection.items() if name in _DEAD_FIELDS]
     return ActPlan(
         f"{label} {_letters(count)}?",
         tuple(
-            lambda group=group, said=said: _decide(visit, word, group, said)  # type: ignore[misc]
-            for group, said in selections
+            lambda group=group, selection=selection: _decide(visit, word, group, selection)  # type: ignore[misc]
+            for group, selection in selections
         ),
         lambda found: f"{_letters(sum(each.count for each in found))} {past}",
         address("failures", **{name: visit.text(name) for name in ("group", *_DEAD_FIELDS)}),
@@ -130,10 +132,10 @@ def _decided(
 
 
 def _selections(visit: PageVisit) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Yield what was picked: single letters as `GROUP/ID`, or all that match what the page shows."""
+    """Yield the selections: letters picked one by one as `GROUP/ID`, or all that match the page's filter."""
     picked = visit.query.getlist("pick")
     if len(picked) > MOST_PICKED:
-        raise InvalidInput(f"{len(picked)} letters are picked, and {MOST_PICKED} are taken at a time")
+        raise InvalidInput(f"{len(picked)} letters are picked; the limit is {MOST_PICKED} at a time")
     for each in picked:
         group, slash, id = str(each).rpartition("/")
         if not slash:
@@ -142,26 +144,28 @@ def _selections(visit: PageVisit) -> Iterable[tuple[str, dict[str, Any]]]:
     if picked:
         return
     if visit.text("all") != "1":
-        raise InvalidInput("no letter is picked; pick some, or say all that match")
-    said = {name: value for name in _DEAD_FIELDS if (value := visit.text(name)) is not None}
-    is_narrow = bool(said.keys() - {"topic"})
-    yield visit.needed("group"), {**said, **({} if is_narrow else {"all": True})}
+        raise InvalidInput("no letter is picked; pick some, or choose all that match")
+    given = {name: value for name in _DEAD_FIELDS if (value := visit.text(name)) is not None}
+    is_narrow = bool(given.keys() - {"topic"})
+    yield visit.needed("group"), {**given, **({} if is_narrow else {"all": True})}
 
 
-def _decide(visit: PageVisit, word: str, group: str, said: dict[str, Any], *, dry_run: bool = False) -> Any:
-    return visit.ask("decide_dead", {"decision": word, "dry_run": dry_run, **said}, group=group)
+def _decide(
+    visit: PageVisit, word: str, group: str, selection: dict[str, Any], *, dry_run: bool = False
+) -> Any:
+    return visit.ask("decide_dead", {"decision": word, "dry_run": dry_run, **selection}, group=group)
 
 
 def cancel_scheduled(visit: PageVisit) -> ActPlan:
-    """Take a scheduled event back."""
+    """Cancel a scheduled event."""
     id = visit.needed("id")
     event = visit.ask("show_scheduled", id=id)
     return ActPlan(
         f"Cancel {event.type}?",
         (lambda: visit.ask("cancel_scheduled", id=id),),
-        lambda found: "it is cancelled" if found[0].changed else "it was on its way already",
+        lambda found: "it is cancelled" if found[0].changed else "too late: it is no longer scheduled",
         address("scheduled"),
-        (f"It is due at {event.due_at:%Y-%m-%d %H:%M:%S} UTC and would never be delivered.",),
+        (f"It is due at {event.due_at:%Y-%m-%d %H:%M:%S} UTC; cancelled, it is never delivered.",),
         is_harsh=True,
     )
 
@@ -175,7 +179,7 @@ def run_scheduled(visit: PageVisit) -> ActPlan:
         (lambda: visit.ask("run_scheduled", id=id),),
         lambda _: "it is due now",
         address("scheduled"),
-        (f"It is due at {event.due_at:%Y-%m-%d %H:%M:%S} UTC otherwise.",),
+        (f"It is due at {event.due_at:%Y-%m-%d %H:%M:%S} UTC; it runs now instead.",),
     )
 
 
@@ -210,18 +214,18 @@ ACTS = {
         ConsoleAct(
             "pause-schedule",
             "Pause",
-            _of_schedule("pause", "Pause schedule {}?", "It ticks no more until it is resumed.", "is paused"),
+            _of_schedule("pause", "Pause schedule {}?", "It does not tick until it is resumed.", "is paused"),
         ),
         ConsoleAct(
             "resume-schedule",
             "Resume",
-            _of_schedule("resume", "Resume schedule {}?", "It goes on with its next tick.", "goes on"),
+            _of_schedule("resume", "Resume schedule {}?", "It continues with its next tick.", "is resumed"),
         ),
         ConsoleAct(
             "run-schedule",
             "Run now",
             _of_schedule(
-                "run", "Run schedule {} now?", "It ticks once, besides its other ticks.", "ticks now"
+                "run", "Run schedule {} now?", "It ticks once, in addition to its regular ticks.", "ticks now"
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""Curves as SVG: the points of lines, worked out here, drawn by a template. No script, no library."""
+"""Curves as SVG: this module computes the points, a template draws them. No script, no library."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ _EDGE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """A small curve: a line, the area below it, where it ends, and marks by their place and words."""
+    """A small curve: a line, the area below it, its end point, and its marks as (x, text)."""
 
     line: str
     area: str

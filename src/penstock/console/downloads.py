@@ -1,4 +1,4 @@
-"""A value as a file: never shown by the browser, whatever it holds."""
+"""A value as a download: the browser saves it and never renders it."""
 
 from starlette.responses import Response
 
@@ -9,7 +9,7 @@ from .visit import PageVisit
 
 
 def download(visit: PageVisit) -> Response:
-    """Return the value of a record as it is, to be saved. Raises OffsetOutOfRange."""
+    """Return the raw value of a record as an attachment. Raises OffsetOutOfRange."""
     topic, partition = visit.text("topic") or "", visit.text("partition") or "0"
     offset = visit.text("offset") or "0"
     read = visit.ask("read", offset=offset, limit=1, max_bytes=1 << 26, topic=topic, partition=partition)

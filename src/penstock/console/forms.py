@@ -1,4 +1,4 @@
-"""What a form of a page sends: few bytes, in the one form that browsers use."""
+"""Reads the form of a page: URL-encoded, bounded in bytes and fields."""
 
 from urllib.parse import parse_qsl
 

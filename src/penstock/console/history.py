@@ -1,7 +1,7 @@
-"""What the overview was a moment ago, and before: for rates and curves. Taken only while somebody looks.
+"""The recent overviews of a store, for rates and curves. Overviews are taken only while a page is open.
 
-Any number of visitors cost the store one look in `LOOK_SECONDS`. What is kept is bounded, and lost when the
-process ends: it is for the eye, `metrics` are for the record.
+Any number of visitors cost the store one overview per `LOOK_SECONDS`. The history is bounded and ends with
+the process: it feeds curves on a page, `metrics` is for monitoring.
 """
 
 from collections import deque
@@ -15,14 +15,14 @@ from penstock.operate.members import Presence
 from penstock.operate.overview import StoreOverview
 
 LOOK_SECONDS = 1.0
-SPAN_SECONDS = 120.0  # what curves show
+SPAN_SECONDS = 120.0  # the width of a curve
 KEPT = 300
-_GAP_SECONDS = 30.0  # between two looks so far apart no rate is told
+_GAP_SECONDS = 30.0  # no rate is computed across a longer gap
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look. `mark`: which members came or went since the look before; `passed`: by each group, in all."""
+    """One overview. `mark`: members that came or went since the last one; `passed`: each group's total."""
 
     at: float
     overview: StoreOverview
@@ -32,7 +32,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A series over time: its values with the second of each, and the marks."""
+    """A series over time: (second, value) pairs, and the marks."""
 
     points: tuple[tuple[float, float], ...]
     marks: tuple[tuple[float, str], ...] = ()
@@ -44,7 +44,7 @@ class Curve:
 
 
 class OverviewHistory:
-    """The last looks at one store; curves are of the last `span_seconds`."""
+    """The last overviews of one store; curves show the last `span_seconds`."""
 
     def __init__(self, clock: Clock, *, span_seconds: float = SPAN_SECONDS) -> None:
         self._clock, self._lock, self._span_seconds = clock, Lock(), span_seconds
@@ -52,11 +52,11 @@ class OverviewHistory:
         self._acted_at = float("-inf")
 
     def acted(self) -> None:
-        """Let the next one who looks see the store as it is now: somebody has changed it from here."""
+        """Expire the kept overview, because an act from this console changed the store."""
         self._acted_at = self._clock.monotonic()
 
     def now(self, ask: Callable[[], StoreOverview], *, fresh: bool = False) -> StoreOverview:
-        """Return the overview, of a moment ago at most; `ask` gives another one. `fresh`: always ask."""
+        """Return an overview, at most `LOOK_SECONDS` old; `ask` takes one. `fresh`: always take a new one."""
         with self._lock:
             at = self._clock.monotonic()
             last = self._looks[-1].at if self._looks else float("-inf")
@@ -74,12 +74,12 @@ class OverviewHistory:
         return Curve(tuple((each.at, value(each.overview)) for each in looks), _marks(looks))
 
     def rate(self, total: Callable[[StoreOverview], int]) -> Curve:
-        """Return how fast a total rises, a second."""
+        """Return how much a total rises per second."""
         looks = self._shown()
         return Curve(tuple(_rates(looks, lambda each: total(each.overview))), _marks(looks))
 
     def group_rates(self, names: Iterable[str]) -> dict[str, Curve]:
-        """Return how fast each of some groups passes records, a second."""
+        """Return how many records per second each of these groups passes."""
         looks = self._shown()
         marks = _marks(looks)
         return {
@@ -88,7 +88,7 @@ class OverviewHistory:
         }
 
     def _shown(self) -> list[Look]:
-        """Return the looks that curves show."""
+        """Return the overviews within the span of a curve."""
         looks = list(self._looks)
         return [each for each in looks if looks[-1].at - each.at <= self._span_seconds]
 
@@ -108,9 +108,9 @@ def _changes(before: StoreOverview | None, after: StoreOverview) -> str:
     if before is None:
         return ""
     was, now = _present(before), _present(after)
-    told = [f"{len(now - was)} joined"] if now - was else []
-    told += [f"{len(was - now)} left"] if was - now else []
-    return ", ".join(told)
+    changes = [f"{len(now - was)} joined"] if now - was else []
+    changes += [f"{len(was - now)} left"] if was - now else []
+    return ", ".join(changes)
 
 
 def _present(overview: StoreOverview) -> set[str]:

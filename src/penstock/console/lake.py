@@ -1,4 +1,4 @@
-"""What the console is told of a lake, as values: it reads none itself."""
+"""A lake as the console sees it: values and a protocol. The console itself reads no lake."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from penstock.operate.reconcile import Reconciliation
 
 @dataclass(frozen=True, slots=True)
 class LakeTableShown:
-    """One table: how much it holds, its last commit, and how many offsets of each topic it has come to."""
+    """One table: its size, its last commit, and how many offsets of each topic it holds."""
 
     name: str
     rows: int
@@ -22,14 +22,14 @@ class LakeTableShown:
 
 
 class LakeView(Protocol):
-    """A lake beside the store, as the command that serves the console opens it. Called in threads."""
+    """A lake beside the store, opened by the command that serves the console. Called from threads."""
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """The lake's path."""
 
     def tables(self) -> Sequence[LakeTableShown]:
         """Return its tables."""
 
     def reconcile(self, topic: str) -> Reconciliation:
-        """Compare a topic, its groups and the tables; reads all places of both."""
+        """Compare a topic, its groups and the tables; reads every offset of the topic and the tables."""

@@ -1,4 +1,4 @@
-"""The table of pages: path, title, view. What stands in the menu has a letter to go there by (`g` and it)."""
+"""The table of pages: path, title, view. The keys `g` and its letter open a page of the menu."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from .visit import PageView, PageVisit
 
 @dataclass(frozen=True, slots=True)
 class ConsolePage:
-    """One page. `letter`: of the menu; empty for a page that is reached from another, `within`.
+    """One page. `letter`: its key in the menu; empty for a page reached from its parent, `within`.
 
-    `live_seconds`: how often it is brought up to date while it is looked at.
+    `live_seconds`: how often an open page refreshes.
     """
 
     path: str

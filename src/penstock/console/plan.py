@@ -1,18 +1,18 @@
-"""What an act would do, as a value: it is shown, and then carried out."""
+"""The plan of an act, as a value: it is previewed, then carried out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-LOOK = "look"  # a form with this field asks what an act would do
+LOOK = "look"  # a form with this field asks for the preview
 ActStep = Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ActPlan:
-    """What an act would do: a question, more words, the steps, and the page to go back to.
+    """The plan of an act: a question, details, the steps, and the page to return to.
 
-    `done` says it in the past, of what the steps gave.
+    `done` turns the results of the steps into a sentence for the visitor.
     """
 
     question: str
@@ -21,4 +21,4 @@ class ActPlan:
     back: str
     details: tuple[str, ...] = ()
     is_harsh: bool = False
-    fields: tuple[tuple[str, str], ...] = ()  # more that the form says, beside what it was asked with
+    fields: tuple[tuple[str, str], ...] = ()  # fields that the form has beside those of the request

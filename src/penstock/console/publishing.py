@@ -1,4 +1,4 @@
-"""Publishing from a page: one record, by hand, with the rights and limits of the REST door, and audited."""
+"""Publishing from a page: one record, with the access rules and limits of the REST API, and audited."""
 
 from uuid import uuid4
 
@@ -19,7 +19,7 @@ _TEXT = "text/plain; charset=utf-8"
 
 
 def publish(visit: PageVisit) -> ActPlan:
-    """Add a record to a topic. Sent twice, it is added once: the form has a token."""
+    """Add a record to a topic. The form has a token, so a form sent twice adds one record."""
     name, token = visit.needed("topic"), visit.text("token") or uuid4().hex
     record, is_json = _wanted(visit)
     shown = visit.ask("show_topic", topic=name)
@@ -43,7 +43,7 @@ def _wanted(visit: PageVisit) -> tuple[RecordWanted, bool]:
     text = str(visit.query.get("value", ""))
     if len(text) > MOST_CHARACTERS:
         raise InvalidInput(
-            f"the value has {number(len(text))} characters, and a page takes {number(MOST_CHARACTERS)}; "
+            f"the value has {number(len(text))} characters; a page takes at most {number(MOST_CHARACTERS)}; "
             "send it with penstock produce"
         )
     if not text:

@@ -1,11 +1,11 @@
-"""What keeps a page and its visitor safe: headers, and the mark of a session.
+"""Security of pages and visitors: response headers, and the CSRF mark of a session.
 
-| against               | what                                                                              |
+| against               | defence                                                                           |
 |-----------------------|-----------------------------------------------------------------------------------|
 | scripts in data       | templates escape everything; the policy runs only files of this site              |
-| another site's forms  | a mark of the session in each form, `SameSite=Strict`, and where the form stood   |
+| another site's forms  | a mark of the session in each form, `SameSite=Strict`, and the form's origin      |
 | frames, caches, links | `frame-ancestors 'none'`, `no-store`, `no-referrer`                               |
-| DNS that is rebound   | the listener: in plaintext only IP addresses and known names (`known_hosts.py`)   |
+| DNS rebinding         | the listener: in plaintext only IP addresses and known names (`known_hosts.py`)   |
 """
 
 import hmac
@@ -40,13 +40,13 @@ _SESSION_SECONDS = 12 * 3600.0
 
 
 class Protected:
-    """An ASGI application whose answers all have the headers; those that an answer has already stay."""
+    """An ASGI application that adds the headers to every answer, except those that the answer has already."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request, with the headers."""
+        """Answer a request with the headers."""
 
         async def protect(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -61,7 +61,7 @@ class Protected:
 
 
 def came_from_here(request: Request) -> bool:
-    """Return whether a form stood on a page of this site, as far as the browser says where it stood."""
+    """Return whether a form came from a page of this site, as far as the browser tells the form's origin."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     own = (None, f"{request.url.scheme}://{request.headers.get('host', '')}")
     if site is None:
@@ -70,18 +70,18 @@ def came_from_here(request: Request) -> bool:
 
 
 class Sessions:
-    """The sessions of browsers: a random id in a cookie, a mark made of it, and what is kept of a few.
+    """Browser sessions: a random id in a cookie, and a mark derived from it.
 
-    Only those that showed the token, or are told something after an act, are kept: in memory, and bounded.
+    Only sessions that were unlocked by the token or have a message waiting are kept: in memory, and bounded.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._key = clock, os.urandom(32)
         self._open_until: OrderedDict[str, float] = OrderedDict()
-        self._told: OrderedDict[str, str] = OrderedDict()
+        self._messages: OrderedDict[str, str] = OrderedDict()
 
     def cookie(self, request: Request) -> str:
-        """Return the name of the cookie: other ports of this host have cookies of their own."""
+        """Return the cookie's name; it has the port, because browsers share cookies among a host's ports."""
         port = request.scope["server"][1] if request.scope.get("server") else 0
         return f"penstock_console_{port}"
 
@@ -91,45 +91,45 @@ class Sessions:
         return found if len(found) == 43 and found.isascii() else secrets.token_urlsafe(32)
 
     def keep(self, response: Response, request: Request, session: str) -> None:
-        """Have the browser keep a session, if it does not yet."""
+        """Set the session's cookie, unless the browser already has it."""
         name = self.cookie(request)
         if request.cookies.get(name) != session:
             is_secret = request.url.scheme == "https"
             response.set_cookie(name, session, path="/", secure=is_secret, httponly=True, samesite="strict")
 
     def mark(self, session: str) -> str:
-        """Return what forms of a session hold."""
+        """Return the mark that forms of a session carry."""
         return hmac.digest(self._key, session.encode(), "sha256").hex()
 
     def is_genuine(self, request: Request, session: str, mark: str) -> bool:
-        """Return whether a form was made for a session, and stood on a page of this site."""
+        """Return whether a form was made for a session and came from a page of this site."""
         right = request.cookies.get(self.cookie(request)) == session
         shown = mark.encode("utf-8", "surrogatepass")
         return right and came_from_here(request) and hmac.compare_digest(self.mark(session).encode(), shown)
 
     def unlock(self) -> str:
-        """Return a new session that has shown the token: nobody can have known its id before."""
+        """Return a new, unlocked session; its id is fresh, so no one can have planted it."""
         session = secrets.token_urlsafe(32)
         self._open_until[session] = self._clock.monotonic() + _SESSION_SECONDS
         _trim(self._open_until)
         return session
 
     def lock(self, session: str) -> None:
-        """Forget that a session has shown the token."""
+        """Lock a session again."""
         self._open_until.pop(session, None)
 
     def is_unlocked(self, session: str) -> bool:
-        """Return whether a session has shown the token, not too long ago."""
+        """Return whether a session was unlocked by the token and has not expired."""
         return self._clock.monotonic() < self._open_until.get(session, 0.0)
 
     def tell(self, session: str, text: str) -> None:
-        """Keep a sentence for the next page of a session."""
-        self._told[session] = text
-        _trim(self._told)
+        """Keep a message for the next page of a session."""
+        self._messages[session] = text
+        _trim(self._messages)
 
-    def told(self, session: str) -> str | None:
-        """Return that sentence, once."""
-        return self._told.pop(session, None)
+    def take_message(self, session: str) -> str | None:
+        """Return that message, once."""
+        return self._messages.pop(session, None)
 
 
 def _trim(kept: "OrderedDict[str, float] | OrderedDict[str, str]") -> None:

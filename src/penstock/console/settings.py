@@ -1,4 +1,4 @@
-"""What the console is told by the settings."""
+"""The settings of the console."""
 
 from urllib.parse import urlsplit
 
@@ -19,7 +19,7 @@ class ConsoleSettings(Settings, room="console"):
 
 
 def trace_template(settings: ConsoleSettings) -> str | None:
-    """Return the address of a trace, to be filled in; None if there is none. Raises SettingOutOfRange."""
+    """Return the URL template of a trace viewer; None if none is set. Raises SettingOutOfRange."""
     url = settings.trace_url
     if not url:
         return None
@@ -30,5 +30,5 @@ def trace_template(settings: ConsoleSettings) -> str | None:
 
 
 def trace_address(template: str | None, trace_id: str | None) -> str | None:
-    """Return where a viewer shows a trace; None if nobody knows."""
+    """Return the URL of a trace in the viewer; None without a viewer or a trace."""
     return None if template is None or trace_id is None else template.replace(_PLACE, trace_id)

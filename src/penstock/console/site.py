@@ -1,4 +1,4 @@
-"""The console as routes: pages, acts, files. Renders, and gives every answer its headers."""
+"""The console as routes: pages, acts, static files. Renders pages and adds the headers to every answer."""
 
 import asyncio
 import hashlib
@@ -47,16 +47,16 @@ logger = logging.getLogger("penstock.console")
 
 _STATIC = Path(__file__).parent / "static"
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_KEPT = "public, max-age=31536000, immutable"  # the address of a file changes with what it holds
+_KEPT = "public, max-age=31536000, immutable"  # the URL of a file changes with its content
 T = TypeVar("T")
 PageHandler = Callable[[Request], Awaitable[Response]]
 
 
 class ConsoleSite:
-    """The console of one store. `api` answers what pages ask, in its threads; its routes need not be served.
+    """The console of one store. `api` runs the operations in its threads; its routes need not be served.
 
-    `allow_actions`: acts are offered to who shows `token`, or is somebody by the rules of access. `lake` is
-    what pipelines write, if that is to be shown.
+    `allow_actions`: offer acts to visitors who enter `token` or have a name by the access rules. `lake`: the
+    lake that pipelines write, if it is to be shown.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ConsoleSite:
         )
 
     def routes(self) -> list[BaseRoute]:
-        """Return the routes: the way in, and below `/console` every page, each act, the files."""
+        """Return the routes: the redirect from `/`, and below `/console` the pages, acts and static files."""
         pages = [Route(f"/{each.path}", self._page(each), name=each.title) for each in PAGES]
         below = Starlette(
             routes=[
@@ -104,7 +104,7 @@ class ConsoleSite:
                 Route("/value", self._guarded(self._value)),
                 Route("/static/{version}/{file}", self._guarded(self._file)),
             ],
-            exception_handlers={HTTPException: self._nothing},
+            exception_handlers={HTTPException: self._no_such_page},
         )
         below.router.redirect_slashes = False
         home = Protected(RedirectResponse(f"{BASE}/", 307))
@@ -120,10 +120,10 @@ class ConsoleSite:
 
         return self._guarded(answer, page)
 
-    async def _nothing(self, request: Request, exc: Exception) -> Response:
-        """Answer for what the router refuses: a path or a method that there is not."""
+    async def _no_such_page(self, request: Request, exc: Exception) -> Response:
+        """Answer a request that the router refuses: an unknown path or method."""
         assert isinstance(exc, HTTPException)
-        values = {"code": "no_such_page", "said": "there is no such page"}
+        values = {"code": "no_such_page", "message": "this page does not exist"}
         return self._plain_page(request, "error.html", values, exc.status_code)
 
     async def _value(self, request: Request) -> Response:
@@ -133,7 +133,7 @@ class ConsoleSite:
     async def _file(self, request: Request) -> Response:
         name = request.path_params["file"]
         if name not in self._files:
-            return Response("there is no such file", 404, media_type="text/plain")
+            return Response("this file does not exist", 404, media_type="text/plain")
         kind = _KINDS[Path(name).suffix]
         return Response(self._files[name], media_type=kind, headers={"cache-control": _KEPT})
 
@@ -168,15 +168,15 @@ class ConsoleSite:
         act, visit = ACTS.get(request.path_params["word"]), self._visit(request, form)
         if act is None or not visit.can_act:
             return self._refused(request, act)
-        if form.get(LOOK):  # of what is too long for an address, or should not stand in one
+        if form.get(LOOK):  # the preview of a form that is too long or too private for a URL
             plan = await self._in_thread(lambda: act.plan(visit))
             fields = [each for each in form.multi_items() if each[0] not in (MARK, LOOK)]
             return self._asked(request, act, plan, fields, visit)
         try:
-            plan, said = await self._in_thread(lambda: _carried_out(act, visit))
+            plan, message = await self._in_thread(lambda: _carried_out(act, visit))
         finally:
             self._history.acted()
-        self._sessions.tell(session, said)
+        self._sessions.tell(session, message)
         return RedirectResponse(plan.back, 303)
 
     async def _unlock(self, request: Request) -> Response:
@@ -212,14 +212,14 @@ class ConsoleSite:
             except Error as exc:
                 return self._failed(request, page, exc)
             except Exception as exc:
-                logger.error("a page failed in a way that it should not", exc_info=traced(exc))
-                return self._plain_page(request, "error.html", {"code": "error", "said": None}, 500)
+                logger.error("a page failed with an unexpected error", exc_info=traced(exc))
+                return self._plain_page(request, "error.html", {"code": "error", "message": None}, 500)
 
         return answer
 
     def _visit(self, request: Request, query: ImmutableMultiDict[str, str]) -> PageVisit:
         principal = getattr(request.state, "principal", None)
-        if principal is None:  # no lock stands before it
+        if principal is None:  # the listener has no lock
             address = request.client.host if request.client else ""
             principal = self._api.access.of_nobody(Peer(address, DOOR))
         shown = self._sessions.is_unlocked(self._sessions.of(request)) or not principal.is_anonymous
@@ -243,7 +243,7 @@ class ConsoleSite:
             "is_unlocked": self._sessions.is_unlocked(session),
             "offers_unlock": self._allow_actions and self._token is not None,
             "who": None if visit is None else visit.ask.principal,
-            "told": self._sessions.told(session) if request.headers.get("x-live") is None else None,
+            "told": self._sessions.take_message(session) if request.headers.get("x-live") is None else None,
             **({} if visit is None else {"now": visit.now}),
         }
         html = self._templates.get_template(view.template).render(values | dict(view.values))
@@ -258,26 +258,26 @@ class ConsoleSite:
 
     def _failed(self, request: Request, page: ConsolePage | None, error: Error) -> Response:
         status = status_of(error)
-        said: str | None = str(error)
+        message: str | None = str(error)
         if status >= 500 and error.fault is not Fault.OUTSIDE and not error.retryable and status != 503:
             logger.error("a page failed", exc_info=traced(error))
-            said = None  # nothing that the visitor could do anything about
-        view = PageView("error.html", {"code": error.code, "said": said}, status)
+            message = None  # the visitor can do nothing about it
+        view = PageView("error.html", {"code": error.code, "message": message}, status)
         return self._rendered(request, page, view, None)
 
     def _refused(self, request: Request, act: ConsoleAct | None) -> Response:
         if act is None:
-            return self._plain_page(request, "error.html", {"code": "no_such_act", "said": None}, 404)
-        said = (
-            "show the token first: it was printed when the console was started"
+            return self._plain_page(request, "error.html", {"code": "no_such_act", "message": None}, 404)
+        message = (
+            "enter the token first: the console printed it when it started"
             if self._allow_actions
-            else "this console only shows; start it with --allow-actions to act"
+            else "this console is read-only; start it with --allow-actions to act"
         )
-        return self._plain_page(request, "error.html", {"code": NotAllowed.code, "said": said}, 403)
+        return self._plain_page(request, "error.html", {"code": NotAllowed.code, "message": message}, 403)
 
     def _forged(self, request: Request) -> Response:
-        said = "the form was not made by this page, or the page was open for too long; open it again"
-        return self._plain_page(request, "error.html", {"code": "form_unknown", "said": said}, 403)
+        message = "the form did not come from this page, or the page was open for too long; open it again"
+        return self._plain_page(request, "error.html", {"code": "form_unknown", "message": message}, 403)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._api.threads, work)

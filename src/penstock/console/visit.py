@@ -1,4 +1,4 @@
-"""One look at a page: who looks, what was asked for in the address, and whether they may act."""
+"""One visit to a page: the visitor, the query of the URL, and whether the visitor may act."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from .history import OverviewHistory
 from .lake import LakeView
 
 BASE = "/console"
-MOST_CHARACTERS = 1024  # of what a visitor may type into one field
+MOST_CHARACTERS = 1024  # that a visitor may type into one field
 
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """What a page shows: a template and what is in it; `status` of the answer."""
+    """The answer of a view: a template, its values, and the HTTP status."""
 
     template: str
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -30,9 +30,9 @@ class PageView:
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """What a view gets. `ask` asks operations; `can_act`: whether buttons are shown.
+    """The input of a view. `ask` calls operations; `can_act`: whether to show buttons.
 
-    `is_live`: the page is open already and brings itself up to date.
+    `is_live`: this is the refresh of an open page.
     """
 
     ask: Asking
@@ -48,26 +48,26 @@ class PageVisit:
         return from_ms(self.ask.api.clock.now_ms())
 
     def text(self, name: str) -> str | None:
-        """Return a value of the address; None if it is not there or empty."""
+        """Return a value of the query; None if it is missing or empty."""
         value = self.query.get(name)
         return str(value)[:MOST_CHARACTERS] if value else None
 
     def needed(self, name: str) -> str:
-        """Return a value that has to be there. Raises InvalidInput."""
+        """Return a required value of the query. Raises InvalidInput."""
         value = self.text(name)
         if value is None:
             raise InvalidInput(f"the field {name} is empty")
         return value
 
     def place(self, name: str = "after") -> str | None:
-        """Return where a page of a listing begins, which may be long."""
+        """Return the place where a page of a listing begins; it is not cut, however long."""
         value = self.query.get(name)
         return str(value) if value else None
 
 
 def address(page: str, **query: Any) -> str:
-    """Return the address of a page, with what of the query is not empty."""
-    there = [(name, value) for name, value in query.items() if value not in (None, "") and value is not False]
-    said = urlencode(there)  # 0 is something: a partition, an offset
+    """Return the URL of a page with the query values that are not empty."""
+    kept = [(name, value) for name, value in query.items() if value not in (None, "") and value is not False]
+    encoded = urlencode(kept)  # 0 is a value: a partition, an offset
     path = f"{BASE}/{page}" if page else f"{BASE}/"
-    return f"{path}?{said}" if said else path
+    return f"{path}?{encoded}" if encoded else path

@@ -1,4 +1,4 @@
-"""How values are written on a page: numbers, ages, moments, foreign text. All is text, none is markup."""
+"""Formats values for a page: numbers, ages, moments, foreign text. Returns text, never markup."""
 
 import unicodedata
 from datetime import datetime, timedelta
@@ -7,12 +7,19 @@ from typing import Any
 
 import msgspec
 
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}  # what is not seen, or turns the writing round
+_HIDDEN = {
+    "Cc",
+    "Cf",
+    "Cs",
+    "Co",
+    "Zl",
+    "Zp",
+}  # invisible characters, and those that change the direction of text
 _STEPS = ((1e9, "G"), (1e6, "M"), (1e4, "k"))
 
 
 def plain(value: Any, longest: int = 200) -> str:
-    """Return foreign text for one place of a page: what hides in it is written out, what is long is cut."""
+    """Return foreign text for one place of a page: hidden characters are escaped, long text is cut."""
     text = "" if value is None else str(value.value if isinstance(value, Enum) else value)
     cut = text[:longest]
     if not cut.isprintable():
@@ -21,7 +28,7 @@ def plain(value: Any, longest: int = 200) -> str:
 
 
 def lines(text: str) -> str:
-    """Return foreign text of several lines: as `plain`, but line ends and tabs stay."""
+    """Return foreign text of several lines: like `plain`, but line ends and tabs stay, and nothing is cut."""
     if text.isprintable():
         return text
     return "".join(each if each in "\n\t" else _seen(each) for each in text)
@@ -35,7 +42,7 @@ def _seen(character: str) -> str:
 
 
 def number(value: float | None, most: int | None = None) -> str:
-    """Return a count with its thousands apart; one that was counted up to a bound says so."""
+    """Return a count with thousands separators; `most` followed by `+` if counting stopped there."""
     if value is None:
         return "–"
     if most is not None and value >= most:
@@ -55,14 +62,14 @@ def short(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Return a rate a second: small ones with a decimal, so that a trickle is not nothing."""
+    """Return a rate per second: small ones with a decimal, so that a trickle does not show as 0."""
     if value is None:
         return "–"
     return f"{value:.1f}" if 0 < value < 10 else short(value)
 
 
 def lasting(seconds: float | None) -> str:
-    """Return how long something has been, or takes: 42 s, 3 min, 2 h 5 min, 3 d."""
+    """Return a duration: 42 s, 3 min, 2 h 5 min, 3 d."""
     if seconds is None:
         return "–"
     whole = max(0, round(seconds))
@@ -78,12 +85,12 @@ def lasting(seconds: float | None) -> str:
 
 
 def age(moment: datetime | None, now: datetime) -> str:
-    """Return how long ago a moment was."""
+    """Return the time since a moment."""
     return "–" if moment is None else lasting((now - moment).total_seconds())
 
 
 def until(moment: datetime | None, now: datetime) -> str:
-    """Return how long it is to a moment: in 3 min, or 3 min ago."""
+    """Return the time until a moment: in 3 min, or 3 min ago."""
     if moment is None:
         return "–"
     seconds = (moment - now).total_seconds()
@@ -101,12 +108,12 @@ def precise(at: datetime | None) -> str:
 
 
 def exact(at: datetime | None) -> str:
-    """Return a moment to the millisecond, as `<time>` takes it."""
+    """Return a moment to the millisecond, in the format of `<time>`."""
     return "" if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def span(ms: int | None) -> str:
-    """Return how long something is kept."""
+    """Return a retention time."""
     if ms is None:
         return "as set"
     return "forever" if ms < 0 else lasting(timedelta(milliseconds=ms).total_seconds())
@@ -127,7 +134,7 @@ def indented(data: bytes) -> str:
 
 
 def hexed(data: bytes, most: int) -> str:
-    """Return the first bytes in hex, sixteen a line, with what they are as text."""
+    """Return the first bytes in hex, sixteen per line, with their text beside them."""
     rows = []
     for at in range(0, min(len(data), most), 16):
         part = data[at : at + 16]

@@ -1,1 +1,1 @@
-"""One function per operation that commands, console, REST and users share; they return values."""
+"""One function per operation, shared by commands, console, REST and users; each returns a value."""

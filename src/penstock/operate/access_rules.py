@@ -1,4 +1,4 @@
-"""Rules of access in the database: listed, added and removed, with their audit. docs/how-to/access.md."""
+"""Lists, adds and removes the access rules in the database, and audits changes. docs/how-to/access.md."""
 
 from collections.abc import Sequence
 
@@ -23,15 +23,15 @@ def rules(store: Store) -> tuple[AccessRule, ...]:
 def add(
     store: Store, added: Sequence[AccessRule], *, clock: Clock = SYSTEM, actor: str | None = None
 ) -> tuple[AccessRule, ...]:
-    """Add rules, each split so that one row is one right; return all rules that the database has then."""
+    """Add rules, one row per right; return all rules of the database afterwards."""
     parts = [part for each in added for part in each.parts()]
 
     def change(tx: Transaction) -> tuple[AccessRule, ...]:
         by = actor or audit.this_actor()
         count = add_rules(tx, parts, by, tx.now_ms(own_ms(clock)))
         if count:
-            said = {"rules": [str(each) for each in added]}
-            audit.write(tx, "access rule add", said, count, own_ms(clock), actor=by)
+            subject = {"rules": [str(each) for each in added]}
+            audit.write(tx, "access rule add", subject, count, own_ms(clock), actor=by)
         return tuple(stored_rules(tx))
 
     return store.database.run(change)
@@ -41,7 +41,7 @@ def add(
 def remove(
     store: Store, removed: Sequence[AccessRule], *, clock: Clock = SYSTEM, actor: str | None = None
 ) -> tuple[AccessRule, ...]:
-    """Remove rules; return all that the database has then. Raises UnknownRule, and then removes none."""
+    """Remove rules; return all rules that remain. Raises UnknownRule, and then removes none."""
 
     def change(tx: Transaction) -> tuple[AccessRule, ...]:
         count = 0
@@ -51,8 +51,8 @@ def remove(
                 raise UnknownRule(str(each))
             count += found
         if count:
-            said = {"rules": [str(each) for each in removed]}
-            audit.write(tx, "access rule remove", said, count, own_ms(clock), actor=actor)
+            subject = {"rules": [str(each) for each in removed]}
+            audit.write(tx, "access rule remove", subject, count, own_ms(clock), actor=actor)
         return tuple(stored_rules(tx))
 
     return store.database.run(change)

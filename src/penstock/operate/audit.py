@@ -1,7 +1,7 @@
-"""The audit: who did what to a store, when, and to how much of it.
+"""The audit log of a store: each action with its actor, time, subject and count.
 
-An entry is written in the transaction of the action itself: what did not happen is not in it, and what is
-in it has happened. It names things (groups, topics, keys, ids), never a payload.
+An entry is written in the transaction of its action, so the audit lists exactly the actions that committed.
+It names groups, topics, keys and ids, never a payload.
 """
 
 import getpass
@@ -30,7 +30,7 @@ _LONGEST_ACTOR = 255
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One action of a person. `subject` says on what, `count` on how many."""
+    """One action of a person. `subject`: the things acted on; `count`: how many."""
 
     id: int
     at: datetime
@@ -52,24 +52,24 @@ def write(
     *,
     actor: str | None = None,
 ) -> None:
-    """Note an action in its own transaction; `now_ms` None: the database's clock.
+    """Record an action in the action's own transaction; `now_ms` None: the database's clock.
 
-    What of the subject is None is left out. Without an actor it is this process's (`this_actor`).
+    Omits the values of `subject` that are None. The actor defaults to this process's (`this_actor`).
     """
-    said = {name: _storable(value) for name, value in subject.items() if value is not None}
+    stored = {name: _storable(value) for name, value in subject.items() if value is not None}
     tx.change(
         "operate",
         "audit_write",
         actor=storable(actor or this_actor())[:_LONGEST_ACTOR],
         action=action,
-        subject=msgspec.json.encode(said).decode(),
+        subject=msgspec.json.encode(stored).decode(),
         count=count,
         now_ms=now_ms,
     )
 
 
 def this_actor() -> str:
-    """Return who acts: the environment's PENSTOCK_ACTOR, else the user of this process and its host."""
+    """Return the actor: the environment's PENSTOCK_ACTOR, else the user of this process and its host."""
     named = os.environ.get(ACTOR, "").strip()
     if named:
         return named
@@ -91,7 +91,7 @@ def audit(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[AuditEntry]:
-    """Return a page of the audit, the newest first: of an action, of an actor, from one moment to another.
+    """Return a page of the audit, newest first, optionally of one action, one actor or a span of time.
 
     Raises InvalidPage, InvalidTime.
     """

@@ -1,4 +1,4 @@
-"""Whether the workers of a store hear its bell, or have to poll."""
+"""Checks whether the workers of a store hear its bell or have to poll."""
 
 from penstock.backoff import PollingSettings
 from penstock.errors import BellUnheard, Error
@@ -16,7 +16,7 @@ _REMEDY = "set bell.listen_url (PENSTOCK_BELL_LISTEN_URL) to an address of the d
 
 @operation
 def examine_bell(store: Store) -> DoctorFinding:
-    """Listen as a worker would, and say how that went; with a server, one notification is sent."""
+    """Listen as a worker does and return the finding; on a server, this sends one notification."""
     dialect = store.database.dialect
     if not BellSettings.load().enabled:
         return _polling(PartState.NOTE, "bell.enabled is off", "set bell.enabled")

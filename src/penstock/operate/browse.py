@@ -1,8 +1,8 @@
-"""Browsing a topic: a page of its records across partitions, forward or backward, and the way to the next.
+"""Browsing a topic: pages of its records across partitions, forward or backward.
 
-Partitions are merged by time: of the records that come next in each, the earliest (backward: the latest)
-comes first. A page's `after` holds the place in every partition, so nothing is shown twice or left out.
-What is read for a page is bounded, also where a filter finds nothing.
+Partitions are merged by time: of the next record in each, the earliest (backward: the latest) comes first.
+A page's `after` holds the offset in every partition, so no record is shown twice or left out. A page reads a
+bounded number of records, even if the filter matches none.
 """
 
 import binascii
@@ -32,14 +32,14 @@ from .paging import check_limit
 NEWEST: Final = "newest"
 OLDEST: Final = "oldest"
 BrowseStart = Literal["newest", "oldest"] | int | datetime
-SCANNED = 5_000  # records that are looked at for a page, at most
-PREVIEW_BYTES = 1 << 20  # about how many bytes of values a page has; what follows comes without its value
+SCANNED = 5_000  # records read for a page, at most
+PREVIEW_BYTES = 1 << 20  # of values in a page, about; later records come without their value
 _REFILL = 50
 
 
 @dataclass(frozen=True, slots=True)
 class BrowsedRecord:
-    """A record of a page. `has_value` False: the page had bytes enough, and its value was not read."""
+    """A record of a page. `has_value` False: the page was full of bytes, so the value was not read."""
 
     record: Record
     has_value: bool
@@ -47,7 +47,7 @@ class BrowsedRecord:
 
 @dataclass(frozen=True, slots=True)
 class Browsed:
-    """A page of records. `after`: where the next begins. `is_cut`: the filter was given up for this page."""
+    """A page of records. `after`: where the next page begins. `is_cut`: the search stopped at its bound."""
 
     items: list[BrowsedRecord]
     after: str | None
@@ -67,7 +67,7 @@ def browse(
     after: str | None = None,
     limit: int = _REFILL,
 ) -> Browsed:
-    """Return a page of a topic's records: backward from the newest, else forward from a place on.
+    """Return a page of a topic's records: backward from the newest, or forward from `start`.
 
     Raises UnknownTopic, UnknownPartition, InvalidPage.
     """
@@ -94,7 +94,7 @@ def browse(
 
 
 class _Merged:
-    """The records of some ranges of partitions, merged by time; `places` is what has not been passed."""
+    """The records of some partition ranges, merged by time; `places`: the ranges still to be passed."""
 
     def __init__(
         self, log: Log, topic: Topic, places: dict[int, OffsetRange], *, is_back: bool, most: int
@@ -104,7 +104,7 @@ class _Merged:
         self.scanned, self.is_cut = 0, False
 
     def __iter__(self) -> Iterator[Entry]:
-        """Yield records while there are any, and until so many were read."""
+        """Yield records until the ranges are exhausted or `most` records were read."""
         heads: list[tuple[int, int, list[Entry]]] = []
         open_ranges = [each for each in self._ahead.values() if each.low < each.high]
         depth = max(2, 2 * _REFILL // max(1, len(open_ranges)))
@@ -118,10 +118,10 @@ class _Merged:
             if entries:
                 heappush(heads, (self._rank(entries[0]), number, entries))
             elif self.is_cut:
-                return  # what is merged on without this partition would be out of order
+                return  # records merged without this partition would be out of order
 
     def pass_by(self, entry: Entry) -> None:
-        """Take a record off what is still to come."""
+        """Remove a record from its range."""
         number, low, high = self.places[entry.partition]
         kept = (low, entry.offset) if self._is_back else (entry.offset + 1, high)
         self.places[number] = OffsetRange(number, *kept)
@@ -130,7 +130,7 @@ class _Merged:
         while self._ahead[number].low < self._ahead[number].high:
             if self.scanned >= self._most:
                 self.is_cut = True
-                self.places[number] = self._ahead[number]  # what was read and not passed was empty
+                self.places[number] = self._ahead[number]  # the range read since held no records
                 return []
             found = self._read([self._next(self._ahead[number], _REFILL)])
             if found:
@@ -138,7 +138,7 @@ class _Merged:
         return []
 
     def _next(self, left: OffsetRange, depth: int) -> OffsetRange:
-        """Return the next part of a range to read, and take it off what is ahead."""
+        """Return the next part of a range to read, and remove it from the range."""
         number, low, high = left
         middle = max(low, high - depth) if self._is_back else min(high, low + depth)
         rest, part = ((low, middle), (middle, high)) if self._is_back else ((middle, high), (low, middle))
@@ -146,7 +146,7 @@ class _Merged:
         return OffsetRange(number, *part)
 
     def _read(self, parts: list[OffsetRange]) -> dict[int, list[Entry]]:
-        """Read some ranges in one look; those that hold nothing are left out, and counted all the same."""
+        """Read some ranges at once; empty ranges are omitted from the result but counted as scanned."""
         found: dict[int, list[Entry]] = {}
         self.scanned += sum(each.high - each.low for each in parts)
         if not parts:
@@ -155,7 +155,7 @@ class _Merged:
             found.setdefault(entry.partition, []).append(entry)
         for entries in found.values():
             entries.sort(key=lambda each: each.offset, reverse=self._is_back)
-        for each in parts:  # a range that holds nothing would end its partition
+        for each in parts:  # an empty range must not end its partition
             if each.partition not in found and (more := self._refilled(each.partition)):
                 found[each.partition] = more
         return found
@@ -165,9 +165,9 @@ class _Merged:
 
 
 def _of_key(store: Store, topic: Topic, key: str | None) -> set[int] | None:
-    """Return where a key stands: in its partition, and in those where it was before the topic grew.
+    """Return the partitions that may hold a key: its own, and its former ones if the topic has grown.
 
-    None: in any partition, since clients choose on topics of the Kafka port, or may on this one.
+    None means any partition: clients of the Kafka port choose the partition, or may do so on this topic.
     """
     if key is None or topic.partitioner != MURMUR3:
         return None
@@ -196,7 +196,7 @@ def _with_values(log: Log, topic: Topic, entries: list[Entry]) -> list[BrowsedRe
 def _places(
     log: Log, topic: Topic, start: BrowseStart, numbers: set[int] | None, after: str | None
 ) -> dict[int, OffsetRange]:
-    """Return what of each partition is to be shown."""
+    """Return the range of each partition that is to be shown."""
     bounds = {
         number: each for number, each in log.all_bounds(topic).items() if numbers is None or number in numbers
     }
@@ -210,7 +210,7 @@ def _places(
 
 
 def _taken_up(places: dict[int, OffsetRange], after: str, *, is_back: bool) -> dict[int, OffsetRange]:
-    """Return the places without what earlier pages have shown; partitions that came since are shown whole."""
+    """Return the ranges without the records of earlier pages; partitions added since are shown whole."""
     reached = _decoded(after)
     left = {}
     for number, low, high in places.values():
@@ -221,17 +221,17 @@ def _taken_up(places: dict[int, OffsetRange], after: str, *, is_back: bool) -> d
 
 
 def _encoded(places: dict[int, OffsetRange], *, is_back: bool) -> str:
-    """Return where a page ended: each partition, and how far it has come there."""
-    said = [(number, place.high if is_back else place.low) for number, place in sorted(places.items())]
-    return urlsafe_b64encode(msgspec.msgpack.encode(said)).decode().rstrip("=")
+    """Encode where a page ended: the offset reached in each partition."""
+    reached = [(number, place.high if is_back else place.low) for number, place in sorted(places.items())]
+    return urlsafe_b64encode(msgspec.msgpack.encode(reached)).decode().rstrip("=")
 
 
 def _decoded(after: str) -> dict[int, int]:
     try:
         padded = after.encode("ascii") + b"=" * (-len(after) % 4)
-        said = msgspec.msgpack.decode(urlsafe_b64decode(padded), type=list[tuple[int, int]])
+        reached = msgspec.msgpack.decode(urlsafe_b64decode(padded), type=list[tuple[int, int]])
     except (ValueError, binascii.Error, msgspec.MsgspecError):
-        said = [(-1, -1)]
-    if any(not 0 <= offset <= LAST_OFFSET or number < 0 for number, offset in said):
+        reached = [(-1, -1)]
+    if any(not 0 <= offset <= LAST_OFFSET or number < 0 for number, offset in reached):
         raise InvalidPage("the place to go on from", after, "the `after` of a page of the same listing")
-    return dict(said)
+    return dict(reached)

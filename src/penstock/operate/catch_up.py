@@ -1,4 +1,4 @@
-"""What a group has passed over because it had no handler for the type, and having it delivered late."""
+"""Delivers late the records that a group passed over because it had no handler for their type."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,10 +27,9 @@ _MOST_NOTES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class PassedOverType:
-    """A type that a group has passed over on a topic. `records`: about how many, in how many `partitions`.
+    """A type that a group has passed over on a topic. `records`: about how many, in `partitions` partitions.
 
-    `first_at`: when the oldest was published that the log still holds. `coming`: some of them are being
-    delivered late.
+    `first_at`: the time of the oldest one still in the log. `coming`: some of them are being delivered late.
     """
 
     topic: str
@@ -43,7 +42,7 @@ class PassedOverType:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """What a catch-up has delivered late, or would: the types, about how many records, and from when on."""
+    """The result of a catch-up or its dry run: the types, about how many records, and since when."""
 
     types: tuple[str, ...]
     records: int
@@ -59,7 +58,7 @@ def passed_over(store: Store, group: str) -> list[PassedOverType]:
 
 
 def passed_over_by(tx: Transaction, log: Log, group: int) -> list[PassedOverType]:
-    """Return the types that a group has passed over, in a transaction of the caller's."""
+    """Return the types that a group has passed over, in the caller's transaction."""
     found = list[PassedOverType]()
     for topic, notes in _notes(tx, log, group).items():
         firsts = [Position(each.partition, each.first) for each in notes]
@@ -91,15 +90,17 @@ def catch_up(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> CaughtUp:
-    """Have what a group has passed over delivered late, however old: of one type, or of all it handles now.
+    """Deliver late the records a group has passed over, however old: of one type, or of all it handles now.
 
-    `since`: only what was published from then on. Their keys get no order against what is settled already.
-    Safe beside running workers, which begin within a second or so. Raises UnknownGroup, InvalidTime, and
-    InvalidSelection for a type that none of the group's handlers is for.
+    `since`: only records published from then on. They are not ordered against records already settled. Safe
+    while workers run, which start delivering within a second or so. Raises UnknownGroup, InvalidTime, and
+    InvalidSelection for a type that none of the group's handlers matches.
     """
     id = group_id(store, group)
     since_ms = 0 if since is None else check_moment("since", since, clock.now_ms())
-    member = Member(store.database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
+    member = Member(
+        store.database, ClusterSettings.load(), clock
+    )  # only lists living members; it never joins
 
     def choose(tx: Transaction) -> tuple[dict[Topic, list[Note]], CaughtUp]:
         log = store.log_in(tx)
@@ -125,7 +126,7 @@ def catch_up(
 def _want(
     tx: Transaction, group: int, topic: Topic, notes: Iterable[Note], since_ms: int, member: Member
 ) -> None:
-    """Mark notes, and have the owners of their partitions take them again: that is when notes are read."""
+    """Mark notes, and make the owners take their partitions anew: an owner reads notes when it takes one."""
     ids = {"group_id": group, "topic_id": topic.id}
     partitions = sorted({each.partition for each in notes})
     tx.rows("delivery", "cursors_hold", partitions=partitions, **ids)
@@ -135,7 +136,7 @@ def _want(
 
 
 def _notes(tx: Transaction, log: Log, group: int) -> dict[Topic, list[Note]]:
-    """Return the notes of a group by topic; those of a topic that was deleted are left out."""
+    """Return the notes of a group by topic; those of a deleted topic are left out."""
     topics = {each.id: each for each in log.topics()}
     found: dict[Topic, list[Note]] = {}
     for topic_id, *row in tx.rows("delivery", "notes_of_group", group_id=group, limit=_MOST_NOTES):
@@ -155,7 +156,7 @@ def _filters(tx: Transaction, group: str) -> list[Filter]:
 def _chosen(
     notes: Mapping[Topic, list[Note]], filters: list[Filter], group: str, type: str | None
 ) -> dict[Topic, list[Note]]:
-    """Return the notes that are meant: of one type, or of all types that the group has handlers for."""
+    """Return the selected notes: of one type, or of all types that the group has handlers for."""
     found: dict[Topic, list[Note]] = {}
     refused = [type] if type is not None and not _is_handled(filters, type) else []
     for topic, each in notes.items():
@@ -169,19 +170,19 @@ def _chosen(
     if not found and refused:
         raise InvalidSelection(
             f"group {group} has no handler for {', '.join(sorted(set(refused)))}: "
-            "start a worker that has one, then ask again"
+            "start a worker that has one, then try again"
         )
     return found
 
 
 def _is_handled(filters: list[Filter], type: str) -> bool:
-    """Return whether a filter may want a type on some topic; without one nobody can know."""
+    """Return whether a filter may want a type on any topic; True if no filter is stored."""
     topics = {text.partition(":")[0] for filter in filters for text in filter}
     return not filters or any(wanted(filters, topic, type) is not False for topic in topics)
 
 
 def _since(log: Log, topic: Topic, notes: list[Note], since_ms: int) -> list[Note]:
-    """Return what of some notes was published from a moment on."""
+    """Return the parts of some notes that were published from a moment on."""
     if not since_ms:
         return notes
     begins = log.offsets_at(topic, since_ms)

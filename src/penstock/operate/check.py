@@ -1,6 +1,6 @@
-"""Checking a program's handlers against its store: what nobody would handle, and handlers nobody would call.
+"""Checks a program's handlers against its store: records without a handler, and handlers never called.
 
-A problem means that records wait for a handler which is not there; a warning may be meant so.
+A problem means that records wait for a missing handler; a warning may be intended.
 """
 
 import ast
@@ -24,7 +24,7 @@ from .operation import operation
 
 
 class Weight(Enum):
-    """How much a finding weighs."""
+    """The severity of a finding."""
 
     PROBLEM = "problem"
     WARNING = "warning"
@@ -32,7 +32,7 @@ class Weight(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """Something that is not as it should be. `about`: the group, topic, handler or file."""
+    """A problem or a warning. `about`: the group, topic, handler or file."""
 
     weight: Weight
     about: str
@@ -45,7 +45,7 @@ Finding = CheckFinding  # the old name
 
 @dataclass(frozen=True, slots=True)
 class CheckedHandler:
-    """A registered handler: its group and topic, what it matches, and its id."""
+    """A registered handler: its group, topic, match and id."""
 
     group: str
     topic: str
@@ -55,7 +55,7 @@ class CheckedHandler:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The handlers by group, and what was found."""
+    """The handlers by group, and the findings."""
 
     handlers: tuple[CheckedHandler, ...]
     findings: tuple[CheckFinding, ...]
@@ -76,8 +76,8 @@ def check(
 ) -> Checked:
     """Compare handlers with the groups and topics of their store.
 
-    With the name of the program's `module`, also with its source files that were never imported, and with
-    the handlers of `others`, the other outboxes of this process by name. Raises InvalidHandler.
+    With the program's `module` name, also check its source files that were never imported, and the handlers
+    of `others`, the other outboxes of this process by name. Raises InvalidHandler.
     """
     subscriptions = list(handlers.subscriptions())
     served = filters_of(subscriptions)
@@ -101,7 +101,7 @@ def check(
 
 
 def _groups(tx: Transaction) -> dict[str, Filter]:
-    """Return the groups of the store, each with the filter that counts; none is known of a drain's."""
+    """Return the groups of the store with their current filter; a group that only drains has none."""
     found = {}
     for name, filters in tx.rows("delivery", "group_filters"):
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
@@ -112,30 +112,33 @@ def _groups(tx: Transaction) -> dict[str, Filter]:
 def _unserved(groups: Mapping[str, Filter], served: Mapping[str, Filter]) -> Iterator[CheckFinding]:
     for name, stored in groups.items():
         if name not in served:
-            remedy = f"register a handler with group={name!r}; if nothing needs it any more: "
-            remedy += f"`penstock groups delete {name}`, which deletes its place and dead letters"
+            remedy = f"register a handler with group={name!r}; if it is no longer needed: "
+            remedy += f"`penstock groups delete {name}`, which deletes its offsets and dead letters"
             yield CheckFinding(Weight.PROBLEM, f"group {name}", "no handler here serves it", remedy)
             continue
         left = [text for text in stored if not covers(served[name], (text,))]
         if left:
             weight = Weight.PROBLEM if len(left) == len(stored) else Weight.WARNING
-            what = f"its filter wants {', '.join(left)}, and no handler here serves that"
+            what = f"its filter wants {', '.join(left)}, and no handler here matches that"
             yield CheckFinding(
-                weight, f"group {name}", what, "register a handler for it, or leave it out for good"
+                weight,
+                f"group {name}",
+                what,
+                "register a handler for it, or accept that those records stay unhandled",
             )
 
 
 def _unread(orphans: Mapping[str, int], served: set[str]) -> Iterator[CheckFinding]:
     for topic, count in orphans.items():
         if topic not in served:
-            remedy = f"register a handler with topic={topic!r}; if nobody needs the records: "
+            remedy = f"register a handler with topic={topic!r}; if the records are not needed: "
             remedy += f"`penstock topics delete {topic}`, which deletes them"
             what = f"it has {count} records and no group reads it"
             yield CheckFinding(Weight.PROBLEM, f"topic {topic}", what, remedy)
 
 
 def _unknown_types(handlers: Handlers) -> Iterator[CheckFinding]:
-    """Find handlers for a type that no class is registered under, where events are classes."""
+    """Find handlers for a type without a registered event class, in programs whose events are classes."""
     names = handlers.types.names()
     for each in (handler for one in handlers.subscriptions() for handler in one.handlers) if names else ():
         match = each.match
@@ -144,14 +147,14 @@ def _unknown_types(handlers: Handlers) -> Iterator[CheckFinding]:
             and each.prefix is None
             and not names & handlers.types.beneath(match).keys()
         ):
-            remedy = "fine if it is published without a class; else compare the spelling"
+            remedy = "fine if it is published without a class; otherwise check the spelling"
             yield CheckFinding(
                 Weight.WARNING, f"handler {each.id}", f"no event is registered as {match!r}", remedy
             )
 
 
 def _elsewhere(module: str, others: Mapping[str, Handlers]) -> Iterator[CheckFinding]:
-    """Find handlers of this program that another outbox has."""
+    """Find handlers of this program that are registered with another outbox."""
     package = module.partition(".")[0]
     for name, registry in others.items():
         for each in (handler for one in registry.subscriptions() for handler in one.handlers):
@@ -169,7 +172,7 @@ def _unimported(module: str) -> Iterator[CheckFinding]:
     loaded = {str(getattr(each, "__file__", None)) for each in list(sys.modules.values())}
     for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
         if str(path) not in loaded and _registers(path):
-            remedy = f"import it where {module} is, so that its handlers are registered"
+            remedy = f"import it where {module} is imported, so that its handlers are registered"
             yield CheckFinding(Weight.PROBLEM, f"file {path}", "it has handlers and was not imported", remedy)
 
 

@@ -1,9 +1,10 @@
-"""Clearing a topic: afterwards nothing of it is left in any state, and it goes on where its offsets ended.
+"""Clearing a topic: removes its events in every state; new offsets continue where the old ones ended.
 
-One transaction takes away what is staged, scheduled, waiting and dead, moves every head's start to its end
-and every cursor there, in a new epoch; from then on no group meets the old records. They are deleted after
-it, in bounded transactions. Should that be cut short, clearing again goes on with it. A log that is not in
-the database is emptied as the last thing before the commit: what the audit says was cleared is cleared.
+One transaction deletes staged and scheduled events, waiting records and dead letters, and moves every head's
+start and every cursor to the end, in a new epoch; from its commit no group meets the old records. They are
+deleted afterwards, in bounded transactions; if that is interrupted, clearing again continues it. A log
+outside the database is emptied last, just before the commit, so a topic that the audit lists as cleared is
+cleared.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from .presence import touch_readers
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What was taken away, or would be: by the state it was in."""
+    """How many events were removed, or would be, by their state."""
 
     staged: int
     scheduled: int
@@ -41,10 +42,12 @@ def clear(
     """Empty a topic; safe beside publishers and workers. Raises UnknownTopic, InvalidTopic,
     WriterElsewhere.
 
-    What commits while it runs may be in the topic afterwards.
+    Events that commit while it runs may be in the topic afterwards.
     """
     check_topic(name)
-    member = Member(store.database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
+    member = Member(
+        store.database, ClusterSettings.load(), clock
+    )  # only lists living members; it never joins
 
     def count(tx: Transaction) -> Cleared:
         log = store.log_in(tx)
@@ -76,7 +79,7 @@ def clear(
 
 
 def _lock(tx: Transaction, log: Log, topic: Topic, groups: list[int]) -> dict[int, int]:
-    """Lock slots, cursors and heads, so that nobody moves, settles or appends; return where it ends."""
+    """Lock slots, cursors and heads against sequencing, settling and appending; return the end offsets."""
     tx.rows("membership", "slots_lock")
     numbers = list(range(topic.partitions))
     for group in sorted(groups):

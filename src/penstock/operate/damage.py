@@ -1,6 +1,6 @@
-"""What the doctor says of the files of a log: whether what stands there is what was written.
+"""The doctor's check of a log in files: compares the files with their checksums.
 
-It reads as much as takes about a second; `penstock log verify` reads all.
+It reads for about a second; `penstock log verify` reads everything.
 """
 
 from penstock.log.files.lock import writer_pid
@@ -26,7 +26,7 @@ _MEGABYTE = 1_000_000
 
 
 def examine_files(store: Store, most_bytes: int = _MOST_BYTES) -> list[DoctorFinding]:
-    """Return what is damaged in a log in files; partitions that do not fit into `most_bytes` are left out."""
+    """Return the damage in a log in files; reads the smallest partitions first, `most_bytes` in total."""
     log = store.log
     if not isinstance(log, FileLog):
         return []
@@ -50,8 +50,8 @@ def examine_files(store: Store, most_bytes: int = _MOST_BYTES) -> list[DoctorFin
             PartState.BROKEN,
             f"{each.file if each.topic is None else f'{names.get(each.topic, each.topic)}/{each.partition}'} "
             f"is damaged: {each.why}",
-            "the records there and, for a Kafka client, those behind them",
-            "penstock log verify names the place; put a backup of that file in its place",
+            "these records and, for a Kafka client, those after them",
+            "run penstock log verify for the exact place; restore that file from a backup",
         )
         for each in found
         if each.kind is Kind.DAMAGE
@@ -59,5 +59,5 @@ def examine_files(store: Store, most_bytes: int = _MOST_BYTES) -> list[DoctorFin
     if damaged:
         return damaged
     of = "" if looked == len(folders) else f" of {len(folders)}; the rest: penstock log verify"
-    said = f"nothing is damaged in {walked.bytes / _MEGABYTE:,.0f} MB, {looked} partitions{of}"
-    return [DoctorFinding(_PART, PartState.OK, said, _ENABLES)]
+    result = f"no damage in {walked.bytes / _MEGABYTE:,.0f} MB, {looked} partitions{of}"
+    return [DoctorFinding(_PART, PartState.OK, result, _ENABLES)]

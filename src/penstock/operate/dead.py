@@ -1,9 +1,10 @@
 """Dead letters: list, show, requeue, skip, discard.
 
-A requeued record goes back to the head of the lane it holds, before all later records of its key. One that
-did not hold its lane (its key went on without it), or that is put last, comes back alone, and so
-out of order: the result says how many. A skipped one stays a dead letter while its key goes on. All may be
-called while workers run, and called again when the outcome is not known: each letter is decided on once.
+A requeued record goes back to the head of the lane it holds, before all later records of its key. A record
+that did not hold its lane (later records of its key were delivered), or that is requeued `last`, comes back
+alone and so out of order: the result counts these. A skipped record stays a dead letter while its key flows
+again. All may be called while workers run, and repeated when the outcome is in doubt: each letter is decided
+on once.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -42,10 +43,10 @@ _INTS: tuple[type, ...] = (int,) * len(_PLACE)
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that a group has given up. `holding`: later records of its key wait for a decision.
+    """A record that a group gave up. `holding`: later records of its key wait for a decision.
 
-    `reset_at`: when the group was reset, after it died; perhaps it has been delivered again since. `name`:
-    how listings call the event.
+    `reset_at`: when the group was reset after this death; the record may have been delivered again since.
+    `name`: the event's display name in listings.
     """
 
     group: str
@@ -65,7 +66,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadRecord:
-    """A dead letter with its record. `damage` says what of it cannot be read."""
+    """A dead letter with its record. `damage`: which part of it cannot be read."""
 
     letter: DeadLetter
     record: Record
@@ -74,11 +75,11 @@ class DeadRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadSelection:
-    """What to act on: of one group the letters of a record id, a key, a type, an error or a time, or all.
+    """The dead letters of one group to act on: by record id, key, type, error or time, or all.
 
-    `error` is what their reasons begin with. Of one topic or any; `since` is the first moment of death,
-    `before` the first one after. Raises InvalidTime, and InvalidSelection when nothing narrows it and `all`
-    is not set, or when both are, or when the span of time is empty.
+    `error`: a prefix of the reason. `topic`: None for any. `since` and `before`: the span of time in which
+    they died, `before` excluded. Raises InvalidTime, and InvalidSelection if there is neither a filter nor
+    `all`, if there are both, or if the span of time is empty.
     """
 
     group: str
@@ -95,9 +96,9 @@ class DeadSelection:
         _check_range(self.since, self.before)
         narrow = [name for name in _NARROW if getattr(self, name) is not None]
         if not narrow and not self.all:
-            raise InvalidSelection("say which dead letters: by id, key, type, error or time; or all")
+            raise InvalidSelection("select dead letters by id, key, type, error or time, or select all")
         if narrow and self.all:
-            raise InvalidSelection(f"all and {narrow[0]} contradict each other; say one of them")
+            raise InvalidSelection(f"all and {narrow[0]} contradict each other; give only one of them")
 
 
 Selection = DeadSelection  # the old name
@@ -105,10 +106,10 @@ Selection = DeadSelection  # the old name
 
 @dataclass(frozen=True, slots=True)
 class LetterOutcome:
-    """What a requeue, a skip or a discard did, or would do.
+    """The result of a requeue, a skip or a discard, or of its dry run.
 
-    `out_of_order`: how many came back alone, since their keys had gone on or they were put last. `unedited`:
-    how many are to be read from the log anyway, after a reset, so that their headers stay as they are.
+    `out_of_order`: how many came back alone, because later records of their keys were delivered or because of
+    `last`. `unedited`: how many the group reads from the log anyway after a reset, so their headers stay.
     """
 
     count: int
@@ -134,9 +135,9 @@ def dead_letters(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[DeadLetter]:
-    """Return a page of dead letters, the newest first; `since` and `before` are moments of their death.
+    """Return a page of dead letters, newest first, that died from `since` to before `before`.
 
-    `error` is what their reasons begin with.
+    `error`: a prefix of the reason.
 
     Raises InvalidPage, InvalidTime, InvalidSelection, UnknownGroup, UnknownTopic.
     """
@@ -192,10 +193,10 @@ def requeue(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> LetterOutcome:
-    """Put records back: at the head of their lane, in order; alone when their key has gone on.
+    """Requeue records at the head of their lane, in order; alone if later records of the key were delivered.
 
-    `last`: behind all that waits of their keys now, which go on at once; each alone. `set_headers` and
-    `drop_headers` change the headers that the group is given from now on; the log stays as it is, for others.
+    `last`: put each alone, behind all waiting records of its key, and release the key at once. `set_headers`
+    and `drop_headers` edit the headers that this group sees from now on; the log does not change.
     Raises InvalidHeaders, UnknownGroup, UnknownTopic.
     """
     edit = edit_of(set_headers, drop_headers)
@@ -223,9 +224,9 @@ def skip(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> LetterOutcome:
-    """Let keys go on past the records that hold them; these stay dead letters, to be decided on later.
+    """Release the keys that dead letters hold; the letters stay, to be decided on later.
 
-    Counts those that held their key. Raises UnknownGroup, UnknownTopic.
+    Counts the letters that held their key. Raises UnknownGroup, UnknownTopic.
     """
     note = partial(_note, "dead skip", selection, own_ms(clock), actor, {})
     return _decide(
@@ -248,7 +249,7 @@ def discard(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> LetterOutcome:
-    """Let records go; a lane that waited for one goes on with its later records.
+    """Discard records; a lane that one of them held continues with its later records.
 
     Raises UnknownGroup, UnknownTopic.
     """
@@ -275,8 +276,10 @@ def _decide(
     counted: Callable[[bool], Decided],
     edited: bool = False,
 ) -> LetterOutcome:
-    """Decide on what is selected, batch by batch; `counted` says what a dry run makes of one letter."""
-    member = Member(store.database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
+    """Decide on the selected letters, batch by batch; `counted`: how a dry run counts one letter."""
+    member = Member(
+        store.database, ClusterSettings.load(), clock
+    )  # only lists living members; it never joins
     total, group = Decided(), group_id(store, selection.group)
     for batch in _batches(store, group, selection):
         for topic_id, rows in groupby(batch, key=lambda row: row[0]):
@@ -320,7 +323,7 @@ def _note(
 
 
 def _batches(store: Store, group: int, selection: DeadSelection) -> Iterator[list[Row]]:
-    """Yield the places of what is selected, in the order of the log: each once, also if it dies again."""
+    """Yield the places of the selected letters in log order, each once, even if it dies again."""
     topic = None if selection.topic is None else store.log.topic(selection.topic).id
     times = selection.since, selection.before
     params = {"group_id": group, "topic_id": topic}
@@ -349,7 +352,7 @@ def _check_range(since: datetime | None, before: datetime | None) -> None:
         if moment is not None:
             check_moment(name, moment, 0)
     if since is not None and before is not None and since >= before:
-        raise InvalidSelection(f"there is no time from {since} to before {before}; since must be earlier")
+        raise InvalidSelection(f"the span from {since} to before {before} is empty; since must be earlier")
 
 
 def _filter(
@@ -388,7 +391,7 @@ def _dead_record(row: Row) -> DeadRecord:
     if headers:
         try:
             pairs = decode_headers(headers)
-        except Exception as exc:  # whatever stood in the log: it is here to be looked at
+        except Exception as exc:  # the log may hold any bytes: show the letter all the same
             damage = f"its headers cannot be decoded: {exc}"
     place = letter.topic, letter.partition, letter.offset
     record = Record(letter.id, letter.key, value, letter.type or None, pairs, timestamp_ms, *place)

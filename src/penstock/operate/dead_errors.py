@@ -1,7 +1,7 @@
-"""Dead letters by their errors: what went wrong, how often, since when. Of the newest, so that it is bounded.
+"""Dead letters grouped by error: how often, and since when. Only the newest letters, to bound the work.
 
-Two letters have the same error when their reasons agree up to where they begin to differ from record to
-record: the first digit, quote or bracket. That beginning selects them, too (`DeadSelection.error`).
+Two letters have the same error if their reasons agree up to the first digit, quote or bracket, where reasons
+start to differ from record to record. That prefix also selects the letters (`DeadSelection.error`).
 """
 
 import re
@@ -17,7 +17,7 @@ from .topics_seen import SeesTopic, every_topic
 LOOKED_AT = 1000  # letters, the newest
 _LONGEST = 80
 _VARIES = re.compile(r"[0-9'\"`({\[<\N{LEFT DOUBLE QUOTATION MARK}\N{LEFT SINGLE QUOTATION MARK}]")
-_LEAST = 8  # characters: a shorter beginning says nothing, and the whole reason stands for it
+_LEAST = 8  # characters: a shorter prefix tells too little, so the whole reason is the error
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class DeadError:
 
 @dataclass(frozen=True, slots=True)
 class DeadErrors:
-    """The errors of the newest letters, the most frequent first. `is_cut`: there are older letters."""
+    """The errors of the newest letters, most frequent first. `is_cut`: there are older letters."""
 
     errors: list[DeadError]
     looked_at: int
@@ -53,14 +53,14 @@ def dead_errors(
     type: str | None = None,
     seen: SeesTopic = every_topic,
 ) -> DeadErrors:
-    """Return what the newest dead letters on topics that are seen died of.
+    """Return the errors of the newest dead letters, on the topics that the caller may see.
 
     Raises UnknownGroup, UnknownTopic.
     """
     page = dead_letters(store, group=group, topic=topic, type=type, limit=LOOKED_AT)
-    told = [each for each in page.items if seen(each.topic)]
+    letters_seen = [each for each in page.items if seen(each.topic)]
     found: dict[tuple[str, str], list[DeadLetter]] = {}
-    for each in told:  # the newest first
+    for each in letters_seen:  # newest first
         found.setdefault((each.group, error_of(each.reason)), []).append(each)
     errors = [
         DeadError(
@@ -77,11 +77,11 @@ def dead_errors(
         for (name, error), letters in found.items()
     ]
     errors.sort(key=lambda each: (-each.count, each.group, each.error))
-    return DeadErrors(errors, len(told), page.after is not None)
+    return DeadErrors(errors, len(letters_seen), page.after is not None)
 
 
 def error_of(reason: str) -> str:
-    """Return the beginning of a reason that it shares with others of the same error."""
+    """Return the prefix of a reason that letters with the same error share."""
     varies = _VARIES.search(reason)
     end = varies.start() if varies is not None and varies.start() >= _LEAST else len(reason)
     return reason[: min(end, _LONGEST)]

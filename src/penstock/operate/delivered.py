@@ -1,9 +1,9 @@
-"""What groups have made of a topic's records: delivered, passed over, erased, waiting, dead, or not reached.
+"""Counts a topic's records per group: delivered, passed over, erased, waiting, dead, or unread.
 
-Cursors say what a group has passed. Of that, what waits in lanes and what is a dead letter is not delivered,
-nor what was erased, since nobody can tell whether it came before, nor what the group's notes say it passed
-over, because it had no handler for the type. Which records these are is read from the log, once for all
-groups that have notes.
+A cursor tells how far a group is. Of the records before it, these do not count as delivered: records that
+wait in lanes; dead letters; erased records, since it is unknown whether they were delivered before the
+erasure; and records that the group's notes list as passed over because it had no handler for the type. To
+count the last, the log is read once for all groups that have notes.
 """
 
 from collections import Counter
@@ -24,13 +24,13 @@ _RecordPlace = tuple[int, int]  # partition, offset
 
 @dataclass(slots=True)
 class GroupAccount:
-    """A group's account of the records within bounds. `passed_over`: by type."""
+    """A group's counts of the records within bounds. `passed_over`: by type."""
 
     name: str
     passed: int = 0
     waiting: int = 0
     dead: int = 0
-    before: int = 0  # of those waiting and dead, what lies before the start of the log
+    before: int = 0  # the waiting and dead records that lie before the start of the log
     erased: int = 0
     unread: int = 0
     passed_over: Counter[str] = field(default_factory=Counter)
@@ -39,7 +39,7 @@ class GroupAccount:
 
     @property
     def delivered(self) -> int:
-        """How many its handlers have settled."""
+        """The number of records that its handlers settled."""
         kept = self.waiting + self.dead - self.before
         return self.passed - kept - self.erased - self.passed_over.total()
 
@@ -48,7 +48,7 @@ class GroupAccount:
         return partition in self.cursors and offset in self.cursors[partition]
 
     def has_passed_over(self, partition: int, offset: int, type: str) -> bool:
-        """Return whether a record was passed because no handler was for its type."""
+        """Return whether the cursor passed a record for lack of a handler for its type."""
         notes = self.notes.get((partition, type), ())
         return any(each.has(offset) for each in notes) and self.has_passed(partition, offset)
 
@@ -60,7 +60,7 @@ def accounts(
     groups: Sequence[str] | None,
     erased: Collection[_RecordPlace],
 ) -> list[GroupAccount]:
-    """Return the accounts of the groups that read a topic, or of some of them, by name."""
+    """Return the counts of the groups that read a topic, or of those named in `groups`."""
     found = store.database.look(lambda tx: _accounts(tx, topic, bounds, groups))
     for each in found:
         each.erased = sum(each.has_passed(*place) for place in erased)

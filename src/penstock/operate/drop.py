@@ -1,4 +1,4 @@
-"""Dropping Penstock's tables: the opposite of migrating. Nothing brings back what was in them."""
+"""Drops Penstock's tables: the opposite of migrating. Their rows are lost for good."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from .presence import living
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What is lost with the tables."""
+    """How much is lost with the tables."""
 
     topics: int
     records: int
@@ -27,14 +27,14 @@ class Losses:
 
 @operation
 def losses(store: Store, *, clock: Clock = SYSTEM) -> Losses:
-    """Return what would be lost. Raises SchemaMissing, SchemaBehind, SchemaTooNew."""
+    """Return how much would be lost. Raises SchemaMissing, SchemaBehind, SchemaTooNew."""
     check(store.database)
     return store.database.look(lambda tx: _counted(tx, store, clock))
 
 
 @operation
 def drop(store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
-    """Drop every table of Penstock, of this prefix and schema only; return what was lost.
+    """Drop every table of Penstock, of this prefix and schema only; return how much was lost.
 
     Raises SchemaMissing, SchemaBehind, SchemaTooNew, and StoreBusy while members live, or WriterElsewhere,
     unless forced.
@@ -54,7 +54,7 @@ def drop(store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
 
 
 def losses_in(tx: Transaction, store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
-    """Return what would be lost if the tables were dropped in this transaction.
+    """Return how much a drop in this transaction would lose.
 
     Raises SchemaMissing, SchemaBehind, SchemaTooNew, and StoreBusy while members live, unless forced.
     """
@@ -64,7 +64,9 @@ def losses_in(tx: Transaction, store: Store, *, force: bool = False, clock: Cloc
         raise SchemaMissing(database.names.table("meta"))
     if found.version < known:
         raise SchemaBehind(found.version, known)
-    if found.version > known:  # there may be tables that this code does not know, and would leave behind
+    if (
+        found.version > known
+    ):  # a newer schema may have tables that this code does not know and would leave behind
         raise SchemaTooNew(found.version, known)
     busy = sorted(living(tx, clock))
     if busy and not force:

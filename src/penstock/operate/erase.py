@@ -1,10 +1,10 @@
-"""Erase by owner: all events that were published with a tag, in every state they can be in.
+"""Erases the events of an owner: all that were published with its tag, in every state.
 
 Staged and scheduled events are deleted; records in the log lose key, value, headers and owner in place and
-keep their offset, as type `penstock.erased`, which readers pass over; what waits in lanes and what lies as a
-dead letter goes, with the error texts and lane names that may quote it; and so do the tokens. A transaction
-takes up to `BATCH` events and is whole: killed in between, run it again. Handlers of the other records of
-the same keys go on in order.
+keep their offset, as type `penstock.erased`, which readers skip; records that wait in lanes and dead letters
+are deleted, with the error texts and lane names that may quote them; tokens are deleted, too. Each
+transaction erases up to `BATCH` events completely; after a crash in between, run it again. The other records
+of the same keys are still delivered in order.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ from . import audit
 from .operation import operation
 
 BATCH = 500  # events erased in one transaction
-PAGE = 1000  # waiting records looked at together, to count them
+PAGE = 1000  # waiting records counted in one step
 
 BEFORE_COMMIT = points.declare("erase.before_commit", "Some events are erased; not committed.")
 AFTER_BATCH = points.declare("erase.after_batch", "Some events are erased and committed; more may follow.")
@@ -39,9 +39,9 @@ AFTER_BATCH = points.declare("erase.after_batch", "Some events are erased and co
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """How many events of an owner were erased, by the place they were in, or would be.
+    """How many events of an owner were erased, or would be, by the place they were in.
 
-    `waiting` and `dead` are copies of records, one for each group; a record may count in several places.
+    `waiting` and `dead` count copies of records, one per group; a record may count in several places.
     """
 
     staged: int = 0
@@ -55,13 +55,13 @@ class Erased:
 
     @property
     def count(self) -> int:
-        """All together."""
+        """The total."""
         return sum(getattr(self, each.name) for each in fields(self))
 
 
 @operation
 def count_owner(store: Store, owner: str) -> Erased:
-    """Return what there is of an owner, changing nothing. Raises InvalidOwner."""
+    """Return how many events an owner has; changes nothing. Raises InvalidOwner."""
     check_owner(owner, LimitsSettings.load())
 
     def look(tx: Transaction) -> Erased:
@@ -75,7 +75,7 @@ def count_owner(store: Store, owner: str) -> Erased:
 
 
 def _waiting_uncopied(tx: Transaction, log: Log, owner: str) -> int:
-    """Count the waiting records of an owner that stand in the log only: the log says whose they are."""
+    """Count an owner's waiting records without a copy in their lane: only the log holds their owner tag."""
     topics, count, after = {each.id: each for each in log.topics()}, 0, (0, 0, 0, -1)
     while True:
         place = dict(
@@ -93,7 +93,7 @@ def _waiting_uncopied(tx: Transaction, log: Log, owner: str) -> int:
 
 @operation
 def erase(store: Store, owner: str, *, clock: Clock = SYSTEM) -> Erased:
-    """Erase all events of an owner; return how many. Safe while workers run, and to run again.
+    """Erase all events of an owner; return how many. Safe while workers run, and safe to repeat.
 
     Raises InvalidOwner, WriterElsewhere.
     """
@@ -107,13 +107,13 @@ def erase(store: Store, owner: str, *, clock: Clock = SYSTEM) -> Erased:
 
 
 class _Eraser:
-    """Erases one owner, in rounds: events move on meanwhile, so it looks until it finds nothing anywhere."""
+    """Erases one owner in rounds: events move on meanwhile, so it repeats until a round finds none."""
 
     def __init__(self, store: Store, owner: str, clock: Clock) -> None:
         self._store, self._database, self._owner, self._clock = store, store.database, owner, clock
         self._member = Member(
             store.database, ClusterSettings.load(), clock
-        )  # only asked who lives; it never joins
+        )  # only lists living members; it never joins
 
     def round(self) -> Erased:
         """Erase up to a batch of each kind, in the order in which events move."""
@@ -148,7 +148,9 @@ class _Eraser:
         topics = {each.id: each for each in self._store.log.topics()} if found else {}
         for topic_id, rows in groupby(sorted(found), key=itemgetter(0)):
             _, partitions, offsets, ids = zip(*rows, strict=True)
-            gone = Topic(topic_id, "", 0, "")  # its letters may still be there for a moment
+            gone = Topic(
+                topic_id, "", 0, ""
+            )  # the topic was deleted; its letters may still exist for a moment
             places = [Position(*each) for each in zip(partitions, offsets, strict=True)]
             yield topics.get(topic_id, gone), places, list(ids)
 
@@ -161,10 +163,11 @@ class _Eraser:
     def _erase(
         self, topic: Topic, places: list[Position], ids: list[str], also_logged: bool, tx: Transaction
     ) -> Erased:
-        """Erase records of one topic everywhere: domains, then cursors, each in their order; last the log.
+        """Erase records of one topic everywhere. Locks domains, then cursors, each in order; the log last.
 
-        A log that is not in the database is not rolled back with it, and its tags are how the rest is found:
-        there a transaction without it comes first, so that a crash after the log has let go leaves nothing.
+        A log outside the database is not rolled back with it, and its tags are how the other copies are
+        found. There a transaction without the log comes first, so a crash after erasing in the log leaves no
+        copy.
         """
         groups = sorted(row[0] for row in tx.rows("delivery", "groups_on_topic", topic_id=topic.id))
         for domain in sorted((Domain(group, topic.id) for group in groups), key=lambda each: each.name):
@@ -175,7 +178,7 @@ class _Eraser:
             decided += letters.erase(tx, places)
         log, logged = self._store.log_in(tx), 0
         if also_logged:
-            with suppress(UnknownTopic):  # a topic that is gone may have left records behind, or not
+            with suppress(UnknownTopic):  # a deleted topic may have left letters behind
                 logged = log.erase(topic, places, owner=self._owner)
         done = Erased(logged=logged, waiting=decided.alone, dead=decided.count)
         self._finish(tx, ids, done)
@@ -190,9 +193,9 @@ class _Eraser:
 
 
 def digest(owner: str) -> str:
-    """Return what the audit says of an owner: it can be found by the tag, but not read from there."""
+    """Return the hash that the audit stores: searchable by the tag, but the tag cannot be read from it."""
     return sha256(owner.encode()).hexdigest()
 
 
 def _touched(tx: Transaction, group: int, topic: int) -> None:
-    """Do nothing: all domains were touched before the first cursor was locked."""
+    """Do nothing: `_erase` touches all domains before it locks the first cursor."""

@@ -1,4 +1,4 @@
-"""Everything that is known of one event: what it says, where it is, and what each group has done with it."""
+"""Shows one event: its content, its state, and its progress in each group."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,21 +25,21 @@ _NO_PLACE = -1
 
 
 class EventPlace(Enum):
-    """Where an event is."""
+    """The state of an event."""
 
     SCHEDULED = "scheduled"  # until it is due
-    STAGED = "staged"  # committed, and not in the log yet
+    STAGED = "staged"  # committed, but not in the log yet
     LOGGED = "logged"  # in the log
-    KEPT = "kept"  # retention has taken it from the log, and a lane or a dead letter still holds it
-    ERASED = "erased"  # its place in the log is empty
+    KEPT = "kept"  # retention deleted it from the log, but a lane or a dead letter still holds it
+    ERASED = "erased"  # its content was erased from the log
 
 
 @dataclass(frozen=True, slots=True)
 class ShownEvent:
-    """One event. `record` is without content where it was erased, and without a place until it is logged.
+    """One event. `record` has no content after an erasure, and no place before it is logged.
 
-    `groups`: for each group that reads its topic, what has become of it; before it is in the log, and where
-    no group reads it, one answer without a group. `damage`: why its headers cannot be read, if they cannot.
+    `groups`: one answer per group that reads its topic; before it is logged, or if no group reads the topic,
+    one answer without a group. `damage`: why its headers cannot be read, if so.
     """
 
     place: EventPlace
@@ -55,9 +55,9 @@ class ShownEvent:
 def show_event(
     store: Store, id: str, *, key: str | None = None, everything: bool = False, clock: Clock = SYSTEM
 ) -> ShownEvent:
-    """Return all that is known of an event, whatever state it is in; changes nothing.
+    """Return an event in any state, with its progress in each group; changes nothing.
 
-    `key` and `everything` narrow and widen the search for it, as for `why`. Raises UnknownEvent.
+    `key` narrows the search and `everything` widens it, as in `why`. Raises UnknownEvent.
     """
 
     def look(tx: Transaction) -> tuple[EventPlace, str, Entry, datetime | None] | None:
@@ -96,8 +96,8 @@ def _unlogged(
             "outbox", "staged_show", id=event.id, walk=walk
         )
         place, due_at = EventPlace.STAGED, None
-    said = id, key_bytes(event.key), type, value, headers, timestamp_ms, owner
-    return place, event.topic, Entry(_NO_PLACE, _NO_PLACE, *said), due_at
+    content = id, key_bytes(event.key), type, value, headers, timestamp_ms, owner
+    return place, event.topic, Entry(_NO_PLACE, _NO_PLACE, *content), due_at
 
 
 def _logged(tx: Transaction, log: Log, record: Logged) -> tuple[EventPlace, str, Entry, datetime | None]:
@@ -106,7 +106,6 @@ def _logged(tx: Transaction, log: Log, record: Logged) -> tuple[EventPlace, str,
         place = EventPlace.ERASED if record.type == ERASED else EventPlace.LOGGED
         return place, record.topic.name, held[0], None
     rows = tx.rows("delivery", "kept_entry", id=record.id) or tx.rows("delivery", "kept_letter", id=record.id)
-    said = rows[0] if rows else (None, None, None)
-    value, headers, owner = said
+    value, headers, owner = rows[0] if rows else (None, None, None)
     where = record.partition, record.offset, record.id, key_bytes(record.key), record.type
     return EventPlace.KEPT, record.topic.name, Entry(*where, value, headers, record.timestamp_ms, owner), None

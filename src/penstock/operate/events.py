@@ -1,12 +1,12 @@
-"""Events by the state they are in: a page of them, and deleting those of a state before a moment.
+"""Events by their state: lists a page of them, and deletes those before a moment.
 
-| state     | an event is in it                                                   | before a moment     |
+| state     | the event is                                                        | deleted before      |
 |-----------|---------------------------------------------------------------------|---------------------|
-| scheduled | until it is due                                                     | cancelled: due then |
-| staged    | from its commit until it has an offset                              | refused             |
-| pending   | in the log, and some group has yet to pass it                       | refused             |
-| waiting   | passed by a group that has it in a lane, for a retry or its turn    | refused             |
-| done      | in the log, passed by every group, and none has it waiting or dead  | deleted: published  |
+| scheduled | not due yet                                                         | cancelled: due then |
+| staged    | committed, but without an offset yet                                | refused             |
+| pending   | in the log, but not yet passed by every group                       | refused             |
+| waiting   | parked in a lane of a group, for a retry or its turn                | refused             |
+| done      | in the log, passed by every group, and neither waiting nor dead     | deleted: published  |
 | dead      | given up by a group, until a person decides                         | discarded: died     |
 """
 
@@ -40,7 +40,7 @@ EventWord = Literal["scheduled", "staged", "pending", "waiting", "done", "dead"]
 
 
 class EventState(Enum):
-    """Where an event is on its way."""
+    """The state of an event."""
 
     SCHEDULED = "scheduled"
     STAGED = "staged"
@@ -60,8 +60,9 @@ DELETABLE = (EventState.SCHEDULED, EventState.DONE, EventState.DEAD)
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event in a state. `at`: when it was published; of a scheduled one when it is due, of a dead one
-    when it died. `group`: whose waiting or dead record it is.
+    """One event in a state. `at`: when it was published, is due (scheduled) or died (dead).
+
+    `group`: that of a waiting or dead record.
     """
 
     state: str
@@ -86,9 +87,9 @@ def events(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Event]:
-    """Return a page of the events in a state; scheduled the next due first, dead the newest first.
+    """Return a page of the events in a state; scheduled events by due time, dead ones newest first.
 
-    `group` narrows what is waiting or dead. Raises InvalidSelection, InvalidPage, UnknownTopic, InvalidTopic,
+    `group` filters waiting and dead events. Raises InvalidSelection, InvalidPage, UnknownTopic, InvalidTopic,
     UnknownGroup.
     """
     check_limit(limit)
@@ -122,15 +123,16 @@ def delete(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> int:
-    """Delete the events of a state before a moment; return how many. In bounded transactions, audited.
+    """Delete the events of a state before a moment, in bounded transactions, audited; return how many.
 
-    What is yet to be delivered is refused. Raises InvalidSelection, InvalidTime, UnknownTopic, UnknownGroup.
+    Refuses states whose events are yet to be delivered. Raises InvalidSelection, InvalidTime, UnknownTopic,
+    UnknownGroup.
     """
     wanted = _state(state)
     _check_group(wanted, group)
     if wanted not in DELETABLE:
         raise InvalidSelection(
-            f"what is {wanted.value} is yet to be delivered and is not deleted by its time; to empty a topic "
+            f"{wanted.value} events are yet to be delivered and cannot be deleted by time; to empty a topic "
             "in every state, clear it"
         )
     how: dict[str, Any] = {"dry_run": dry_run, "clock": clock, "actor": actor}
@@ -148,12 +150,12 @@ def _state(state: EventState | str) -> EventState:
         return EventState(state)
     except ValueError:
         known = ", ".join(each.value for each in EventState)
-        raise InvalidSelection(f"no event is in state {shown(state)}; there are {known}") from None
+        raise InvalidSelection(f"unknown state {shown(state)}; the states are {known}") from None
 
 
 def _check_group(state: EventState, group: str | None) -> None:
     if group is not None and state not in OF_GROUPS:
-        raise InvalidSelection(f"what is {state.value} belongs to no group; leave the group out")
+        raise InvalidSelection(f"{state.value} events belong to no group; omit the group")
 
 
 def _groups(store: Store) -> list[str]:
@@ -238,7 +240,7 @@ def _entries(params: dict[str, Any], tx: Transaction) -> list[Row]:
 
 
 def _with_contents(log: Log, rows: list[Row]) -> list[Row]:
-    """Return waiting records with their topic's name and what they say: their copies do, or the log."""
+    """Return waiting records with their topic's name and their content, from their copy or from the log."""
     topics = {each.id: each for each in log.topics()} if rows else {}
     logged: dict[tuple[int, int, int], Entry] = {}
     for id in {row[1] for row in rows if row[5] is None} & topics.keys():
@@ -247,11 +249,11 @@ def _with_contents(log: Log, rows: list[Row]) -> list[Row]:
     found: list[Row] = []
     for row in rows:
         group_id, topic_id, partition, offset, group, id, key, type, timestamp_ms = row
-        said = id, key, type, timestamp_ms
+        content = id, key, type, timestamp_ms
         if id is None and (entry := logged.get((topic_id, partition, offset))) is not None:
-            said = entry.id, entry.key, entry.type or "", entry.timestamp_ms
-        if topic_id in topics and said[0] is not None:
-            found.append((group_id, topic_id, partition, offset, topics[topic_id].name, group, *said))
+            content = entry.id, entry.key, entry.type or "", entry.timestamp_ms
+        if topic_id in topics and content[0] is not None:
+            found.append((group_id, topic_id, partition, offset, topics[topic_id].name, group, *content))
     return found
 
 

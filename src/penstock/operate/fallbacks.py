@@ -1,6 +1,6 @@
-"""Records that only the fallback of their handler completed: they would be dead letters without it.
+"""Records that a handler's fallback completed: without it they would be dead letters.
 
-They are known as long as the log holds them.
+They are listed as long as the log holds them.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _PLACE = ("after_group", "after_topic", "after_partition", "after_offset")
 
 @dataclass(frozen=True, slots=True)
 class FallbackCompletion:
-    """A record that failed so often, at last for this reason, and that its handler's fallback completed."""
+    """A record that its handler's fallback completed: the number of failures and the last reason."""
 
     group: str
     topic: str
@@ -46,7 +46,7 @@ def completed_by_fallback(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[FallbackCompletion]:
-    """Return a page of the records that only a fallback completed, by group, topic, partition and offset.
+    """Return a page of the records that a fallback completed, by group, topic, partition and offset.
 
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """

@@ -1,4 +1,4 @@
-"""Group names that two programs seem to share by mistake."""
+"""Finds group names that two programs seem to share by mistake."""
 
 from collections.abc import Mapping
 from itertools import combinations
@@ -18,7 +18,7 @@ _MOST_GROUPS = 10_000
 
 @operation
 def examine_names(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
-    """Name the groups that living members serve with handlers that have nothing in common."""
+    """Return a finding for each group whose living members have disjoint handlers."""
 
     def look(tx: Transaction) -> tuple[list[Row], dict[int, dict[str, Filter]]]:
         return tx.rows("delivery", "group_list", after="", limit=_MOST_GROUPS), filters(tx, clock)
@@ -33,7 +33,7 @@ def examine_names(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
 
 
 def _apart(members: Mapping[str, Filter]) -> tuple[str, str] | None:
-    """Return two members whose filters have nothing in common, if there are such."""
+    """Return two members whose filters have nothing in common, if any."""
     pairs = combinations(members, 2)
     return next((each for each in pairs if have_nothing_in_common(members[each[0]], members[each[1]])), None)
 
@@ -43,8 +43,8 @@ def _finding(name: str, members: Mapping[str, Filter], one: str, other: str) -> 
         f"Group {name}",
         PartState.LOW,
         f"member {one[:8]} serves it for {', '.join(members[one])}, member {other[:8]} for "
-        f"{', '.join(members[other])}: what one of them handles is passed over while the other has the "
-        "partitions",
+        f"{', '.join(members[other])}: records that one of them handles are passed over while the other owns "
+        "their partition",
         "every record for each of its handlers",
-        "if they are two programs, give each a group name of its own",
+        "if these are two programs, give each its own group name",
     )

@@ -1,7 +1,7 @@
-"""Groups: list, show, pause, resume, delete. Moving one is in `reset.py`, what it missed in `catch_up.py`.
+"""Groups: list, show, pause, resume, delete. To move one: `reset.py`; passed-over types: `catch_up.py`.
 
-A paused group gets no records: its members finish what runs, give its partitions back within a
-second or so, and take none until it is resumed. Its cursors stay, and hold retention back as before.
+A paused group gets no records: its members finish running calls, release its partitions within a second or
+so, and take none until it is resumed. Its cursors stay, and retention still waits for them.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _FORGET = ("group_cursors_delete", "group_lanes_delete", "group_entries_delete",
 
 @dataclass(frozen=True, slots=True)
 class GroupPartition:
-    """One cursor. `passed`: offsets above it that are done. `wanted`: who should own it."""
+    """One cursor. `passed`: done offsets beyond it. `wanted`: the member that should own it."""
 
     topic: str
     partition: int
@@ -50,7 +50,7 @@ class GroupPartition:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What a deleted group had: cursors, lanes that waited, dead letters."""
+    """How much a deleted group had: cursors, waiting lanes, dead letters."""
 
     cursors: int
     lanes: int
@@ -67,10 +67,10 @@ def groups(
     seen: SeesTopic = every_topic,
     clock: Clock = SYSTEM,
 ) -> Page[Group]:
-    """Return a page of the groups, by name, with sums over those of their topics that are seen.
+    """Return a page of the groups, by name, with sums over the topics that the caller may see.
 
     Raises InvalidPage.
-    `counted` False: lanes and dead letters, of which there may be millions, are not counted and said to be 0.
+    `counted` False: do not count lanes and dead letters, of which there may be millions; report 0.
     """
     check_limit(limit)
     (name,) = place_after(after, (str,), ("",))
@@ -95,7 +95,7 @@ def groups(
 
 @operation
 def show(store: Store, name: str, *, seen: SeesTopic = every_topic, clock: Clock = SYSTEM) -> GroupShown:
-    """Return a group with those of its topics that are seen. Raises UnknownGroup."""
+    """Return a group with those of its topics that the caller may see. Raises UnknownGroup."""
 
     def look(tx: Transaction) -> GroupShown:
         rows = tx.rows("delivery", "group_show", name=storable(name))
@@ -140,20 +140,20 @@ def partitions(
     params = ids(store, name, topic) | place
     rows = store.database.look(lambda tx: tx.rows("delivery", "group_partitions", limit=limit + 1, **params))
     topics = {each.id: each for each in store.log.topics()}
-    there = [row for row in rows if row[0] in topics]  # of a topic that was just deleted nothing is left
+    there = [row for row in rows if row[0] in topics]  # skip topics deleted since
     bounds = store.log.bounds_of([topics[id] for id in sorted({row[0] for row in there})])
     return page(there, limit, 2, lambda row: _partition(row, topics[row[0]].name, bounds[row[0]]))
 
 
 @operation
 def pause(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> bool:
-    """Give a group nothing until it is resumed; return whether it flowed before. Raises UnknownGroup."""
+    """Pause a group; return whether it was running before. Raises UnknownGroup."""
     return _set_paused(store, name, "group_pause", "group pause", clock, actor)
 
 
 @operation
 def resume(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> bool:
-    """Let a paused group go on where it was; return whether it was paused. Raises UnknownGroup."""
+    """Resume a paused group where it stopped; return whether it was paused. Raises UnknownGroup."""
     return _set_paused(store, name, "group_resume", "group resume", clock, actor)
 
 
@@ -161,10 +161,10 @@ def resume(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None 
 def delete(
     store: Store, name: str, *, dry_run: bool = False, clock: Clock = SYSTEM, actor: str | None = None
 ) -> Forgotten:
-    """Forget a group: cursors, lanes, dead letters, notes. The log and other groups are not concerned.
+    """Delete a group: cursors, lanes, dead letters, notes. The log and other groups are not affected.
 
-    A pipeline of that name holds retention back no more. Raises UnknownGroup, and GroupBusy while a living
-    member serves it or owns a partition of it.
+    For a pipeline of that name, delete its hold on retention. Raises UnknownGroup, and GroupBusy while a
+    living member serves the group or owns one of its partitions.
     """
     reader = reader_named(store.log, name)
     if reader is not None and not _is_group(store, name):
@@ -208,7 +208,7 @@ def _is_group(store: Store, name: str) -> bool:
 
 
 def _release(store: Store, reader: LogReader, clock: Clock, actor: str | None, *, dry_run: bool) -> Forgotten:
-    """Forget where a reader is; a pipeline that still runs comes back with its next batch."""
+    """Delete a reader's offsets; a pipeline that still runs stores them again with its next batch."""
     places = sum(len(offsets) for offsets in reader.places.values())
 
     def forget(tx: Transaction) -> None:
@@ -245,7 +245,7 @@ def _set_paused(
 
 
 def _touch(tx: Transaction, id: int) -> list[Domain]:
-    """Make all members of a group look, before any other lock; return what they share."""
+    """Make all members of a group reload, before any other lock; return the group's domains."""
     found = (Domain(id, row[0]) for row in tx.rows("delivery", "group_topics", group_id=id))
     domains = sorted(found, key=lambda each: each.name)
     for domain in domains:
@@ -261,7 +261,7 @@ def _on_topics(
     counted: bool = True,
     seen: SeesTopic = every_topic,
 ) -> dict[int, list[GroupTopic]]:
-    """Return each group's topics that are seen, with its progress on them."""
+    """Return each group's topics that the caller may see, with its progress on them."""
     if not numbers:
         return {}
     passed: dict[Row, int] = {}
@@ -272,8 +272,8 @@ def _on_topics(
     dead = {row[:2]: row[2] for row in tx.rows("delivery", "group_dead", groups=counts_of)}
     progress = progress_of(log, tx.rows("delivery", "group_places", groups=numbers))
     found: dict[int, list[GroupTopic]] = {}
-    told = [each for each in progress if seen(each.topic.name)]
-    for each in sorted(told, key=lambda each: each.topic.name):
+    visible = [each for each in progress if seen(each.topic.name)]
+    for each in sorted(visible, key=lambda each: each.topic.name):
         place = each.group_id, each.topic.id
         waiting, held = lanes.get(place, (0, 0))
         lag = max(0, each.lag - passed.get(place, 0))

@@ -1,4 +1,4 @@
-"""Making a group before anybody serves it: its place in a topic is known from then on."""
+"""Creates a group before a member serves it, which fixes its start in a topic."""
 
 from penstock.clock import SYSTEM, Clock
 from penstock.delivery.store import GroupStore
@@ -8,12 +8,12 @@ from penstock.worker.handler_options import Start, is_name
 
 from .operation import operation
 
-NOBODY = "nobody"  # who serves a group that is only made
+NOBODY = "nobody"  # the owner of a group that no member serves yet
 
 
 @operation
 def create(store: Store, name: str, topic: str, *, start: Start = "earliest", clock: Clock = SYSTEM) -> None:
-    """Make a group on a topic, at its first or behind its last record; one that is there stays as it is.
+    """Create a group on a topic, at its first record or after its last; an existing group is not changed.
 
     Raises InvalidInput, UnknownTopic, GroupKindDiffers.
     """

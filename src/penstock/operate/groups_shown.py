@@ -1,4 +1,4 @@
-"""Groups as listings show them: values."""
+"""The values in listings of groups."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class GroupTopic:
     """A group on one topic.
 
     `lag`: offsets it has not passed. `oldest_unread_at`: when the oldest of these was published. `waiting`:
-    lanes that wait by themselves; `held`: lanes that wait for a person.
+    lanes that wait for a retry or their turn; `held`: lanes that wait for a person.
     """
 
     topic: str
@@ -27,10 +27,10 @@ class GroupTopic:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group as a whole: the sums over its topics. `members`: how many serve it now.
+    """A group with the sums over its topics. `members`: how many serve it now.
 
-    `kind`: handler; client for one that only stores where it is, for which retention does not wait; pipeline
-    for a reader that is no group, such as a lake, for which it does.
+    `kind`: `handler`; `client` for a group that only stores its offsets, and retention does not wait for it;
+    `pipeline` for a reader that is not a group, such as a lake, and retention waits for it.
     """
 
     name: str
@@ -50,8 +50,8 @@ class Group:
 class GroupShown:
     """A group with its topics one by one, the filter of its handlers, and the members that serve it.
 
-    `passed_over`: the types that it has no handler for, or had none for once. `stopping_ids`: those of the
-    members that end what they have and take nothing more. When a pipeline came is not known.
+    `passed_over`: the types that it has, or once had, no handler for. `stopping_ids`: the members that finish
+    their calls and take no new records. `created_at` is None for a pipeline.
     """
 
     group: Group
@@ -64,6 +64,6 @@ class GroupShown:
 
 
 def oldest_of(topics: Iterable[GroupTopic]) -> datetime | None:
-    """Return when the oldest record was published that is unread on some topics."""
+    """Return when the oldest unread record on these topics was published."""
     moments = (each.oldest_unread_at for each in topics)
     return min((each for each in moments if each is not None), default=None)

@@ -1,6 +1,6 @@
-"""The handlers of a program as they are registered: what each is for, and which rules count for it.
+"""The registered handlers of a program: the records each matches, and the rules in force for it.
 
-Nothing of the store is asked: `check.py` compares the two.
+Does not read the store: `check.py` compares the two.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from penstock.worker.subscription import Subscription
 class HandlerShown:
     """One handler.
 
-    `match` is as it was registered, `types` what that stands for by name, aliases and children included (of
-    a prefix or a predicate only what is registered besides). `retry_from`: which level's policy counts.
+    `match`: as registered. `types`: the type names it stands for, with aliases and children (for a prefix or
+    a predicate only those registered in addition). `retry_from`: the level whose retry policy applies.
     """
 
     group: str
@@ -45,10 +45,10 @@ class HandlerShown:
 
 
 def handlers(registry: Handlers, *, group: str | None = None, type: str | None = None) -> list[HandlerShown]:
-    """Return the handlers by group and topic, in the order in which they are asked.
+    """Return the handlers by group and topic, in matching order.
 
-    Of one group or all; with a `type` those that may be given its records, the first one first. Raises
-    InvalidHandler, DuplicateHandler.
+    Of one group or all; with a `type`, only those that may receive its records. Raises InvalidHandler,
+    DuplicateHandler.
     """
     found = sorted(registry.subscriptions(), key=lambda each: (each.group, each.topic))
     return [

@@ -1,7 +1,7 @@
-"""A cluster that speaks Kafka's protocol, ours or another's, as commands see it: `kafka://host:port`.
+"""A client of a Kafka cluster, ours or another's, for commands: `kafka://host:port`.
 
-Encrypted and logged in as the settings `[kafka]` say, which pipelines have, too. aiokafka says of a first
-connection that fails only that it failed, so one is made before it is asked anything.
+The settings `[kafka]`, which pipelines use as well, give encryption and login. aiokafka hides the cause when
+its first connection fails, so this module makes a connection of its own first.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ FORM = "kafka://host:port"
 T = TypeVar("T")
 _ANSWER_MS = 20_000
 _POLL_MS = 500
-_SILENCE_MS = 10_000  # of a cluster that has more records than it gives
+_SILENCE_MS = 10_000  # without progress before the end, until the tail fails
 _CLOSE_SECONDS = 1.0
 _PROTOCOL = "PENSTOCK_KAFKA_SECURITY_PROTOCOL"
 
@@ -54,12 +54,12 @@ class KafkaGroup(NamedTuple):
 
 
 def is_kafka(url: str) -> bool:
-    """Return whether an address means a Kafka cluster."""
+    """Return whether a URL names a Kafka cluster."""
     return url.startswith(SCHEME)
 
 
 class KafkaCluster:
-    """A connection to a cluster, for one thread, between `with` and its end."""
+    """A connection to a cluster, for one thread, open within a `with` block."""
 
     def __init__(self, url: str) -> None:
         """Raises InvalidUrl, InvalidOption, MissingExtra."""
@@ -69,14 +69,14 @@ class KafkaCluster:
             import aiokafka.conn
         except ImportError as exc:
             raise MissingExtra("a Kafka cluster", "kafka") from exc
-        from penstock.log import kafka_form  # it needs that extra, too
+        from penstock.log import kafka_form  # it needs the same extra
 
         host, found, port = url.removeprefix(SCHEME).rstrip("/").rpartition(":")
         if not (found and host and port.isdecimal() and 0 < int(port) < 65_536):
             raise InvalidUrl(without_password(url), (), f"it is not {FORM}")
-        if "@" in host:  # a client would take it for a part of the host's name, and print it
-            remedy = "the login is PENSTOCK_KAFKA_SASL_USERNAME and PENSTOCK_KAFKA_SASL_PASSWORD"
-            raise InvalidUrl(without_password(url), (), f"it has a login, and must be {FORM}; {remedy}")
+        if "@" in host:  # a client would take it as part of the host name and print it
+            remedy = "set the login by PENSTOCK_KAFKA_SASL_USERNAME and PENSTOCK_KAFKA_SASL_PASSWORD"
+            raise InvalidUrl(without_password(url), (), f"it contains a login and must be {FORM}; {remedy}")
         self._kafka: Any = aiokafka
         self.form = kafka_form
         self.address, self._place = f"{host}:{port}", (host.strip("[]"), int(port))
@@ -87,14 +87,17 @@ class KafkaCluster:
         self._kept: dict[str, int | None] = {}
 
     def _security(self) -> dict[str, Any]:
-        """Return how a client of this cluster is told to encrypt and to log in."""
-        said = self._settings
-        found: dict[str, Any] = {"security_protocol": said.security_protocol}
-        if said.encrypts:
-            found |= {"ssl_context": said.context()}
-        if said.logs_in:
-            found |= {"sasl_mechanism": said.sasl_mechanism, "sasl_plain_username": said.sasl_username}
-            found |= {"sasl_plain_password": said.sasl_password}
+        """Return the client options for encryption and login."""
+        settings = self._settings
+        found: dict[str, Any] = {"security_protocol": settings.security_protocol}
+        if settings.encrypts:
+            found |= {"ssl_context": settings.context()}
+        if settings.logs_in:
+            found |= {
+                "sasl_mechanism": settings.sasl_mechanism,
+                "sasl_plain_username": settings.sasl_username,
+            }
+            found |= {"sasl_plain_password": settings.sasl_password}
         return found
 
     def __enter__(self) -> "KafkaCluster":
@@ -107,7 +110,7 @@ class KafkaCluster:
         return self
 
     async def _connected(self) -> None:
-        """Connect once, and say what is wrong if that fails."""
+        """Connect once, and translate the error if that fails."""
         errors = self._kafka.errors
         try:
             await self._connect_once()
@@ -116,16 +119,19 @@ class KafkaCluster:
         except (errors.KafkaConnectionError, asyncio.IncompleteReadError) as exc:
             raise self._closed(str(exc)) from exc
         except TimeoutError as exc:
-            raise self._closed(f"it says nothing for {_ANSWER_MS // 1000} s") from exc
+            raise self._closed(f"no answer within {_ANSWER_MS // 1000} s") from exc
         except OSError as exc:
             raise StoreUnreachable(self.address, str(exc)) from exc
-        except (errors.KafkaError, ValueError) as exc:  # the latter: it does not know the password itself
-            said = self._settings
-            if not said.logs_in:
+        except (
+            errors.KafkaError,
+            ValueError,
+        ) as exc:  # ValueError: in SCRAM, the server does not know the password
+            settings = self._settings
+            if not settings.logs_in:
                 raise self._closed(str(exc)) from exc
             raise StoreError(
-                f"the Kafka cluster {self.address} refuses the login of {shown(said.sasl_username)} by "
-                f"{said.sasl_mechanism}: {exc}"
+                f"the Kafka cluster {self.address} refuses the login of {shown(settings.sasl_username)} by "
+                f"{settings.sasl_mechanism}: {exc}"
             ) from exc
 
     async def _connect_once(self) -> None:
@@ -136,12 +142,12 @@ class KafkaCluster:
             await made.connect()
         finally:
             ended = made.close()
-            if made._protocol is not None:  # it was connected: the loop must not be closed before it is
+            if made._protocol is not None:  # it was connected: close it before the loop
                 await asyncio.wait([ended], timeout=_CLOSE_SECONDS)
 
     def _closed(self, why: str) -> StoreUnreachable:
         used = self._settings.security_protocol
-        return StoreUnreachable(self.address, f"{why}; it may want another {_PROTOCOL} than {used}")
+        return StoreUnreachable(self.address, f"{why}; the cluster may need another {_PROTOCOL} than {used}")
 
     def __exit__(self, *_: object) -> None:
         if self._producer is not None:
@@ -156,9 +162,9 @@ class KafkaCluster:
         except errors.KafkaConnectionError as exc:
             raise self._closed(str(exc)) from exc
         except errors.KafkaError as exc:
-            raise StoreError(f"the Kafka cluster {self.address} refuses it: {exc}") from exc
+            raise StoreError(f"the Kafka cluster {self.address} refuses the request: {exc}") from exc
 
-    # -- what there is
+    # -- topics and groups
 
     def topics(self) -> list[KafkaTopic]:
         """Return the topics by name."""
@@ -203,7 +209,7 @@ class KafkaCluster:
     def produce(self, topic: str, records: Sequence[Record], *, partition: int | None = None) -> None:
         """Add records, and return when all are acknowledged by every replica in sync.
 
-        A topic of ours that says by which rule it keeps keys gets them there.
+        For a topic of ours that names its partitioner, keys are placed by that rule.
         """
         self.run(self._produce(topic, records, partition))
 
@@ -232,19 +238,19 @@ class KafkaCluster:
         await asyncio.gather(*sent)
 
     async def _partitions_kept(self, topic: str) -> int | None:
-        """Return over how many partitions a topic of ours spreads keys by our rule; None: it does not."""
+        """Return the partition count of a topic that places keys by our rule; None for other topics."""
         if topic not in self._kept:
             kind = self._kafka.admin.config_resource
             asked = kind.ConfigResource(kind.ConfigResourceType.TOPIC, topic, {PARTITIONER: None})
             (answer,) = await self._asked("describe_configs", [asked])
-            said = {entry[0]: entry[1] for resource in answer.resources for entry in resource[4]}
+            configs = {entry[0]: entry[1] for resource in answer.resources for entry in resource[4]}
             places = await self._producer.partitions_for(topic)
-            self._kept[topic] = len(places) if said.get(PARTITIONER) == MURMUR3 else None
+            self._kept[topic] = len(places) if configs.get(PARTITIONER) == MURMUR3 else None
         return self._kept[topic]
 
 
 class KafkaTail:
-    """Reads a topic of a cluster; what was taken back by its transaction is not seen."""
+    """Reads a topic of a cluster; records of aborted transactions are not returned."""
 
     def __init__(
         self, cluster: KafkaCluster, topic: str, partitions: Sequence[int], start: StartPlace
@@ -277,10 +283,10 @@ class KafkaTail:
         return consumer
 
     def records(self) -> Iterator[Record]:
-        """Yield the records from where it is to where the topic ends now.
+        """Yield the records from the current position to the topic's current end.
 
-        Raises StoreError where the cluster has more and gives none: the client asks again for ever, and says
-        nothing of the error that it is told.
+        Raises StoreError if the cluster has more records and returns none: aiokafka retries for ever and
+        hides the error it gets.
         """
         ends = self._cluster.run(self._consumer.end_offsets(self._parts))
         silent_ms = 0
@@ -295,17 +301,17 @@ class KafkaTail:
                 raise _silent(self._cluster.address, *next(iter(behind.items())))
 
     def wait(self) -> None:
-        """Return after a short while."""
+        """Sleep for one poll interval."""
         self._cluster.run(asyncio.sleep(_POLL_MS / 1000))
 
     def close(self) -> None:
-        """End."""
+        """Close the consumer."""
         self._cluster.run(self._consumer.stop())
 
     def _record(self, message: Any) -> Record:
         place = message.partition, message.offset
-        said = message.timestamp, message.key, message.value, list(message.headers)
-        found: Record = self._cluster.form.record_of_kafka(message.topic, place, *said)
+        content = message.timestamp, message.key, message.value, list(message.headers)
+        found: Record = self._cluster.form.record_of_kafka(message.topic, place, *content)
         return found
 
     async def _behind(self, ends: Any) -> dict[Any, int]:
@@ -321,6 +327,6 @@ class KafkaTail:
 def _silent(address: str, part: Any, offset: int) -> StoreError:
     return StoreError(
         f"the Kafka cluster {address} gives no record of {part.topic}/{part.partition} from offset {offset} "
-        f"on, though there are some: for {_SILENCE_MS // 1000} seconds nothing came; its own log says why, "
-        "and of a log in files penstock log verify; --partition and --from read what is elsewhere"
+        f"on, though there are more: nothing came for {_SILENCE_MS // 1000} seconds; see the broker's log, "
+        "or run penstock log verify on a log in files; use --partition and --from to read around it"
     )

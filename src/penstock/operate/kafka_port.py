@@ -1,4 +1,4 @@
-"""What clients change through the Kafka port: the same operations that people have, with their audit."""
+"""Administration through the Kafka port: the same operations that commands use, with their audit."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -31,7 +31,7 @@ class KafkaAdministration:
         configs: Mapping[str, str],
         compaction: Compaction | None = None,
     ) -> None:
-        """Make a topic and set it."""
+        """Create a topic and set its configs."""
         topics.create(
             self._store,
             name,
@@ -44,7 +44,7 @@ class KafkaAdministration:
             self.set_topic(self._store.log.topic(name), keep, configs, compaction)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic, unless handlers are at work on it."""
+        """Delete a topic, unless handlers work on it."""
         topics.delete(self._store, name, clock=self._clock, actor=ACTOR)
 
     def grow_topic(self, name: str, partitions: int) -> None:
@@ -54,9 +54,9 @@ class KafkaAdministration:
     def set_topic(
         self, topic: Topic, keep: Keep, configs: Mapping[str, str | None], compaction: Compaction | None
     ) -> None:
-        """Set what is kept, and other configs, in one transaction where that can be.
+        """Set retention and other configs, in one transaction as far as possible.
 
-        A topic that is compacted from now on keeps its records before that begins; one that is not, after.
+        Compaction that starts is set after retention; compaction that ends is switched off before it.
         """
 
         def change(tx: Transaction) -> None:
@@ -77,7 +77,7 @@ class KafkaAdministration:
             log.compact(topic, compaction)
 
     def trim_topic(self, topic: Topic, partition: int, before: int) -> None:
-        """Delete the oldest records, unless a group of handlers has yet to read them."""
+        """Delete the oldest records, unless a handler group has not read them yet."""
         seen_since_ms = 0 if own_ms(self._clock) is not None else _a_week_ago(self._clock)
         start, _ = self._store.log.bounds(topic.name, partition)
         while start < before:
@@ -92,11 +92,11 @@ class KafkaAdministration:
             start = end
 
     def add_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
-        """Add rules of access."""
+        """Add access rules."""
         return access_rules.add(self._store, rules, clock=self._clock, actor=f"{ACTOR}:{by}")
 
     def remove_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
-        """Remove rules of access."""
+        """Remove access rules."""
         return access_rules.remove(self._store, rules, clock=self._clock, actor=f"{ACTOR}:{by}")
 
     def delete_group(self, name: str) -> None:

@@ -1,6 +1,6 @@
-"""The course of one key: its last records, and what each group has done with each of them.
+"""The history of one key: its last records, and the state of each in every group.
 
-Reads the end of the partitions where the key stands, so far as `why` does, on one snapshot.
+Reads the end of the key's partitions on one snapshot, as far back as `why` does.
 """
 
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ RECORDS = 50  # of the key, on each topic
 
 
 class StepState(StrEnum):
-    """What a group has done with a record."""
+    """The state of a record in a group."""
 
-    DELIVERED = "delivered"  # the group is past it
+    DELIVERED = "delivered"  # the group has passed it
     WAITING = "waiting"  # it waits in a lane: for a retry, or behind one
     DEAD = "dead"  # the group gave it up
-    AHEAD = "ahead"  # the group has not come to it yet
+    AHEAD = "ahead"  # the group has not reached it yet
 
 
 @dataclass(frozen=True, slots=True)
 class KeyStep:
-    """A record in one group. `at`: when it died, or is tried again. `note`: the error, in words."""
+    """A record in one group. `at`: when it died, or when it is retried. `note`: the error text."""
 
     group: str
     state: StepState
@@ -47,7 +47,7 @@ class KeyStep:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """A record of the key in the log, and where each group is with it."""
+    """A record of the key in the log, and its state in each group."""
 
     topic: str
     partition: int
@@ -61,7 +61,7 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class KeyCourse:
-    """The last records of a key, the newest first. `walked`: how many of a partition were looked at."""
+    """The last records of a key, newest first. `walked`: how many records of each partition were searched."""
 
     key: str
     records: tuple[KeyRecord, ...]
@@ -71,7 +71,7 @@ class KeyCourse:
 
 @dataclass(frozen=True, slots=True)
 class _GroupHere:
-    """Where a group is in a partition, and what of the key waits or died there."""
+    """A group in a partition: its cursor, and the lanes and letters of the key there."""
 
     name: str
     cursor: Cursor
@@ -89,7 +89,7 @@ def key_course(
     seen: SeesTopic = every_topic,
     clock: Clock = SYSTEM,
 ) -> KeyCourse:
-    """Return the course of a key on a topic, or on all that are seen. Raises UnknownTopic."""
+    """Return the history of a key on a topic, or on all topics the caller may see. Raises UnknownTopic."""
 
     def look(tx: Transaction) -> KeyCourse:
         log = store.log_in(tx)
@@ -142,7 +142,7 @@ def _record(topic: Topic, entry: Entry, groups: list[_GroupHere]) -> KeyRecord:
 def _trace_id(headers: bytes | None) -> str | None:
     try:
         found = dict(decode_headers(headers)) if headers else {}
-    except Undecodable:  # not what was published here
+    except Undecodable:  # not published by Penstock
         return None
     ids = trace_ids((found.get(TRACEPARENT) or b"").decode("latin-1"))
     return None if ids is None else ids[0]

@@ -21,13 +21,13 @@ _PLACE = ("after_group", "after_topic", "after_partition", "after_lane")
 
 
 class LaneState(Enum):
-    """What a lane waits for."""
+    """The reason why a lane waits."""
 
     HELD = "held"  # a person: its head is a dead letter
     PARKED = "parked"  # the time of its retry
-    DUE = "due"  # its owner: it may be tried now
-    SLOW = "slow"  # its turn: more came than its handler could do at once
-    MOVED = "moved"  # what waits of its key in the partition where it was before the topic grew
+    DUE = "due"  # its owner: it may be retried now
+    SLOW = "slow"  # its turn: its handler was busy
+    MOVED = "moved"  # the records of its key in the former partition, from before the topic grew
 
 
 _UNTIMED = {WaitState.SLOW: LaneState.SLOW, WaitState.MOVED: LaneState.MOVED}
@@ -35,11 +35,11 @@ _UNTIMED = {WaitState.SLOW: LaneState.SLOW, WaitState.MOVED: LaneState.MOVED}
 
 @dataclass(frozen=True, slots=True)
 class WaitingLane:
-    """A key of a group that waits.
+    """A waiting key of a group.
 
-    `alone`: only the record at that offset waits, later ones of the key go on. `late`: what waits was passed
-    over before the group had a handler for it. `waiting` counts the records that are written down as waiting;
-    more of the key may still be in the log. `whole`: all keys of the partition wait as one; `key` is empty.
+    `alone`: only the record at that offset waits, later ones of the key flow. `late`: its records were passed
+    over before the group had a handler for them. `waiting`: the records stored as waiting; more of the key
+    may still be in the log. `whole`: all keys of the partition wait as one; `key` is empty.
     """
 
     group: str
@@ -68,7 +68,7 @@ def lanes(
     limit: int = PAGE_ROWS,
     clock: Clock = SYSTEM,
 ) -> Page[WaitingLane]:
-    """Return a page of waiting lanes, by group, topic, partition and key; `held` narrows it to one kind.
+    """Return a page of waiting lanes, by group, topic, partition and key; `held`: only held or only others.
 
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """

@@ -1,6 +1,6 @@
-"""Looking through a log in files, and making its indexes again: for people with a doubt, or a broken disk.
+"""Verifies a log in files, and rebuilds its indexes: for a suspicion, or a broken disk.
 
-They work on the directory itself, whether its tables can be read or not; those only lend the topics' names.
+Works on the directory itself, whether its tables can be read or not; they only supply the topics' names.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ FORMS = ("a directory", "file:///directory")
 
 
 class LogFolder(NamedTuple):
-    """A partition's folder, and what its topic is called: its UUID where the tables do not say."""
+    """A partition's folder and its topic's name, or the topic's UUID if the tables do not know it."""
 
     folder: PartitionFolder
     topic: str
@@ -47,7 +47,7 @@ class LogFolder(NamedTuple):
 
 @dataclass(slots=True)
 class Verified:
-    """What was looked at, and what was found; `is_sound` if none of it is damage."""
+    """The result of a walk: how much was read, and the findings; `is_sound` if none of them is damage."""
 
     findings: list[Finding] = field(default_factory=list)
     walked: Walked = field(default_factory=Walked)
@@ -93,18 +93,18 @@ def directory_of(url: str) -> Path:
         raise InvalidUrl(url, FORMS)
     path = Path(where)
     if not (path / TOPICS).is_dir() and not _is_unwritten(path):
-        raise StoreMissing(f"{where}, or it is no log in files")
+        raise StoreMissing(f"{where}, or it is not a log in files")
     return path
 
 
 def _is_unwritten(path: Path) -> bool:
-    """Return whether a directory has the tables of a log, and nobody has written the log yet."""
+    """Return whether a directory has the tables of a log that was never written."""
     names = Disk().names(path)
     return TABLES in names and all(each.startswith(TABLES) for each in names)
 
 
 def total_bytes(folders: list[LogFolder]) -> int:
-    """Return how many bytes a walk looks at, about."""
+    """Return about how many bytes a walk reads."""
     return sum(size_of(each.folder) for each in folders)
 
 
@@ -115,7 +115,7 @@ def verify(
     progress: Advance = lambda size: None,
     found: Callable[[Finding], None] = lambda finding: None,
 ) -> Verified:
-    """Walk every batch of some partitions; `found` is told of each finding as it comes."""
+    """Walk every batch of some partitions; calls `found` with each finding as it comes."""
     path = directory_of(url)
     done = Verified()
     written = writer_pid(path) is not None
@@ -136,7 +136,7 @@ def verify(
 
 
 def batches(url: str, folder: LogFolder) -> Iterator[WalkedBatch | Finding]:
-    """Yield every whole batch of a partition, and what is damaged between them."""
+    """Yield every whole batch of a partition, and the damage between them."""
     written = writer_pid(directory_of(url)) is not None
     yield from PartitionWalk(folder.folder, written=written).batches()
 
@@ -144,9 +144,9 @@ def batches(url: str, folder: LogFolder) -> Iterator[WalkedBatch | Finding]:
 def repair_index(
     url: str, folders: list[LogFolder], *, progress: Advance = lambda size: None
 ) -> tuple[int, int]:
-    """Make the indexes of closed segments again from their batches; return how many, and how many differed.
+    """Rebuild the indexes of closed segments from their batches; return how many, and how many differed.
 
-    Filters are removed: they are made again when they are needed. Raises WriterElsewhere, OSError.
+    Filters are removed, and rebuilt when they are needed. Raises WriterElsewhere, OSError.
     """
     lock = WriterLock(directory_of(url))
     try:
@@ -176,7 +176,7 @@ def _repaired(folder: PartitionFolder, progress: Advance) -> Iterator[bool]:
 
 
 def _topics(url: str) -> dict[UUID, Topic]:
-    """Return the topics that the tables know; nothing where they cannot be read."""
+    """Return the topics that the tables know; none if the tables cannot be read."""
     store = open_store(url)
     try:
         id = store.log.identity().id

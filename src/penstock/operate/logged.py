@@ -1,4 +1,4 @@
-"""Records of the log by what groups have done with them: pending, or done."""
+"""Records of the log by the progress of the groups: pending or done."""
 
 from collections.abc import Iterator
 
@@ -12,10 +12,10 @@ from .walk import walk
 def logged(
     store: Store, pending: bool, topic_id: int | None, after: tuple[int, int, int]
 ) -> Iterator[tuple[int, int, int, str, Entry]]:
-    """Yield records by topic, partition and offset, after such a place, each with its topic's name.
+    """Yield records by topic, partition and offset, after a place of that form, each with its topic's name.
 
-    Pending: some group has yet to pass them. Else: every group has passed them, and none has them waiting or
-    dead; where no group reads, all are pending.
+    Pending records: those that a group has not passed yet. Done records: every group has passed them, and in
+    none they are waiting or dead. In a topic that no group reads, all are pending.
     """
     for topic in sorted(store.log.topics(), key=lambda each: each.id):
         if topic_id in (None, topic.id) and topic.id >= after[0]:
@@ -37,7 +37,7 @@ def _in_topic(store: Store, topic: Topic, pending: bool, after: tuple[int, int, 
 
 
 def _finished(store: Store, topic: Topic, number: int, entries: list[Entry]) -> Iterator[Entry]:
-    """Yield those of some records that no group has waiting or dead."""
+    """Yield the records that are neither waiting nor dead in any group."""
     if entries:
         span = {"low": entries[0].offset, "high": entries[-1].offset + 1}
         params = {"topic_id": topic.id, "partition": number, **span}

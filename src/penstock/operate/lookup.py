@@ -20,7 +20,7 @@ def group_id(store: Store, name: str) -> int:
 
 
 def ids(store: Store, group: str | None, topic: str | None) -> dict[str, int | None]:
-    """Return the ids of a group and a topic, None for one that is not named.
+    """Return the ids of a group and a topic; None for one that is not given.
 
     Raises UnknownGroup, UnknownTopic, InvalidTopic.
     """
@@ -31,13 +31,13 @@ def ids(store: Store, group: str | None, topic: str | None) -> dict[str, int | N
 
 
 def with_topic_names(log: Log, rows: list[Row], *, id_at: int, name_at: int) -> list[Row]:
-    """Return rows with their topic's name put in; those of a topic that was deleted are left out."""
+    """Return rows with their topic's name inserted, without those of deleted topics."""
     names = {each.id: each.name for each in log.topics()} if rows else {}
     return [(*row[:name_at], names[row[id_at]], *row[name_at:]) for row in rows if row[id_at] in names]
 
 
 def storable(text: str) -> str:
-    """Return a text that every database accepts; what no row can hold becomes a text that no row has."""
+    """Return a text that every database accepts; with characters that none can store it matches no row."""
     return (
         text.replace("\0", "\N{REPLACEMENT CHARACTER}")
         .encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Members: the processes that work on a store, those that are there and those that fell silent."""
+"""Members: the processes that work on a store, living or silent."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ from .operation import operation
 
 
 class Presence(StrEnum):
-    """How a member is."""
+    """The state of a member."""
 
     RUNNING = "running"
-    STOPPING = "stopping"  # it ends what it has, and takes nothing more
+    STOPPING = "stopping"  # it finishes its calls and takes no new records
     STOPPED = "stopped"  # its process is stopped, by a signal or a debugger
-    SILENT = "silent"  # its lease ran out; nobody knows whether it lives
+    SILENT = "silent"  # its lease expired; it may still live
     ENDED = "ended"  # its process has ended without leaving
 
 
 @dataclass(frozen=True, slots=True)
 class MemberShown:
-    """One member. `lease_seconds`: for how long its lease still runs, less than 0 once it has run out.
+    """One member. `lease_seconds`: until its lease expires; negative once it has expired.
 
-    `age_seconds` and what it serves are known of those whose lease runs. `slots`: it moves events to the log.
-    `busy`: calls that take long. `hung`: calls beyond their time limit. `troubles`: what its loops wait on.
+    `age_seconds`, `slots` and `groups` are known only while the lease runs. `slots`: it sequences events.
+    `busy`: long calls. `hung`: calls beyond their time limit. `troubles`: the errors its loops retry after.
     """
 
     id: str
@@ -49,19 +49,19 @@ class MemberShown:
 
 @operation
 def members(store: Store, *, clock: Clock = SYSTEM) -> list[MemberShown]:
-    """Return the members, those that run first."""
+    """Return the members, running ones first."""
     return store.database.look(lambda tx: list(members_in(tx, clock)))
 
 
 def members_in(tx: Transaction, clock: Clock) -> Iterator[MemberShown]:
-    """Yield the members as one transaction sees them; three statements, on tables that are small."""
+    """Yield the members as one transaction sees them; three statements on small tables."""
     clocks = lease_clocks(clock)
     serving = {row[0]: row for row in tx.rows("membership", "member_serving", **clocks)}
     rows = tx.rows("membership", "member_statuses", **clocks)
     names = {row[0]: row[1] for row in tx.rows("delivery", "groups_all")} if rows else {}
     shown = []
     for id, host, pid, started, left_ms, died_ms, state, status in rows:
-        said, here = decode_status(status), serving.get(id)
+        reported, here = decode_status(status), serving.get(id)
         serves = decode_serves(here[5]) if here else None
         groups = sorted(names[each.id] for each in serves.groups if each.id in names) if serves else []
         shown.append(
@@ -74,9 +74,9 @@ def members_in(tx: Transaction, clock: Clock) -> Iterator[MemberShown]:
                 here[4] / 1000 if here else None,
                 serves.slots if serves else False,
                 tuple(groups),
-                sum(len(each.calls) for each in said.groups),
-                sum(each.hung for each in said.groups),
-                tuple(f"{loop}: {error}" for loop, error in said.troubles.items()),
+                sum(len(each.calls) for each in reported.groups),
+                sum(each.hung for each in reported.groups),
+                tuple(f"{loop}: {error}" for loop, error in reported.troubles.items()),
             )
         )
     order = list(Presence)

@@ -1,4 +1,4 @@
-"""What every operation takes first: an outbox, a store, or the database that holds one whole."""
+"""The first argument of every operation: an outbox, a store, or a database that holds a whole store."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -9,11 +9,11 @@ from penstock.log.store import Store, StoreLike, store_of
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NAMES = ("outbox", "store", "database")  # by which it may be given
+_NAMES = ("outbox", "store", "database")  # of the keyword argument
 
 
 def operation(function: Callable[Concatenate[Store, P], R]) -> Callable[Concatenate[StoreLike, P], R]:
-    """Let a function that works on a store take whatever has one: first, or by one of these names."""
+    """Let a function on a store take anything that has one: as the first argument or by one of `_NAMES`."""
 
     @wraps(function)
     def with_store(*args: Any, **kwargs: Any) -> R:

@@ -1,7 +1,7 @@
-"""A store at a glance: how much comes and goes, what waits, who is there. Every count has a bound.
+"""A store at a glance: throughput, waiting keys, members. Every count has a bound.
 
-All is read in one transaction, so the figures fit together; a fixed number of statements, whatever the
-number of groups and topics.
+One transaction reads it all, so the figures fit together, with a fixed number of statements for any number of
+groups and topics.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ from .operation import operation
 from .progress import progress_of
 from .readers import progress_on, readers
 
-COUNTED = 10_000  # what may grow without end is counted no further than this
+COUNTED = 10_000  # unbounded counts stop here
 _MOST_GROUPS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class GroupGlance:
-    """A group: how many offsets it has passed in all, how many are before it, and what waits in it.
+    """A group: the offsets it has passed in total, its lag, and its waiting keys and dead letters.
 
     `parked`, `held` and `dead` are counted up to `COUNTED`.
     """
@@ -45,7 +45,7 @@ class GroupGlance:
 
 @dataclass(frozen=True, slots=True)
 class StoreOverview:
-    """A store at a moment. `logged`: how many offsets its topics have given, ever; `records` of them kept.
+    """A store at a moment. `logged`: all offsets its topics ever gave; `records`: those still kept.
 
     `staged` and `scheduled` are counted up to `counted`, as are the counts of the groups.
     """
@@ -65,7 +65,7 @@ class StoreOverview:
 
 @operation
 def overview(store: Store, *, clock: Clock = SYSTEM) -> StoreOverview:
-    """Return how a store is now; of groups the first thousand, by name."""
+    """Return the current overview of a store, with the first thousand groups by name."""
 
     def look(tx: Transaction) -> StoreOverview:
         now_ms, log = tx.now_ms(own_ms(clock)), store.log_in(tx)
@@ -119,7 +119,7 @@ def _groups(tx: Transaction, log: Log) -> Iterable[GroupGlance]:
 
 
 def _readers(log: Log) -> Iterable[GroupGlance]:
-    """Yield the readers that are no groups, such as pipelines."""
+    """Yield the readers that are not groups, such as pipelines."""
     found = readers(log)
     passed = [sum(sum(offsets.values()) for offsets in each.places.values()) for each in found]
     topics: dict[int, list[tuple[str, int, int | None]]] = {}

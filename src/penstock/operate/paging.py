@@ -1,4 +1,4 @@
-"""Listings in pages: a limit, an opaque place to go on from, and whether there is more."""
+"""Listings in pages: a limit, and an opaque place where the next page begins."""
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -13,28 +13,28 @@ from penstock.log.sql.contract import Row
 
 PAGE_ROWS = 16  # of a page, by default
 LONGEST = 1000
-LAST = (1 << 63) - 1  # the greatest number that a row can hold
+LAST = (1 << 63) - 1  # the largest integer of a column
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some items of a listing. `after` is where the next page begins; None: there is no more."""
+    """Some items of a listing. `after`: where the next page begins; None after the last page."""
 
     items: list[T]
     after: str | None
 
 
 def check_limit(limit: int) -> int:
-    """Return a limit that a page can have. Raises InvalidPage."""
+    """Return the limit if it is valid. Raises InvalidPage."""
     if not 1 <= limit <= LONGEST:
         raise InvalidPage("the limit", limit, f"1 to {LONGEST}")
     return limit
 
 
 def page(rows: Sequence[Row], limit: int, place: int, item: Callable[[Row], T]) -> Page[T]:
-    """Return a page of rows, of which there is one too many if there is more; they begin with their place."""
+    """Return a page of rows, which begin with their place; a row beyond `limit` tells that there are more."""
     more = len(rows) > limit
     after = None
     if more:

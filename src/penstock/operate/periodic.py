@@ -1,6 +1,6 @@
-"""Schedules of periodic events: list, show, pause, resume, run now, remove; and what the doctor says of them.
+"""Schedules of periodic events: list, show, pause, resume, run now, remove, and the doctor's findings.
 
-A schedule comes into the store with the first worker that declares it, and stays until it is removed.
+The first worker that declares a schedule stores it; it stays until it is removed.
 """
 
 from collections.abc import Iterator
@@ -30,19 +30,19 @@ _UPCOMING = 5
 
 
 class ScheduleState(StrEnum):
-    """How a schedule stands."""
+    """The state of a schedule."""
 
     TICKING = "ticking"
     PAUSED = "paused"
-    FAILING = "failing"  # the event of its tick could not be made; it is tried again
-    LATE = "late"  # its tick is due for longer than `periodic.grace`: no worker takes it
+    FAILING = "failing"  # its function raised; the tick is retried
+    LATE = "late"  # its tick has been due for longer than `periodic.grace`: no worker takes it
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleShown:
-    """One schedule. `workers`: how many that run declare it so; `others`: in another way, so they wait.
+    """One schedule. `workers`: running workers that declare it so; `others`: those that differ.
 
-    `failures`, `error` and `failed_at` are of the tick that is due.
+    Workers with a different declaration wait. `failures`, `error` and `failed_at` concern the due tick.
     """
 
     name: str
@@ -93,9 +93,9 @@ def upcoming(store: Store, name: str, *, count: int = _UPCOMING, clock: Clock = 
 
 @operation
 def pause(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> bool:
-    """Let a schedule tick no more until it is resumed; return whether it did before.
+    """Pause a schedule; return whether it was ticking before.
 
-    A tick under way is waited for. Raises UnknownSchedule.
+    Waits for a tick in progress. Raises UnknownSchedule.
     """
 
     def change(tx: Transaction) -> bool:
@@ -110,9 +110,9 @@ def pause(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None =
 
 @operation
 def resume(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> bool:
-    """Let a schedule go on with the first tick after now; return whether it was paused.
+    """Resume a schedule with its first tick after now; return whether it was paused.
 
-    Ticks of the time in which it was paused are not caught up. Raises UnknownSchedule.
+    Ticks missed while it was paused are not caught up. Raises UnknownSchedule.
     """
 
     def change(tx: Transaction) -> bool:
@@ -127,7 +127,7 @@ def resume(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None 
 
 @operation
 def run_now(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> None:
-    """Let a schedule tick now, once and besides its other ticks; a worker takes it within seconds.
+    """Make a schedule tick once now, in addition to its regular ticks; a worker takes it within seconds.
 
     Raises UnknownSchedule, SchedulePaused.
     """
@@ -144,7 +144,7 @@ def run_now(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None
 
 @operation
 def remove(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> None:
-    """Forget a schedule that no running worker declares. Raises UnknownSchedule, ScheduleInUse."""
+    """Delete a schedule that no running worker declares. Raises UnknownSchedule, ScheduleInUse."""
 
     def change(tx: Transaction) -> None:
         _locked(tx, name, clock)
@@ -159,7 +159,7 @@ def remove(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None 
 
 @operation
 def examine_schedules(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
-    """Return a finding for each schedule that fails or that nobody keeps."""
+    """Return a finding for each schedule that fails or is late."""
     found = store.database.look(lambda tx: _page(tx, clock, limit=1000)).items
     return [finding for each in found for finding in _findings(each)]
 
@@ -167,15 +167,15 @@ def examine_schedules(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding
 def _findings(shown: ScheduleShown) -> Iterator[DoctorFinding]:
     part, enables = f"Schedule {shown.name}", "an event at each of its ticks"
     if shown.state is ScheduleState.FAILING:
-        said = f"the event of its tick could not be made, {shown.failures} times: {shown.error}"
-        yield DoctorFinding(part, PartState.LOW, said, enables, "fix its function; the tick is tried again")
+        found = f"its tick failed {shown.failures} times: {shown.error}"
+        yield DoctorFinding(part, PartState.LOW, found, enables, "fix its function; the tick is retried")
     elif shown.state is ScheduleState.LATE and not shown.workers:
-        said = f"{_overdue(shown)}, and no running worker declares it"
+        found = f"{_overdue(shown)}, and no running worker declares it"
         remedy = "start a worker of the program that declares it, or: penstock periodic remove"
-        yield DoctorFinding(part, PartState.NOTE, said, enables, remedy)
+        yield DoctorFinding(part, PartState.NOTE, found, enables, remedy)
     elif shown.state is ScheduleState.LATE:
-        said = f"{_overdue(shown)}, and its function has not returned"
-        yield DoctorFinding(part, PartState.LOW, said, enables, "see what its function waits for")
+        found = f"{_overdue(shown)}, and its function has not returned"
+        yield DoctorFinding(part, PartState.LOW, found, enables, "find out why its function does not return")
 
 
 def _overdue(shown: ScheduleShown) -> str:

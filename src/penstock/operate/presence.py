@@ -1,4 +1,4 @@
-"""Who is at work on a store now: the living members, and the groups and topics they serve."""
+"""The living members of a store, and the groups and topics they serve."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ from penstock.membership.serving import Domain, decode_serves
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The ids of living members, by the groups and the topics that they serve; and of those that stop."""
+    """The ids of living members by group and by topic, and the ids of those that are stopping."""
 
     groups: dict[int, list[str]] = field(default_factory=dict)
     topics: dict[int, list[str]] = field(default_factory=dict)
@@ -23,12 +23,12 @@ class Serving:
 
 
 def living(tx: Transaction, clock: Clock) -> set[str]:
-    """Return the members whose lease runs and that are not surely dead."""
+    """Return the members whose lease runs and whose process is not known to be dead."""
     return {row[0] for row in _members(tx, clock)}
 
 
 def serving(tx: Transaction, clock: Clock) -> Serving:
-    """Return what the living members serve."""
+    """Return the groups and topics that the living members serve."""
     found = Serving()
     for row in _members(tx, clock):
         if row[6] == MemberState.STOPPING:
@@ -43,7 +43,7 @@ def serving(tx: Transaction, clock: Clock) -> Serving:
 
 
 def filters(tx: Transaction, clock: Clock) -> dict[int, dict[str, Filter]]:
-    """Return, by group, what the handlers of each living member want."""
+    """Return, by group, the handler filter of each living member."""
     found: dict[int, dict[str, Filter]] = {}
     for row in _members(tx, clock):
         for group in decode_serves(row[5]).groups:
@@ -52,9 +52,9 @@ def filters(tx: Transaction, clock: Clock) -> dict[int, dict[str, Filter]]:
 
 
 def touch_readers(tx: Transaction, topic_id: int) -> list[int]:
-    """Make the members of all groups that read a topic look; return the groups.
+    """Make the members of all groups that read a topic reload; return the groups.
 
-    Of all locks only the topic's own is taken before.
+    The topic's own lock is the only one taken before these.
     """
     groups = [row[0] for row in tx.rows("delivery", "groups_on_topic", topic_id=topic_id)]
     for domain in sorted((Domain(group, topic_id) for group in groups), key=lambda each: each.name):

@@ -1,15 +1,15 @@
-"""Adding records to a topic from outside a transaction: by REST, by the old TinyQ protocol, by hand.
+"""Adds records to a topic outside the caller's transaction: for REST, the TinyQ protocol, and by hand.
 
-They are checked by the same limits as `publish`. With a token the same records are added once: each is the
-one batch of a producer that the token names, so the log itself compares and remembers, under its own locks,
-and a repetition is given the offsets of the first time.
+The limits are those of `publish`. With a token the same records are added once: each record is the only batch
+of a producer named by the token, so the log compares and remembers it under its own locks, and a repetition
+returns the offsets of the first call.
 
-| part of the producer | is                                                                             |
+| part of the producer | value                                                                          |
 |----------------------|--------------------------------------------------------------------------------|
 | id                   | `token:`, topic id, hash of the token, number of the record                    |
-| epoch                | when it was first used, in ms: so that old ones are forgotten                  |
-| sequence             | a hash of how many records there are and what this one says, but for the trace |
-|                      | it is part of; always even, so that other content is never the next batch      |
+| epoch                | the time of its first use in ms, so that old tokens can be deleted             |
+| sequence             | a hash of the number of records and this record's content without its trace    |
+|                      | header; always even, so that other content is never the next batch             |
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ _KIND = "token:"
 
 
 class RecordWanted(msgspec.Struct, frozen=True):
-    """What is to be added. Without an id it gets one; without a time it is of now."""
+    """A record to add. Without an id it gets a new one; without a time, the current time."""
 
     value: bytes | None
     type: str | None = None
@@ -56,7 +56,7 @@ class RecordWanted(msgspec.Struct, frozen=True):
 
 
 class AppendedRecord(msgspec.Struct, frozen=True):
-    """Where a record stands. `id` is None if the record of a repetition is no longer in the log."""
+    """The position of a record. `id` is None if the record of a repetition is no longer in the log."""
 
     partition: int
     offset: int
@@ -74,17 +74,17 @@ def produce(
     limits: LimitsSettings | None = None,
     clock: Clock = SYSTEM,
 ) -> list[AppendedRecord]:
-    """Add records to a topic and return where they stand, once they are durable; in order for each key.
+    """Add records to a topic, in order per key; return their positions once they are durable.
 
-    All or none, except that a log in files may keep a part of them if the process dies meanwhile; with a
-    token the repetition adds the rest. Raises InvalidInput and what is below it, UnknownTopic,
-    UnknownPartition; TokenReused when the token stands for other records.
+    Adds all or none, except that a log in files may keep some of them if the process dies meanwhile; with a
+    token, a repetition adds the rest. Raises InvalidInput and its subclasses, UnknownTopic, UnknownPartition,
+    and TokenReused if the token was used for other records.
     """
     limits, now_ms = limits or LimitsSettings.load(), clock.now_ms()
     if len(records) > MOST_RECORDS:
         raise InvalidInput(f"{len(records)} records at once; send {MOST_RECORDS} or fewer")
     checked = _checked(records, limits, partition)
-    if token is None and checked:  # the log itself looks for the topic, and waits until they are durable
+    if token is None and checked:  # the log itself finds the topic and waits for durability
         contents = _contents(checked, now_ms)
         (positions,) = store.log.append_all([Batch(topic, contents, partition)])
         return [AppendedRecord(*place, each.id) for place, each in zip(positions, contents, strict=True)]
@@ -109,10 +109,10 @@ def publish_by_hand(
     actor: str | None = None,
     clock: Clock = SYSTEM,
 ) -> AppendedRecord | None:
-    """Add one record as `produce` does, and note in the audit who did; None from a dry run.
+    """Add one record as `produce` does, and write an audit entry; a dry run returns None.
 
-    The note follows the record: if the process dies between the two, a repetition with the same token adds
-    nothing and writes the note.
+    The entry follows the record: if the process dies in between, a repetition with the same token adds no
+    record and writes the entry.
     """
     if dry_run:
         store.log.topic(topic)
@@ -135,9 +135,9 @@ def produce_at_once(
     partition: int | None = None,
     clock: Clock = SYSTEM,
 ) -> list[AppendedRecord] | None:
-    """Add records without a token, as `produce` does, if that needs no waiting; None: `produce` has to.
+    """Add records as `produce` does, without a token, if that needs no waiting; None: call `produce`.
 
-    For event loops. Raises InvalidInput and what is below it.
+    For event loops. Raises InvalidInput and its subclasses.
     """
     if not records or not store.log.appends_at_once:
         return None
@@ -151,7 +151,7 @@ def produce_at_once(
 
 @operation
 def forget_tokens(store: Store, *, clock: Clock = SYSTEM) -> int:
-    """Forget tokens that were first used before the window; return how many. In short transactions."""
+    """Delete tokens first used before the window, in short transactions; return how many."""
     before_ms = clock.now_ms() - TokensSettings.load().window // timedelta(milliseconds=1)
     count = 0
     while more := store.log.trim_producers(_KIND, before_ms):
@@ -183,7 +183,7 @@ def _append_once(
             first = store.log.last_batch(_producer(topic, token, 0, epoch, records, partition).id)
             id = first.ids[0] if first is not None and first.ids else "of another number of records"
             raise TokenReused(token.given, topic.name, id) from exc
-        except ProducerFenced:  # by a clock that goes before ours
+        except ProducerFenced:  # the earlier call's clock was ahead of ours
             known = (
                 store.log.last_batch(_producer(topic, token, number, epoch, records, partition).id)
                 for number in range(len(records))
@@ -200,27 +200,27 @@ def _producer(
     partition: int | None,
 ) -> Producer:
     record = records[number]
-    said = digest(
+    hashed = digest(
         f"{len(records)}/{partition}/{record.timestamp_ms}".encode(),
         None if record.id is None else record.id.encode(),
         None if record.type is None else record.type.encode(),
         None if record.key is None else record.key.encode(),
         record.value,
-        *(part for name, value in _said(record) for part in (name.encode(), value)),
+        *(part for name, value in _compared(record) for part in (name.encode(), value)),
     )
-    sequence = int.from_bytes(said[:8], "big") >> 1 & ~1
+    sequence = int.from_bytes(hashed[:8], "big") >> 1 & ~1
     return Producer(f"{_KIND}{topic.id}:{token.hash.hex()}:{number}", epoch, sequence)
 
 
-def _said(record: RecordWanted) -> RawHeaders:
-    """Return the headers by which a repetition is known: each attempt of a traced client has its own span."""
+def _compared(record: RecordWanted) -> RawHeaders:
+    """Return the headers that identify a repetition: not the span, since each attempt has its own."""
     return tuple(each for each in record.headers if each[0] != TRACEPARENT)
 
 
 def _checked(
     records: Sequence[RecordWanted], limits: LimitsSettings, partition: int | None
 ) -> list[RecordWanted]:
-    """Return records as they are stored. Headers that are the same as those before are checked once."""
+    """Return the records as they are stored. Headers equal to the previous record's are checked once."""
     checked: list[RecordWanted] = []
     given: RawHeaders = ()
     kept: RawHeaders = ()
@@ -230,9 +230,7 @@ def _checked(
         if each.key is not None:
             check_key(each.key)
             if partition is not None:
-                raise InvalidInput(
-                    "a record with a key goes where its key belongs; leave out the partition or the key"
-                )
+                raise InvalidInput("the key determines a record's partition; omit the partition or the key")
         if each.id is not None and not (0 < len(each.id) <= NAME_CHARACTERS and each.id.isprintable()):
             raise InvalidInput(f"an id has 1 to {NAME_CHARACTERS} printable characters")
         if each.value is not None and len(each.value) > limits.event_bytes:
@@ -250,7 +248,7 @@ def _with_token(record: RecordWanted, token: Token) -> RecordWanted:
 
 
 def _contents(records: Sequence[RecordWanted], now_ms: int) -> list[Content]:
-    """Return what records say, as bytes, each with an id and a time."""
+    """Return the contents of records as bytes, each with an id and a time."""
     contents: list[Content] = []
     headers: RawHeaders = ()
     encoded: bytes | None = None

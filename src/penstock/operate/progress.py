@@ -1,4 +1,4 @@
-"""How far groups are in the log: their cursors held against its ends."""
+"""The progress of groups in the log: their cursors compared with its ends."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -9,7 +9,7 @@ from penstock.log.sql.contract import Row
 
 
 class GroupProgress(NamedTuple):
-    """A group on a topic: how many offsets it has before it, and when the oldest of these was published."""
+    """A group on a topic: its lag, and when the oldest unread record was published."""
 
     group_id: int
     topic: Topic
@@ -19,9 +19,9 @@ class GroupProgress(NamedTuple):
 
 
 def progress_of(log: Log, cursors: Iterable[Row]) -> Iterator[GroupProgress]:
-    """Yield the progress of groups by their cursors: group, topic, partition and offset of each.
+    """Yield the progress of groups, given their cursors as rows of group, topic, partition and offset.
 
-    The log is asked a fixed number of times, whatever the number of groups and topics.
+    The number of queries to the log does not depend on the number of groups and topics.
     """
     topics = {each.id: each for each in log.topics()}
     by_place = {
@@ -46,7 +46,7 @@ def _end(bounds: dict[int, Bounds], partition: int) -> int:
 
 
 def _unread(reached: list[Position], bounds: dict[int, Bounds]) -> Iterator[Position]:
-    """Yield the first record of each partition that is not passed yet."""
+    """Yield the position of the first unread record of each partition."""
     for partition, offset in reached:
         start, end = bounds.get(partition, Bounds(0, 0))
         if offset < end:

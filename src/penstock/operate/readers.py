@@ -1,7 +1,7 @@
-"""Readers of the log that are not groups, such as pipelines into a lake: named, with a place, and no members.
+"""Readers of the log that are not groups, such as pipelines into a lake: a name and offsets, but no members.
 
-They hold retention back from their place on (`Log.hold`). Listings show them beside groups, with the kind
-`pipeline`. A place never expires: a reader that is not needed any more is deleted by hand.
+Retention keeps the records from their offsets on (`Log.hold`). Listings show them beside groups, with the
+kind `pipeline`. A hold never expires: delete an unneeded reader by hand.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ KIND: Final = "pipeline"
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """A reader, and where it is in each topic that it reads."""
+    """A reader, and its offsets in each topic that it reads."""
 
     name: str
     places: dict[Topic, dict[int, int]]
 
     def has_read(self, topic: Topic, position: Position) -> bool | None:
-        """Return whether it is past a record; None if it does not read there."""
+        """Return whether it has passed a record; None if it does not read that partition."""
         offset = self.places.get(topic, {}).get(position.partition)
         return None if offset is None else position.offset < offset
 
@@ -48,7 +48,7 @@ def reader_named(log: Log, name: str) -> LogReader | None:
 
 
 def progress_on(log: Log, found: list[LogReader]) -> Iterator[GroupProgress]:
-    """Yield how far readers are in their topics; `group_id` is the place of the reader in the list."""
+    """Yield the progress of readers in their topics; `group_id` is the reader's index in the list."""
     rows = [
         (number, topic.id, partition, offset)
         for number, each in enumerate(found)
@@ -61,7 +61,7 @@ def progress_on(log: Log, found: list[LogReader]) -> Iterator[GroupProgress]:
 def as_groups(
     log: Log, found: list[LogReader], seen: SeesTopic = every_topic
 ) -> dict[str, tuple[Group, list[GroupTopic]]]:
-    """Return readers as listings show them, by name; on the topics that are seen."""
+    """Return readers in the form of groups, by name, on the topics that the caller may see."""
     topics: dict[int, list[GroupTopic]] = {}
     for each in progress_on(log, found):
         oldest = None if each.oldest_ms is None else from_ms(each.oldest_ms)

@@ -1,11 +1,11 @@
-"""Do the numbers agree? The log with itself, the groups and tables with the log, the log with the user's own.
+"""Reconciles the log with itself, with groups and lake tables, and with the user's own table.
 
-Each figure is counted where the thing is: `logged` are rows of the log, held against the offsets that were
-given and against distinct ids; `delivered` is what a group has passed, less what waits, what is dead, what
-was erased and what no handler of it wants, which is `passed_over`; `table` are distinct places in the rows of
-tables, handed in as values; `committed` is the user's own table, only if asked. The log's ends are read
-first, and nothing after them counts. What retention has deleted lies before the start and is not a fault;
-`erased` are records that kept their offset and lost their content.
+Each figure is counted at its source. `logged`: records of the log, compared with the offsets given and with
+distinct ids. `delivered`: records that a group has passed, without the waiting, dead and erased ones and
+without those that none of its handlers wants, which are `passed_over`. `table`: distinct positions in the
+rows of tables, passed in as values. `committed`: rows of the user's own table, only on request. The log's
+ends are read first, and later records do not count. Records that retention deleted lie before the start and
+are no fault; `erased` records kept their offset and lost their content.
 """
 
 from bisect import bisect_left
@@ -28,11 +28,11 @@ from .operation import operation
 from .walk import walk
 
 _SHOWN = 10
-_IDS = 200_000  # most ids of a partition that are remembered at a time
+_IDS = 200_000  # ids of a partition remembered at a time, at most
 
 
 class Gap(NamedTuple):
-    """Offsets of a partition that should be there and are not: from `start` to before `end`."""
+    """Missing offsets of a partition: from `start` to before `end`."""
 
     partition: int
     start: int
@@ -41,10 +41,10 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableFigures:
-    """What tables hold of a topic, as runs of places without gaps; `rows` above their number are doubled.
+    """The records of a topic that tables hold, as runs of offsets; more `rows` than offsets are duplicates.
 
-    `changed`: places whose rows say something else than the log. `faults`: what else is wrong, in words.
-    `superseded`: places that need not be held, for a later record of the key is. `notes` are not faults.
+    `changed`: positions whose rows differ from the log. `faults`: other problems, in words. `superseded`:
+    positions that may be absent, because the table holds a later record of the key. `notes` are not faults.
     """
 
     name: str
@@ -58,7 +58,7 @@ class TableFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number, and what is wrong with it: nothing, if it agrees with the log. `notes` are not faults."""
+    """One number and its faults: none, if it agrees with the log. `notes` are not faults."""
 
     name: str
     count: int
@@ -68,18 +68,18 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """All figures of a topic. They agree when none has a fault."""
+    """All figures of a topic. They agree if none has a fault."""
 
     topic: str
     figures: list[Figure]
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing is missing, doubled or too much anywhere."""
+        """Whether no figure has missing, duplicate or surplus records."""
         return not any(figure.faults for figure in self.figures)
 
     def line(self) -> str:
-        """Return the one line that says it: `reconciled: committed=N logged=N delivered=N table=N`."""
+        """Return the result as one line: `reconciled: committed=N logged=N delivered=N table=N`."""
         word = "reconciled" if self.agrees else "NOT reconciled"
         return f"{word}: {' '.join(f'{figure.name}={figure.count}' for figure in self.figures)}"
 
@@ -95,11 +95,11 @@ def reconcile(
     by: Literal["id", "key"] = "id",
     type: str | None = None,
 ) -> Reconciliation:
-    """Compare what there is to compare. `groups` None: all that read the topic.
+    """Reconcile a topic. `groups` None: all that read the topic.
 
-    `against` is a SELECT of the user's, run on the same store, whose first column is the record's id, or
-    its key if `by` says so. `type`: it is compared with the records of that type only, and these are counted
-    apart. Raises UnknownTopic, LogMismatch, Damaged.
+    `against`: the user's SELECT, run on the same store, whose first column is the record's id, or its key
+    with `by="key"`. `type`: compare it with the records of that type only, and count these separately. Raises
+    UnknownTopic, LogMismatch, Damaged.
     """
     store.log.check_parts()
     found = store.log.topic(topic)
@@ -120,15 +120,15 @@ def reconcile(
         figures += _table(each, bounds, excused, counted.erased)
     if counted.erased:
         runs = [Gap(*run) for run in _runs(counted.erased)]
-        figures.append(Figure("erased", len(counted.erased), notes=_said("is erased", runs)))
+        figures.append(Figure("erased", len(counted.erased), notes=_ranges("is erased", runs)))
     if counted.void:
         runs = [Gap(*run) for run in _runs(counted.void)]
-        figures.append(Figure("void", len(counted.void), notes=_said("is no record", runs)))
+        figures.append(Figure("void", len(counted.void), notes=_ranges("holds no record", runs)))
     return Reconciliation(topic, figures)
 
 
 def gaps(held: Iterable[tuple[int, int, int]], bounds: dict[int, Bounds]) -> list[Gap]:
-    """Return what lies within bounds and is not held."""
+    """Return the offsets within bounds that are not held."""
     runs: dict[int, list[tuple[int, int]]] = {}
     for partition, start, end in sorted(held):
         runs.setdefault(partition, []).append((start, end))
@@ -145,9 +145,9 @@ def gaps(held: Iterable[tuple[int, int, int]], bounds: dict[int, Bounds]) -> lis
 
 @dataclass(slots=True)
 class _Counted:
-    """What the log holds within bounds: how many records, ids that stand twice, gaps, and what was erased.
+    """The counts of the log within bounds: records, duplicate ids, gaps, erased records and voids.
 
-    `type`: the one whose records are counted apart, and named; None: all are named.
+    `type`: count its records separately and collect names only of these; None: collect the names of all.
     """
 
     type: str | None = None
@@ -156,12 +156,12 @@ class _Counted:
     doubled: int = 0
     missing: list[Gap] = field(default_factory=list)
     erased: dict[tuple[int, int], str] = field(default_factory=dict)
-    void: set[tuple[int, int]] = field(default_factory=set)  # given, and not for readers
+    void: set[tuple[int, int]] = field(default_factory=set)  # given, but without a record for readers
     names: Counter[tuple[str, bytes | None]] = field(default_factory=Counter)  # id and key
 
 
 def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds], *, names: bool, type: str | None) -> _Counted:
-    """Walk the log, without values; bounds are raised where retention has deleted meanwhile."""
+    """Walk the log without values; raises the bounds where retention deletes meanwhile."""
     found = _Counted(type)
     for number in sorted(bounds):
         held = _count(log, topic, number, bounds[number], found, names=names)
@@ -182,9 +182,9 @@ def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds], *, names: bool, 
 def _count(
     log: Log, topic: Topic, number: int, bounds: Bounds, found: _Counted, *, names: bool
 ) -> list[tuple[int, int, int]]:
-    """Count what a partition holds, names only if they are asked for; return its offsets as runs.
+    """Count the records of a partition, with names only on request; return its offsets as runs.
 
-    A partition of more ids than may be remembered is walked again for each further share of them.
+    A partition with more ids than `_IDS` is walked once per share of them.
     """
     held = list[tuple[int, int, int]]()
     shares = _Shares(-(-(bounds.end - bounds.start) // _IDS))
@@ -206,7 +206,7 @@ def _count(
 
 
 class _Shares:
-    """Ids that were met before, remembered one share of them at a time; what an id hashes to is its share."""
+    """The ids met before, remembered for one share at a time; an id's hash determines its share."""
 
     def __init__(self, many: int) -> None:
         self._many, self._share, self._met = many, 0, set[str]()
@@ -221,13 +221,13 @@ class _Shares:
         return False
 
     def next(self) -> bool:
-        """Go on to the next share; return whether there is one."""
+        """Advance to the next share; return whether there is one."""
         self._share, self._met = self._share + 1, set()
         return self._share < self._many
 
 
 def _entries(log: Log, topic: Topic, number: int, bounds: Bounds) -> Iterator[Entry]:
-    """Yield what can be read; where a segment is missing, what it held is. Raises Damaged at other damage."""
+    """Yield the readable records; skips missing segments. Raises Damaged at other damage."""
     low, high = bounds
     while low < high:
         try:
@@ -241,7 +241,7 @@ def _entries(log: Log, topic: Topic, number: int, bounds: Bounds) -> Iterator[En
 
 
 def _runs(places: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """Return places as runs without gaps."""
+    """Return places as runs of adjacent offsets."""
     runs: list[tuple[int, int, int]] = []
     for partition, offset in sorted(places):
         if runs and runs[-1][0] == partition and runs[-1][2] == offset:
@@ -252,9 +252,9 @@ def _runs(places: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
 
 
 def _logged(counted: _Counted) -> Figure:
-    faults = _said("is not in the log", counted.missing)
+    faults = _ranges("is not in the log", counted.missing)
     if counted.doubled:
-        faults.append(f"{counted.doubled} records have the id of another")
+        faults.append(f"{counted.doubled} records have the id of another record")
     return Figure("logged", counted.records, faults)
 
 
@@ -287,19 +287,19 @@ def _table(
     absent: Iterable[tuple[int, int]],
     erased: Collection[tuple[int, int]],
 ) -> list[Figure]:
-    """Compare what tables hold; `absent` are places that they need not hold, of which some are erased."""
+    """Compare tables with the log; `absent`: places that they need not hold, erased ones among them."""
     within = [(p, start, end) for p, start, end in table.held if p in bounds]
     distinct = sum(end - start for _, start, end in table.held)
     excused = [*within, *((p, start, end) for p, start, end in table.superseded if p in bounds)]
-    faults = [*table.faults, *_said("is not in the tables", gaps([*excused, *_runs(absent)], bounds))]
+    faults = [*table.faults, *_ranges("is not in the tables", gaps([*excused, *_runs(absent)], bounds))]
     if table.rows != distinct:
-        faults.append(f"{table.rows - distinct} rows are doubled")
+        faults.append(f"{table.rows - distinct} rows are duplicates")
     ends = {partition: each.end for partition, each in bounds.items()}
     beyond = [
         Gap(p, max(start, ends.get(p, start)), end) for p, start, end in table.held if end > ends.get(p, 0)
     ]
-    faults += _said("is in the tables and not in the log", beyond)
-    faults += _said("differs from the log", [Gap(*each) for each in table.changed])
+    faults += _ranges("is in the tables but not in the log", beyond)
+    faults += _ranges("differs from the log", [Gap(*each) for each in table.changed])
     figures = [Figure(table.name, distinct, faults, [*table.notes, *_left(table, erased)])]
     if table.superseded and not table.notes:
         figures.append(Figure("superseded", sum(end - start for _, start, end in table.superseded)))
@@ -307,7 +307,7 @@ def _table(
 
 
 def _left(table: TableFigures, erased: Collection[tuple[int, int]]) -> list[str]:
-    """Say how many erased records tables still hold, if there are some."""
+    """Return a note on the erased records that tables still hold, if any."""
     gone: dict[int, list[int]] = {}
     for partition, offset in sorted(erased):
         gone.setdefault(partition, []).append(offset)
@@ -316,8 +316,8 @@ def _left(table: TableFigures, erased: Collection[tuple[int, int]]) -> list[str]
         for partition, start, end in table.held
         if partition in gone
     )
-    said = f"{count} erased records are still in the tables; `penstock pipeline erase` removes them"
-    return [said] * bool(count)
+    note = f"{count} erased records are still in the tables; `penstock pipeline erase` removes them"
+    return [note] * bool(count)
 
 
 def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], against: str, by: str) -> Figure:
@@ -328,27 +328,29 @@ def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], again
     if by == "key":  # a key may have any number of events, and a table any number of rows for it
         ours, theirs = Counter(set(ours)), Counter(set(theirs))
     erased = Counter(counted.erased.values())
-    known = ours + erased if by == "id" else ours  # what was erased may be there or not
+    known = ours + erased if by == "id" else ours  # erased events may be there or not
     faults = _named("has no record in the log", sorted((theirs - known).elements()))
-    faults += _named("is in the log and not there", sorted((ours - theirs).elements()))
+    faults += _named("is in the log but not selected", sorted((ours - theirs).elements()))
     deleted = sum(start for start, _ in bounds.values())
     if deleted and theirs - known:
-        faults.append(f"retention has deleted {deleted} records: select only what the log still keeps")
+        faults.append(
+            f"retention has deleted {deleted} records: select only records that the log still keeps"
+        )
     return Figure("committed", theirs.total(), faults)
 
 
 def _staged(store: Store, topic: str) -> list[Figure]:
-    """Return what is committed and not in the log yet, if there is something."""
+    """Return a figure for events that are committed but not in the log yet, if any."""
     ((count, _),) = store.database.look(lambda tx: tx.rows("outbox", "topic_unlogged", topic=topic))
     if not count:
         return []
     return [
-        Figure("staged", count, [f"{count} events are committed and not in the log yet; a worker moves them"])
+        Figure("staged", count, [f"{count} events are committed but not in the log yet; a worker moves them"])
     ]
 
 
 def _selected(database: Database, against: str) -> list[Row]:
-    """Run a user's statement, which can only read. Raises InvalidInput, StoreUnreachable."""
+    """Run a user's statement read-only. Raises InvalidInput, StoreUnreachable."""
     with database.looking() as tx:
         try:
             return database.dialect.read_only(tx.conn, against)
@@ -364,9 +366,9 @@ def _selected(database: Database, against: str) -> list[Row]:
             ) from exc
 
 
-def _said(what: str, found: list[Gap]) -> list[str]:
+def _ranges(what: str, found: list[Gap]) -> list[str]:
     lines = [f"partition {gap.partition}, {gap.start} to before {gap.end}, {what}" for gap in found[:_SHOWN]]
-    return lines + [f"and {len(found) - _SHOWN} ranges more"] * (len(found) > _SHOWN)
+    return lines + [f"and {len(found) - _SHOWN} more ranges"] * (len(found) > _SHOWN)
 
 
 def _named(what: str, found: list[str]) -> list[str]:

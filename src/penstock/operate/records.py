@@ -1,7 +1,7 @@
-"""Deleting records of the log by hand: what all groups are done with, or the oldest of one partition.
+"""Deletes records of the log by hand: those that all groups are done with, or the oldest of a partition.
 
-The log is dense, so only the oldest of a partition can go. What waits in a lane is copied there before, as by
-retention; a dead letter has its own copy.
+The log is dense, so only the oldest records of a partition can be deleted. Records that wait in a lane are
+copied there first, as retention does; a dead letter has its own copy.
 """
 
 from datetime import datetime
@@ -36,8 +36,8 @@ def delete_done(
 ) -> Trimmed:
     """Delete the records published before a moment that every group has passed; return how many.
 
-    Of a partition the oldest go first: one of a later moment keeps what stands behind it. A topic that no
-    group reads keeps all. Raises UnknownTopic, InvalidTime.
+    Deletes from the oldest on: a record of a later moment keeps all records behind it. A topic that no group
+    reads keeps everything. Raises UnknownTopic, InvalidTime.
     """
     before_ms = check_moment("before", before, 0)
     if topic is not None:
@@ -70,9 +70,9 @@ def delete_records(
 ) -> int:
     """Delete the records of a partition below an offset; return how many.
 
-    Refused when a group has yet to pass one of them, unless forced: that group then goes on with the oldest
-    there is. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange beyond what there is, InvalidSelection
-    when there is nothing below it or a group has yet to pass it.
+    Refused if a group has not passed one of them, unless forced: that group then continues with the oldest
+    record left. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange beyond the end, and InvalidSelection
+    if there is nothing below the offset or a group has not passed it.
     """
     found = store.log.topic(topic)
     check_partition(found, partition)
@@ -98,8 +98,8 @@ def delete_records(
         except StillNeeded:
             name, reached = behind[0]
             raise InvalidSelection(
-                f"group {name} is at {reached} of {topic}/{partition} and has yet to pass {before}; delete "
-                "less, or force it"
+                f"group {name} is at {reached} of {topic}/{partition} and has not passed {before} yet; "
+                "choose a lower offset, or force it"
             ) from None
         if high == before:
             return total

@@ -1,4 +1,4 @@
-"""Resetting a group: records of a topic come again, or are skipped. The rules are in `delivery.reset`."""
+"""Resets a group: records of a topic come again or are skipped. The rules are in `delivery.reset`."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,7 +34,7 @@ To = Literal["earliest", "latest"] | int | datetime
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """What a reset did, or would do, in each partition."""
+    """The result of a reset, or of its dry run, per partition."""
 
     moves: tuple[Move, ...]
 
@@ -45,7 +45,7 @@ class Reset:
 
     @property
     def skipped(self) -> int:
-        """How many records are passed over unread."""
+        """How many records are skipped unread."""
         return sum(each.skipped for each in self.moves)
 
 
@@ -64,13 +64,15 @@ def reset(
 ) -> Reset:
     """Move a group on a topic to "earliest", "latest", the first record at a moment, or an offset.
 
-    An offset is one of one partition, so that must be named; the others may be for all or for one. Safe
-    beside running workers. What waits in lanes below the target stays unless `drop_parked`. Raises
+    An offset needs `partition`, unless the topic has only one; the others apply to one partition or to all.
+    Safe while workers run. Records that wait in lanes below the target stay unless `drop_parked`. Raises
     UnknownGroup, UnknownTopic, UnknownPartition, OffsetOutOfRange, InvalidTime, InvalidSelection.
     """
     found, id = store.log.topic(topic), group_id(store, group)
     to = _checked(to, found, partition, clock)
-    member = Member(store.database, ClusterSettings.load(), clock)  # only asked who lives; it never joins
+    member = Member(
+        store.database, ClusterSettings.load(), clock
+    )  # only lists living members; it never joins
     resetting = Resetting(id, found.id, living=member.living, touch=_touch)
 
     def would(tx: Transaction) -> Reset:
@@ -101,12 +103,12 @@ def _checked(to: To, topic: Topic, partition: int | None, clock: Clock) -> To:
         wanted = f"{EARLIEST}, {LATEST}, an offset or a moment"
         raise InvalidSelection(f"a group can be reset to {wanted}, not to {shown(to)}")
     elif isinstance(to, int) and partition is None and topic.partitions > 1:
-        raise InvalidSelection(f"offset {to} is one of one partition: say which of topic {topic.name}")
+        raise InvalidSelection(f"offset {to} needs a partition of topic {topic.name}: name one")
     return to
 
 
 def _targets(log: Log, topic: Topic, to: To, partition: int | None) -> dict[int, int]:
-    """Return the offset of each partition concerned."""
+    """Return the target offset of each partition."""
     bounds = log.all_bounds(topic)
     if isinstance(to, datetime):
         found = log.offsets_at(topic, check_moment("to", to, 0))
@@ -124,7 +126,7 @@ def _targets(log: Log, topic: Topic, to: To, partition: int | None) -> dict[int,
 
 
 def _check_kept(log: Log, topic: Topic, moves: list[Move]) -> None:
-    """Have it done again if retention has deleted meanwhile; while the bounds are pinned it cannot."""
+    """Force a retry if retention deleted meanwhile; it cannot while the bounds are pinned."""
     bounds = log.all_bounds(topic, pinned=[each.partition for each in moves])
     kept = sum(bounds[each.partition].start <= each.to_offset for each in moves if each.partition in bounds)
     if kept < len(moves):
@@ -133,7 +135,7 @@ def _check_kept(log: Log, topic: Topic, moves: list[Move]) -> None:
 
 def _some(moves: list[Move], group: str, topic: str) -> list[Move]:
     if not moves:
-        raise InvalidSelection(f"group {group} does not read topic {topic}: `groups show` says which")
+        raise InvalidSelection(f"group {group} does not read topic {topic}: see `groups show`")
     return moves
 
 

@@ -1,7 +1,7 @@
-"""Saying that a store was restored from a backup: its log is another incarnation from then on.
+"""Declares that a store was restored from a backup: its log becomes a new incarnation.
 
-Workers that run while it happens see it by themselves. A restore while nobody runs leaves no sign in the
-database: new records get the offsets of the lost ones, and a pipeline would go on behind them.
+Workers that run during the restore notice it. A restore while no worker runs leaves no trace in the database:
+new records get the offsets of the lost ones, and a pipeline would continue after them.
 """
 
 from penstock.clock import SYSTEM, Clock, own_ms
@@ -20,7 +20,7 @@ def restored(store: Store, *, clock: Clock = SYSTEM, actor: str | None = None) -
         log = store.log_in(tx)
         raised = log.raise_incarnation(log.identity().incarnation).incarnation
         for topic in log.topics():
-            # Where the log was taken back and its readers were not: what is new comes behind all they passed.
+            # If the log was restored and its readers were not, new records come after all they have passed.
             log.skip_to(topic, dict(tx.rows("delivery", "cursors_highest", topic_id=topic.id)))
         audit.write(tx, "restored", {"incarnation": raised}, 1, own_ms(clock), actor=actor)
         return raised

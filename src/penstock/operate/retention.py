@@ -1,4 +1,4 @@
-"""Retention by hand, and which groups it no longer waits for. Workers do it by themselves."""
+"""Runs retention by hand, and finds groups it no longer waits for. Workers run retention themselves."""
 
 from datetime import timedelta
 
@@ -14,9 +14,9 @@ from .operation import operation
 
 @operation
 def retain(store: Store, topic: str | None = None, *, clock: Clock = SYSTEM) -> Trimmed:
-    """Delete all that need not be kept, in passes, of one topic or of all; return how many records of each.
+    """Delete all records that need not be kept, of one topic or all, in passes; return the counts per topic.
 
-    Safe beside workers and publishers, and to run again. Raises UnknownTopic, WriterElsewhere.
+    Safe beside workers and publishers, and safe to repeat. Raises UnknownTopic, WriterElsewhere.
     """
     if topic is not None:
         store.log.topic(topic)
@@ -38,7 +38,7 @@ def planned(store: Store, topic: str | None = None, *, clock: Clock = SYSTEM) ->
 
 @operation
 def examine_groups(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
-    """Name the groups that had no member for so long that retention does not wait for them."""
+    """Return a finding for each group without a member for so long that retention does not wait for it."""
     expires = RetentionSettings.load().group_expires
     params = {"now_ms": own_ms(clock), "expires_ms": expires // timedelta(milliseconds=1)}
     rows = store.database.look(lambda tx: tx.rows("delivery", "groups_expired", **params))
@@ -56,10 +56,10 @@ def examine_groups(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
             f"Group {name}",
             PartState.LOW if lost else PartState.NOTE,
             f"no member since {from_ms(seen_ms):%Y-%m-%d}: retention does not wait for it"
-            + (f", it had not passed {lost:,} of the records that are deleted" if lost else ""),
+            + (f", it had not passed {lost:,} of the deleted records" if lost else ""),
             "every record for each of its handlers",
             f"run a worker with its handlers; if it is no longer needed: penstock groups delete {name}, "
-            "which deletes its place and dead letters",
+            "which deletes its offsets and dead letters",
         )
         for (name, seen_ms), lost in lost_by.items()
     ]

@@ -1,4 +1,4 @@
-"""Who holds retention back: which records are older than their topic keeps, and for whom they are kept."""
+"""Finds topics with records beyond their retention, and the readers that retention waits for."""
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.delivery.retention_rule import AsSet, RetentionSettings
@@ -13,7 +13,7 @@ _ENABLES = "a log that does not grow without end"
 
 @operation
 def examine_holders(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
-    """Name the topics whose oldest records should be gone, and the readers that hold them."""
+    """Return a finding for each topic with records past their retention, with the readers that hold them."""
     settings = RetentionSettings.load()
     now_ms = store.database.now_ms(own_ms(clock))
     rule, grace_ms = AsSet(settings), int(settings.interval.total_seconds() * 2000)
@@ -29,7 +29,7 @@ def examine_holders(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
 
 
 def _aged(log: Log, topic: Topic, before_ms: int) -> dict[int, tuple[int, int]]:
-    """Return the partitions whose oldest record is too old: where it stands, and from when it is."""
+    """Return the partitions whose oldest record is too old, with its offset and timestamp."""
     starts = {number: start for number, (start, end) in log.all_bounds(topic).items() if start < end}
     firsts = log.at(topic, [Position(number, start) for number, start in sorted(starts.items())], bare=True)
     return {
@@ -38,7 +38,7 @@ def _aged(log: Log, topic: Topic, before_ms: int) -> dict[int, tuple[int, int]]:
 
 
 def _groups(store: Store, topic: Topic, since_ms: int) -> dict[str, dict[int, int]]:
-    """Return where each group that retention waits for is in a topic."""
+    """Return the offsets in a topic of each group that retention waits for."""
     found: dict[str, dict[int, int]] = {}
     params = {"topic_id": topic.id, "seen_since": since_ms}
     for name, partition, offset in store.database.look(
@@ -57,13 +57,13 @@ def _finding(
         if any(number in offsets and offsets[number] <= offset for number, (offset, _) in aged.items())
     )
     oldest = from_ms(min(ms for _, ms in aged.values()))
-    text = f"records that need not be kept are still there, the oldest of {oldest:%Y-%m-%d %H:%M} UTC"
+    text = f"records past their retention are still there, the oldest of {oldest:%Y-%m-%d %H:%M} UTC"
     part = f"Retention of {topic.name}"
     if not holding:
         remedy = "run a worker, which deletes them, or: penstock retain, which deletes them at once"
         return DoctorFinding(part, PartState.NOTE, f"{text}: no worker has deleted them", _ENABLES, remedy)
     names = [name.partition(" ")[2] for name in holding]
     remedy = f"let it read on; if it is no longer needed: penstock groups delete {names[0]}, "
-    remedy += "which deletes its place and dead letters"
+    remedy += "which deletes its offsets and dead letters"
     held = f"{text}: {', '.join(holding)} {'has' if len(holding) == 1 else 'have'} not read them"
     return DoctorFinding(part, PartState.LOW, held, _ENABLES, remedy)

@@ -1,7 +1,7 @@
 """Scheduled events: list, show, cancel, run now.
 
-Cancelling and a sequencer that moves what is due do not wait for each other: what is on its way into the log
-at that moment is not cancelled, and not counted.
+Cancelling and a sequencer that moves due events do not wait for each other: an event that is being moved into
+the log at that moment is neither cancelled nor counted.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ BATCH = 1000  # events cancelled in one transaction
 
 @dataclass(frozen=True, slots=True)
 class ScheduledEvent:
-    """An event that waits for its time. `name`: how listings call it."""
+    """An event that waits for its time. `name`: its display name in listings."""
 
     due_at: datetime
     topic: str
@@ -48,7 +48,7 @@ Scheduled = ScheduledEvent  # the old name
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRecord:
-    """A scheduled event with its record; that has no place in the log yet."""
+    """A scheduled event with its record, which has no place in the log yet."""
 
     event: ScheduledEvent
     record: Record
@@ -56,9 +56,10 @@ class ScheduledRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledSelection:
-    """Which scheduled events: those of an id, a topic, a key, an owner, or due before a moment.
+    """A filter of scheduled events: by id, topic, key, owner, or due before a moment.
 
-    An event must match all that is given; nothing given means all events. Raises InvalidTime, InvalidTopic.
+    An event must match every filter that is given; without any, all events match. Raises InvalidTime,
+    InvalidTopic.
     """
 
     id: str | None = None
@@ -75,11 +76,11 @@ class ScheduledSelection:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether anything is given."""
+        """Whether any filter is given."""
         return any(each is not None for each in (self.id, self.topic, self.key, self.owner, self.before))
 
     def params(self) -> dict[str, Any]:
-        """Return it as the statements take it."""
+        """Return the parameters for the statements."""
         text = None if self.key is None else storable(self.key)
         return {
             "id": None if self.id is None else storable(self.id),
@@ -133,12 +134,12 @@ def cancel(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> int:
-    """Take scheduled events back; return how many. In transactions of its own, so it cannot be undone.
+    """Cancel scheduled events, in transactions of its own; return how many. It cannot be undone.
 
-    Raises InvalidSelection when nothing narrows it and `all` is not set, or when both are.
+    Raises InvalidSelection if there is neither a filter nor `all`, or if there are both.
     """
     if selection.is_narrow == all:
-        raise InvalidSelection("say which scheduled events: by id, topic, key, owner or time; or all")
+        raise InvalidSelection("select scheduled events by id, topic, key, owner or time, or select all")
     params = selection.params()
     if dry_run:
         return int(store.database.look(lambda tx: tx.rows("outbox", "scheduled_count", **params))[0][0])
@@ -158,7 +159,7 @@ def cancel(
 
 @operation
 def run_now(store: Store, id: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> None:
-    """Make a scheduled event due now; the next look of a sequencer moves it. Raises UnknownScheduled."""
+    """Make a scheduled event due now; a sequencer moves it on its next turn. Raises UnknownScheduled."""
 
     def change(tx: Transaction) -> None:
         now_ms = own_ms(clock)

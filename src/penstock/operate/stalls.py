@@ -1,8 +1,7 @@
-"""Everything in a store that does not move, without being asked for a key: what `doctor --url` says of it.
+"""Finds everything in a store that makes no progress, for `doctor --url`.
 
-It asks what `why` asks, for every group at once, and looks at what no single group shows: whether anybody
-moves events, members that have fallen silent, open transactions, topics without a reader, and who holds
-retention back.
+It runs the checks of `why` for every group, and those that concern no single group: whether a member
+sequences events, silent members, open transactions, and topics without a reader.
 """
 
 from collections.abc import Iterator
@@ -31,7 +30,7 @@ _NOTES = (Code.IN_WORK, Code.PARKED, Code.DELIVERED)
 
 @operation
 def examine_stalls(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
-    """Return a finding for everything that waits, and one that says so when nothing does."""
+    """Return a finding for everything that waits; if nothing does, one that says so."""
     opened = open_transactions(store)
 
     def look(tx: Transaction) -> list[DoctorFinding]:
@@ -43,7 +42,7 @@ def examine_stalls(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
 
 @dataclass(frozen=True, slots=True)
 class _Examination:
-    """One look, on one snapshot."""
+    """One examination, on one snapshot."""
 
     tx: Transaction
     log: Log
@@ -59,21 +58,22 @@ class _Examination:
         yield from self._topics()
 
     def _sequencing(self) -> DoctorFinding:
-        """Say whether somebody moves events, and whether some wait."""
+        """Return whether a living member sequences events, and whether events wait."""
         ready = explain_ready(self.tx, self.members, None, self.now_ms, self.opened)
         if ready is not None:
             return _finding("Sequencing", ready, _EVENTS)
-        nobody = self.members.of_slot(None).service.value == "none"
-        if nobody:
-            text = "no living member moves events; none wait now"
+        if self.members.of_slot(None).service.value == "none":
+            text = "no living member sequences events; none wait now"
             return DoctorFinding("Sequencing", PartState.NOTE, text, _EVENTS, WORKER)
         return DoctorFinding("Sequencing", PartState.OK, "no event waits", _EVENTS)
 
     def _members(self) -> Iterator[DoctorFinding]:
-        """Name the members that have fallen silent, are stopped, fail, or do not hear the bell."""
+        """Yield a finding for each member that is silent, is stopped, fails, or does not hear the bell."""
         enables = "the work that it owned"
         for text in self.members.lapsed():
-            remedy = "see whether that process is paused or cut off from the database; if it is gone: nothing"
+            remedy = (
+                "check whether that process is paused or cut off from the database; if it is gone, do nothing"
+            )
             yield DoctorFinding("Member", PartState.NOTE, text, enables, remedy)
         for member in self.members.living():
             if member.process.is_stopped():
@@ -82,7 +82,7 @@ class _Examination:
                     "Member", PartState.LOW, text, enables, f"kill -CONT {member.process.pid}"
                 )
             for loop, error in member.status.troubles.items():
-                text = f"{member.name}: {loop} fails and tries again: {error}"
+                text = f"{member.name}: {loop} fails and retries: {error}"
                 yield DoctorFinding("Member", PartState.LOW, text, enables, "fix what the error names")
             if member.status.polls:
                 text = f"{member.name} does not hear the bell and polls instead: {member.status.polls}"
@@ -92,19 +92,23 @@ class _Examination:
                 )
 
     def _transactions(self) -> Iterator[DoctorFinding]:
-        """Name the transactions that have been open for long."""
+        """Yield findings for transactions that have been open for long."""
         writers, lockers = self.opened.long_writers(), self.opened.long_lockers()
         if writers:
             yield DoctorFinding(
-                "Transactions", PartState.LOW, unseen(writers), "events that others can see", "end it"
+                "Transactions",
+                PartState.LOW,
+                unseen(writers),
+                "events that other transactions can see",
+                "end it",
             )
         if lockers and lockers != writers:
             yield DoctorFinding(
-                "Transactions", PartState.LOW, blocked(lockers), "workers that need not wait", "end it"
+                "Transactions", PartState.LOW, blocked(lockers), "workers that are not blocked", "end it"
             )
 
     def _groups(self) -> Iterator[DoctorFinding]:
-        """Say of each group what `why` would."""
+        """Yield for each group the reasons that `why` gives."""
         reader = StandingReader(self.tx, Finder(self.tx, self.log, self.log.topics(), None), self.members)
         wholes = Wholes(self.tx, self.log, reader, self.members, self.opened, self.now_ms)
         for row in self.tx.rows("delivery", "groups_all"):
@@ -114,7 +118,7 @@ class _Examination:
                     yield _finding(f"Group {group.name}", reason, _RECORDS, f"penstock why {group.name}")
 
     def _topics(self) -> Iterator[DoctorFinding]:
-        """Name the topics that have records and no reader."""
+        """Yield a finding for each topic that has records but no reader."""
         read = {row[0] for row in self.tx.rows("delivery", "topics_read")}
         topics = [each for each in self.log.topics() if each.id not in read]
         bounds = self.log.bounds_of(topics)
@@ -124,7 +128,7 @@ class _Examination:
                 are = "record is" if count == 1 else "records are"
                 text = f"{count:,} {are} in it and no group reads it"
                 remedy = (
-                    f"run a worker with a handler for topic={topic.name!r}; if nobody needs the records: "
+                    f"run a worker with a handler for topic={topic.name!r}; if the records are not needed: "
                 )
                 remedy += "penstock topics delete, which deletes them"
                 yield DoctorFinding(f"Topic {topic.name}", PartState.LOW, text, _RECORDS, remedy)

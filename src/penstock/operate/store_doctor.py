@@ -1,4 +1,4 @@
-"""All that the doctor says of one store."""
+"""All findings of the doctor on one store."""
 
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import NotMigrated, SchemaError, StoreMissing
@@ -19,9 +19,9 @@ from .time_limits import examine_time_limits
 
 @operation
 def examine_store(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
-    """Return a finding for everything that waits or will, and for what the store lacks; changes nothing.
+    """Return a finding for everything that waits or will wait, and for missing parts; changes nothing.
 
-    Tables that this code cannot use are the only finding there is then. Raises StoreMissing.
+    If this code cannot use the tables, that is the only finding. Raises StoreMissing.
     """
     try:
         check(store.database)

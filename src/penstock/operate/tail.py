@@ -1,7 +1,7 @@
-"""Reading a topic from a place on, across its partitions, and going on as it grows: for people who look.
+"""Tails a topic across its partitions: reads from a start on and follows new records. For people.
 
-Records of one partition come in order; among partitions those of an earlier time come first, as far as they
-are read together. What is held of each partition at a time is bounded.
+Records of one partition come in order; among partitions, earlier records come first as far as they are read
+together. The records held per partition are bounded.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,16 +24,16 @@ _LOOK_SECONDS = 0.3
 
 
 class TopicTail(Protocol):
-    """A reader of one topic, wherever that is."""
+    """A reader of one topic, in a store or a Kafka cluster."""
 
     def records(self) -> Iterator[Record]:
-        """Yield the records from where it is to where the topic ends now."""
+        """Yield the records from the current position to the topic's current end."""
 
     def wait(self) -> None:
         """Return when there may be more."""
 
     def close(self) -> None:
-        """End."""
+        """Release the reader's resources."""
 
 
 class StoreTail:
@@ -57,26 +57,26 @@ class StoreTail:
 
     @property
     def places(self) -> dict[int, int]:
-        """Where it goes on, by partition: what to hand to `go_to` of another that takes up from here."""
+        """The next offset of each partition, for `go_to` of a tail that continues from here."""
         return dict(self._next)
 
     def go_to(self, places: Mapping[int, int]) -> None:
-        """Go on at these places; partitions that are not named begin at their start."""
+        """Continue at these offsets; other partitions begin at their start."""
         self._next = dict(places)
 
     def records(self) -> Iterator[Record]:
-        """Yield the records from where it is to where the topic ends now."""
+        """Yield the records from the current position to the topic's current end."""
         topic = self._log.topic(self._name)
         for entry in merge(*(self._entries(topic, each) for each in self._ranges(topic)), key=_time):
             self._next[entry.partition] = entry.offset + 1
             yield readable(topic.name, entry)[0]
 
     def wait(self) -> None:
-        """Return after a short while."""
+        """Sleep for one poll interval."""
         Event().wait(_LOOK_SECONDS)
 
     def close(self) -> None:
-        """Nothing to end: the store is its opener's."""
+        """Do nothing: the caller that opened the store closes it."""
 
     def _start(self, topic: Topic, start: StartPlace) -> dict[int, int]:
         bounds = self._log.all_bounds(topic)
@@ -89,7 +89,7 @@ class StoreTail:
         return {number: each.end if start == LATEST else each.start for number, each in bounds.items()}
 
     def _ranges(self, topic: Topic) -> list[OffsetRange]:
-        """Return what is still to be read; partitions that were added since are read from their start."""
+        """Return the ranges still to be read; partitions added since are read from their start."""
         return [
             OffsetRange(number, max(self._next.get(number, 0), each.start), each.end)
             for number, each in self._log.all_bounds(topic).items()
@@ -110,7 +110,7 @@ class StoreTail:
 
 
 def some(records: Iterator[Record], most: int, max_bytes: int) -> list[Record]:
-    """Return the next records, at most so many and about so many bytes; none at the end."""
+    """Return the next records, at most `most` and about `max_bytes` bytes; none at the end."""
     found, size = list[Record](), 0
     for each in records:
         found.append(each)

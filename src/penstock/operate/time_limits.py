@@ -1,16 +1,16 @@
-"""Whether the server's time limits leave handlers with `transaction=True` the time they may need."""
+"""Checks whether the server's time limits are too short for handlers with `transaction=True`."""
 
 from penstock.log.store import Store
 
 from .doctor import DoctorFinding, PartState
 from .operation import operation
 
-SHORT_SECONDS = 60.0  # a limit below this ends calls that nobody would think of as slow
+SHORT_SECONDS = 60.0  # a limit below this ends calls that are not considered slow
 
 
 @operation
 def examine_time_limits(store: Store) -> list[DoctorFinding]:
-    """Name each limit of our sessions that is so short that it may end a handler's transaction."""
+    """Return a finding for each session limit that is short enough to end a handler's transaction."""
     dialect = store.database.dialect
     try:
         limits = dialect.time_limits()

@@ -1,9 +1,9 @@
-"""What the TinyQ port does to a store: topics with a mode, clearing, deleting.
+"""Administration for the TinyQ port: topics with a mode, clearing, deleting.
 
-In consume mode each message goes to one of those who subscribe: they share the group `tinyq`. In broadcast
-mode it goes to each of them. The mode is kept by what there is: a topic on which that group stands is for
-consuming; one with a group `tinyq.broadcast.TOPIC` is for broadcasting. A topic that is only published to or
-subscribed to is for consuming; a subscription with a group of its own does not make the shared one.
+In consume mode each message goes to one of the subscribers, which share the group `tinyq`. In broadcast mode
+it goes to each of them. Groups represent the mode: a topic that `tinyq` reads is in consume mode; a topic
+with a group `tinyq.broadcast.TOPIC` is in broadcast mode. A topic that was only published or subscribed to is
+in consume mode; a subscription with its own group does not create the shared one.
 """
 
 from contextlib import suppress
@@ -25,19 +25,19 @@ _BROADCAST = "tinyq.broadcast."
 
 
 class TopicMode(StrEnum):
-    """Who is given a message: one of the subscribers, or each."""
+    """The recipients of a message: one subscriber or all."""
 
     CONSUME = "consume"
     BROADCAST = "broadcast"
 
 
 class TinyqAdministration:
-    """The store as the TinyQ port uses it. From any thread."""
+    """Changes a store for the TinyQ port. Safe from any thread."""
 
     def __init__(
         self, store: Store, *, partitions: int = 1, payload_bytes: int = 10_240_000, clock: Clock = SYSTEM
     ) -> None:
-        """`partitions`: of topics that it makes; `payload_bytes`: the largest that may be published."""
+        """`partitions`: of new topics; `payload_bytes`: the largest payload that may be published."""
         self.store, self._partitions, self._clock = store, partitions, clock
         self.limits = LimitsSettings.load(event_bytes=max(payload_bytes, LimitsSettings.load().event_bytes))
 
@@ -57,10 +57,10 @@ class TinyqAdministration:
         return TopicMode.CONSUME if topic in known else None
 
     def create(self, topic: str, mode: TopicMode) -> None:
-        """Make a topic of a mode; the same again changes nothing. Raises InvalidInput for the other mode."""
+        """Create a topic with a mode, unless it exists. Raises InvalidInput if it has the other mode."""
         known = self.mode(topic)
         if known not in (None, mode):
-            raise InvalidInput(f"topic {topic} is for {known}, not for {mode}")
+            raise InvalidInput(f"topic {topic} is in {known} mode, not in {mode} mode")
         self._make(topic)
         if mode is TopicMode.CONSUME:
             create_group(self.store, SHARED, topic, clock=self._clock)
@@ -68,9 +68,10 @@ class TinyqAdministration:
             self.store.database.run(lambda tx: self._mark(tx, topic))
 
     def ensure(self, topic: str, *, shared: bool = True) -> TopicMode:
-        """Return a topic's mode; one that has none is for consuming from now on.
+        """Return a topic's mode; a topic without one gets consume mode.
 
-        `shared` False: another group reads it, so the one that all share is not made; nobody would read it.
+        `shared` False: another group reads the topic, so the shared group, which would have no reader, is not
+        created.
         """
         known = self.mode(topic)
         if known is None and shared:
@@ -80,7 +81,7 @@ class TinyqAdministration:
         return known or TopicMode.CONSUME
 
     def has(self, topic: str) -> bool:
-        """Return whether there is such a topic. Raises InvalidTopic."""
+        """Return whether the topic exists. Raises InvalidTopic."""
         check_topic(topic)
         try:
             self.store.log.topic(topic)
@@ -89,11 +90,11 @@ class TinyqAdministration:
         return True
 
     def clear(self, topic: str) -> None:
-        """Remove all that a topic holds and that waits of it. Raises UnknownTopic."""
+        """Delete a topic's records and everything of it that waits. Raises UnknownTopic."""
         clear_topic(self.store, topic, clock=self._clock, actor=SHARED)
 
     def delete(self, topic: str) -> None:
-        """Remove a topic with its mode. Raises UnknownTopic."""
+        """Delete a topic with its mode. Raises UnknownTopic."""
         topics.delete(self.store, topic, force=True, clock=self._clock, actor=SHARED)
         with suppress(UnknownGroup):
             groups.delete(self.store, _BROADCAST + topic, clock=self._clock, actor=SHARED)

@@ -1,7 +1,7 @@
-"""Topics: list, show, create, grow, set what is kept, clear, delete.
+"""Topics: list, show, create, grow, set retention, delete. `clear.py` clears one.
 
-Deleting a topic takes its name away: what is published to it later makes another. Clearing keeps it: the
-records are gone in every state, staged and scheduled included, and no offset is ever given again. A topic
+Deleting a topic frees its name: a later publish to it creates a new topic. Clearing keeps the topic: its
+events are deleted in every state, staged and scheduled included, and no offset is ever given again. A topic
 that grows keeps the order of every key: see `delivery.former`.
 """
 
@@ -37,7 +37,7 @@ UNLIMITED = retention_rule.UNLIMITED
 class TopicShown:
     """A topic. `records`: offsets it keeps.
 
-    `retention_*`: how long, how much and how many are kept; None: as the settings say, UNLIMITED: forever.
+    `retention_*`: the limits on age, bytes and records; None: as in the settings, UNLIMITED: no limit.
     """
 
     name: str
@@ -55,7 +55,7 @@ Topic = TopicShown  # the old name
 
 @dataclass(frozen=True, slots=True)
 class TopicPartition:
-    """One partition: the first offset kept and the next to be given."""
+    """One partition: the first offset kept and the next one to be given."""
 
     partition: int
     start: int
@@ -91,7 +91,7 @@ def show(store: Store, name: str) -> TopicShown:
 
 @operation
 def size_bytes(store: Store, name: str) -> int:
-    """Return how many bytes a topic has, as retention counts them; reads all of it."""
+    """Return the size of a topic as retention counts it; reads all of it."""
     topic = store.log.topic(name)
     ranges = [OffsetRange(number, *each) for number, each in store.log.all_bounds(topic).items()]
     return sum(store.log.sizes(topic, ranges).values())
@@ -119,7 +119,7 @@ def create(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> bool:
-    """Make a topic; return whether it was not there yet.
+    """Create a topic; return whether it is new.
 
     Raises InvalidTopic, InvalidPartitions, PartitionsDiffer.
     """
@@ -141,10 +141,10 @@ def create(
 def grow(
     store: Store, name: str, partitions: int, *, clock: Clock = SYSTEM, actor: str | None = None
 ) -> TopicShown:
-    """Give a topic more partitions, a multiple of what it has; safe beside publishers and workers.
+    """Give a topic more partitions, a multiple of its current number; safe beside publishers and workers.
 
-    The order of every key stays, also with a backlog. Programs of a release that knows nothing of growing may
-    no longer use the tables: it waits until all workers have had a heartbeat, and with it heard that. Raises
+    The order of every key stays, even with a backlog. Releases without support for growing may no longer use
+    the tables: the call waits until every worker has learned this with its next heartbeat. Raises
     UnknownTopic, InvalidTopic, InvalidPartitions, InvalidGrowth, WriterElsewhere.
     """
     topic = store.log.topic(name)
@@ -181,14 +181,14 @@ def set_retention(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> TopicShown:
-    """Set what is kept of a topic; limits that are not given stay. `default`: all as in the settings.
+    """Set the retention of a topic; limits that are not given stay. `default`: all as in the settings.
 
-    Any of them may be UNLIMITED. An age of 0 keeps what some group has not passed, and no more. Raises
+    Any limit may be UNLIMITED. An age of 0 keeps only records that a group has not passed yet. Raises
     InvalidRetention, InvalidSelection, UnknownTopic.
     """
     given = {"age": age, "max_bytes": max_bytes, "max_records": max_records}
     if default == any(each is not None for each in given.values()):
-        raise InvalidSelection("say what is kept of a topic: an age, bytes or records; or the default")
+        raise InvalidSelection("give an age, a number of bytes or of records to keep, or the default")
     if isinstance(age, int) and age != UNLIMITED:
         raise InvalidRetention("the age", age, "a timedelta, or unlimited")
     if isinstance(age, timedelta) and age < timedelta(0):
@@ -201,8 +201,8 @@ def set_retention(
     def change(tx: Transaction) -> None:
         log = store.log_in(tx)
         keep = Keep(retention_ms, max_bytes, max_records)
-        said = [field for field, limit in keep._asdict().items() if default or limit is not None]
-        log.retain(log.topic(name), keep, only=said)
+        changed = [field for field, limit in keep._asdict().items() if default or limit is not None]
+        log.retain(log.topic(name), keep, only=changed)
         params = {"retention_ms": retention_ms, "max_bytes": max_bytes, "max_records": max_records}
         subject = {"topic": name, "default": default or None} | params
         audit.write(tx, "topic set", subject, 1, own_ms(clock), actor=actor)
@@ -220,9 +220,9 @@ def set_compaction(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> None:
-    """Keep the last record of each key of a topic, and tombstones so long at least; None: all records again.
+    """Compact a topic: keep the last record of each key, and tombstones for at least this long; None: end it.
 
-    Raises StoreUnsupported where the log is not in files, InvalidRetention, UnknownTopic.
+    Raises StoreUnsupported if the log is not in files, InvalidRetention, UnknownTopic.
     """
     if tombstones is not None and tombstones < timedelta(0):
         raise InvalidRetention("the age of tombstones", str(tombstones), "0 or more")
@@ -236,13 +236,13 @@ def set_compaction(
 def delete(
     store: Store, name: str, *, force: bool = False, clock: Clock = SYSTEM, actor: str | None = None
 ) -> int:
-    """Remove a topic with all its records and every group's place in it; return how many records it had.
+    """Delete a topic with its records and every group's cursors on it; return how many records it had.
 
-    What is staged or scheduled for it stays, and makes it again. Raises UnknownTopic, InvalidTopic, TopicBusy
+    Events staged or scheduled for it stay, and create it again. Raises UnknownTopic, InvalidTopic, TopicBusy
     while living members serve it, unless forced, and WriterElsewhere.
     """
     store.log.topic(name)
-    store.log.claim()  # before anything is forgotten
+    store.log.claim()  # before anything is deleted
 
     def forget(tx: Transaction) -> tuple[LogTopic, int]:
         log = store.log_in(tx)
@@ -271,7 +271,7 @@ def _records(bounds: Mapping[int, Bounds]) -> int:
 
 
 def _groups(tx: Transaction, ids: list[int]) -> dict[int, list[str]]:
-    """Return the names of the groups that read each of some topics."""
+    """Return the names of the groups that read each topic."""
     found: dict[int, list[str]] = {}
     for id, group in tx.rows("delivery", "topics_groups", topics=Rows(topic_id=ids)) if ids else []:
         found.setdefault(id, []).append(group)
@@ -279,7 +279,7 @@ def _groups(tx: Transaction, ids: list[int]) -> dict[int, list[str]]:
 
 
 def _shown(tx: Transaction, log: Log, topics: Sequence[LogTopic]) -> list[TopicShown]:
-    """Return some topics as people see them, with one look at the groups and one at the log for all."""
+    """Return topics for listings, with one query for all groups and one for all bounds."""
     groups = _groups(tx, [each.id for each in topics])
     bounds = log.bounds_of(topics)
     return [

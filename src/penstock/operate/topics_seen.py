@@ -1,10 +1,10 @@
-"""Which topics an operation tells of: all, unless who asks may know of some only."""
+"""The topics that an operation may reveal: all, unless the caller's rights are limited."""
 
 from collections.abc import Callable
 
-SeesTopic = Callable[[str], bool]  # whether who asks may know of a topic, by its name
+SeesTopic = Callable[[str], bool]  # whether the caller may see a topic, by its name
 
 
 def every_topic(_: str) -> bool:
-    """Tell of every topic."""
+    """Allow every topic."""
     return True

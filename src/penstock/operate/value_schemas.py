@@ -1,8 +1,8 @@
-"""Schemas of values: by which message of Protobuf the values of a topic are JSON, too.
+"""Schemas of values: the Protobuf message by which the values of a topic convert to and from JSON.
 
-A schema is registered for an event type of a topic, or for all types of it, as the name of a message and the
-FileDescriptorSet that describes it (`protoc --include_imports --descriptor_set_out`). It stands in the store,
-so every process converts alike. Nothing is converted unless somebody asks for it.
+A schema is registered for one event type of a topic or for all its types, as the name of a message and the
+FileDescriptorSet that describes it (`protoc --include_imports --descriptor_set_out`). It is stored in the
+store, so every process converts alike. Values are converted only on request.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ ALL_TYPES = ""
 
 @dataclass(frozen=True, slots=True)
 class ValueSchema:
-    """A schema that is registered; `type` is empty where it holds for all types."""
+    """A registered schema; `type` is empty if it applies to all types."""
 
     topic: str
     type: str
@@ -50,7 +50,7 @@ def register(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> None:
-    """Register a schema, in the place of the one that is there. Raises InvalidInput, MissingExtra."""
+    """Register a schema, replacing any existing one. Raises InvalidInput, MissingExtra."""
     check_topic(topic)
     if type != ALL_TYPES:
         check_type(type)
@@ -79,7 +79,7 @@ def register(
 def remove(
     store: Store, topic: str, *, type: str = ALL_TYPES, clock: Clock = SYSTEM, actor: str | None = None
 ) -> None:
-    """Remove a schema; what is stored stays as it is. Raises UnknownValueSchema."""
+    """Remove a schema; stored records stay as they are. Raises UnknownValueSchema."""
 
     def change(tx: Transaction) -> None:
         if not tx.change("operate", "value_schema_remove", topic=topic, type=type):
@@ -91,6 +91,6 @@ def remove(
 
 @operation
 def schema_of(store: Store, topic: str, type: str) -> ProtobufJson | None:
-    """Return how the values of a type of a topic are converted: by its own schema, or that of all types."""
+    """Return the converter for a type of a topic: by its own schema, or by the one for all types."""
     rows = store.database.look(lambda tx: tx.rows("operate", "value_schema_of", topic=topic, type=type))
     return ProtobufJson(rows[0][0], bytes(rows[0][1])) if rows else None

@@ -1,15 +1,15 @@
-"""The walk over a partition of the log: all its records in order, a bounded number at a time."""
+"""Walks a partition of the log: all its records in order, a bounded number at a time."""
 
 from collections.abc import Iterator
 
 from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Topic
 from penstock.log.entry import Entry
 
-_READ = 1000  # records looked at together
+_READ = 1000  # records read together
 
 
 def walk(log: Log, topic: Topic, partition: int, bounds: Bounds) -> Iterator[list[Entry]]:
-    """Yield what a partition holds within bounds, without values and headers, so many together.
+    """Yield the records of a partition within bounds, in lists, without values and headers.
 
     Raises Damaged.
     """
@@ -18,4 +18,6 @@ def walk(log: Log, topic: Topic, partition: int, bounds: Bounds) -> Iterator[lis
         wanted = OffsetRange(partition, low, min(high, low + _READ))
         entries, cut = log.read_ranges(topic, [wanted], max_bytes=LAST_OFFSET, bare=True)
         yield list(entries)
-        low = entries[-1].offset + 1 if cut else wanted.high  # only damage cuts it: what follows is it
+        low = (
+            entries[-1].offset + 1 if cut else wanted.high
+        )  # only damage cuts the read: the next one meets it

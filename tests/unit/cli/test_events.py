@@ -57,7 +57,7 @@ def test_a_page_is_a_table_for_people_and_json_for_programs(run: Run) -> None:
         ["at", "topic", "record", "key", "type", "group", "id"],
     )
     assert "o-[1]" in out
-    assert err.startswith("there is more: --after ")
+    assert err.startswith("more: --after ")
     code, out, _ = run("list", "--state", "done", "--json")
     found = json.loads(out)
     assert (code, found["after"], len(found["events"])) == (0, None, 2)
@@ -90,7 +90,7 @@ def test_done_is_deleted_after_it_was_asked(run: Run) -> None:
 def test_what_is_yet_to_be_delivered_is_refused_without_a_question(run: Run) -> None:
     code, out, err = run("delete", "--state", "staged", "--before", "2999-01-01")
     assert (code, out) == (2, "")
-    assert "what is staged is yet to be delivered" in err
+    assert "staged events are yet to be delivered" in err
     assert len(json.loads(run("list", "--state", "staged", "--json")[1])["events"]) == 1
 
 

@@ -175,4 +175,4 @@ def test_after_a_restore_it_raises_the_incarnation_as_well(run: Run, url: str) -
     assert "pipelines stop at their next batch" in out
     code, _, err = run("--url", url, "--restored", "--check")
     assert code == 2
-    assert "leave --restored out" in err
+    assert "omit --restored" in err

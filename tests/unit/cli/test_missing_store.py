@@ -109,7 +109,7 @@ def test_a_store_in_memory_is_said_to_live_in_its_process(
     left = refusal(SystemExit, main, [*name.split(), *ARGUMENTS.get(name, ()), "--url", "memory://shop"])
     printed = capsys.readouterr()
     assert (left.code, printed.out) == (1, "")
-    assert "memory://shop lives only in the process that opened it" in printed.err
+    assert "memory://shop exists only in the process that opened it" in printed.err
     assert "penstock migrate" not in printed.err
     assert list(tmp_path.iterdir()) == []
 

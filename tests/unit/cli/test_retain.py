@@ -70,7 +70,7 @@ def test_retain_of_a_topic_that_is_not_there_is_an_error(run: Run, shop: Outbox)
 def test_erase_asks_unless_told_and_says_what_it_did(
     run: Run, shop: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run("erase", "nobody") == (0, "no events are tagged so\n", "")
+    assert run("erase", "nobody") == (0, "no events have this tag\n", "")
     assert "nothing is erased yet" in run("erase", "ada", "--dry-run")[1]
     assert run("erase", "ada", "--json")[0] == 2
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
@@ -86,7 +86,7 @@ def test_erase_asks_unless_told_and_says_what_it_did(
         "pipelines": [],
     }  # fmt: skip
     code, out, _ = run("erase", "bob", "--yes")
-    assert (code, out) == (0, "       1 in the log, without content from now on\nerased\n")
+    assert (code, out) == (0, "       1 in the log, content erased\nerased\n")
     assert kept(shop) == [0, 1, 2]
 
 

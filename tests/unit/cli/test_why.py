@@ -52,7 +52,7 @@ def test_it_prints_a_sentence_and_the_commands(run: Run, ids: list[str]) -> None
     code, out, err = run("o-1")
     sentence, also, *commands = out.splitlines()
     assert also == "  also: 1 more record of the key waits behind it, up to events/0/1."
-    assert (code, err) == (0, "o-1 is taken for a key; --as says otherwise\n")
+    assert (code, err) == (0, "o-1 is taken as a key; use --as to choose another kind\n")
     assert sentence.startswith("o-1 is held in group the mailer: its record events/0/0 became a dead letter ")
     assert "(ValueError: no such \\x1b[31mmailbox)" in sentence
     which = f"--group 'the mailer' --id {ids[0]}"
@@ -62,7 +62,7 @@ def test_it_prints_a_sentence_and_the_commands(run: Run, ids: list[str]) -> None
 def test_it_prints_what_would_be_in_the_way_next(run: Run, ids: list[str]) -> None:
     code, out, err = run(ids[1])
     assert code == 0
-    assert err == f"{ids[1]} is taken for an id; --as says otherwise\n"
+    assert err == f"{ids[1]} is taken as an id; use --as to choose another kind\n"
     assert out.splitlines()[1].startswith("  also: no living member works on events/0")
 
 

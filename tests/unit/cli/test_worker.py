@@ -216,7 +216,7 @@ def test_a_second_signal_waits_for_no_handler(folder: Path) -> None:
     ("arguments", "words"),
     [
         (["shop"], "'shop' must be MODULE:NAME, such as shop:outbox"),
-        (["nothing:outbox"], "there is no module 'nothing' here"),
+        (["nothing:outbox"], "module 'nothing' is neither here nor installed"),
         (["shop:nothing"], "shop has no 'nothing'"),
         (["shop:other"], "shop:other is str, not an Outbox"),
         (["shop:outbox", "--partitions", "5-1"], "'5-1' is not a range such as 0-63"),

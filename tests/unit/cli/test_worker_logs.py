@@ -186,7 +186,7 @@ def test_beside_a_configuration_a_level_that_is_asked_for_counts_and_a_format_do
         set_up("debug", "json")
         assert root.handlers == [handler]
         assert logging.getLogger("penstock").level == logging.DEBUG
-    assert "--log-format json changes nothing" in capsys.readouterr().err
+    assert "--log-format json has no effect" in capsys.readouterr().err
 
 
 def test_loggers_that_a_configuration_switched_off_are_told(capsys: pytest.CaptureFixture[str]) -> None:

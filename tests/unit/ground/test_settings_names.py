@@ -116,6 +116,6 @@ def test_a_command_warns_of_a_misspelt_variable_with_what_is_near() -> None:
 
     warning, error = found.stderr.decode().splitlines()
     assert warning == (
-        "warning: there is no setting PENSTOCK_GATEWAY_CONECTIONS; is PENSTOCK_GATEWAY_CONNECTIONS meant?"
+        "warning: there is no setting PENSTOCK_GATEWAY_CONECTIONS; did you mean PENSTOCK_GATEWAY_CONNECTIONS?"
     )
     assert error.startswith("error: there is no store")

@@ -55,7 +55,7 @@ def test_a_group_beyond_the_end_is_named_and_others_are_not(
     (answer,) = why(outbox.store, "ahead")
     assert answer.code is Code.BEYOND_END
     assert "is stopped: it stands at offset 30 of t/0" in answer.sentence
-    assert f"the log has lost what it held there from offset {end}" in answer.sentence
+    assert f"the log has lost its records from offset {end}" in answer.sentence
     assert "penstock restored" in answer.commands
     assert why(outbox.store, "behind")[0].code is Code.DELIVERED
     told = [each for each in examine_stalls(outbox.store) if each.part == "Group ahead"]

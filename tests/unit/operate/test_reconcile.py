@@ -155,11 +155,11 @@ def test_tables_with_less_or_more_do_not_agree(shop: Shop) -> None:
     less = shop.reconciled(tables=[TableFigures("table", 30 - end, rest)]).figures[1]
     assert less.faults == [f"partition {partition}, 0 to before {end}, is not in the tables"]
     doubled = shop.reconciled(tables=[TableFigures("table", 33, shop.held())]).figures[1]
-    assert doubled.faults == ["3 rows are doubled"]
+    assert doubled.faults == ["3 rows are duplicates"]
     more = [(partition, 0, end + 2), *rest]
     beyond = shop.reconciled(tables=[TableFigures("table", 32, more)]).figures[1]
     assert beyond.faults == [
-        f"partition {partition}, {end} to before {end + 2}, is in the tables and not in the log"
+        f"partition {partition}, {end} to before {end + 2}, is in the tables but not in the log"
     ]
 
 
@@ -169,7 +169,7 @@ def test_an_order_without_an_event_and_an_event_without_an_order_are_named(shop:
     shop.run("DELETE FROM orders WHERE id = 'o-1'")
     shop.run("INSERT INTO orders VALUES ('o-9', 'x')")
     found = shop.reconciled(against="SELECT id FROM orders", by="key").figures[0]
-    assert found.faults == ["o-9 has no record in the log", "o-1 is in the log and not there"]
+    assert found.faults == ["o-9 has no record in the log", "o-1 is in the log but not selected"]
 
 
 def test_what_nobody_has_moved_into_the_log_is_told(shop: Shop) -> None:
@@ -180,7 +180,7 @@ def test_what_nobody_has_moved_into_the_log_is_told(shop: Shop) -> None:
     found = shop.reconciled()
     assert not found.agrees
     assert (found.figures[0].name, found.figures[0].count) == ("staged", 3)
-    assert found.figures[0].faults == ["3 events are committed and not in the log yet; a worker moves them"]
+    assert found.figures[0].faults == ["3 events are committed but not in the log yet; a worker moves them"]
     shop.outbox.drain()
     assert shop.reconciled().agrees
 
@@ -201,7 +201,7 @@ def test_ids_that_stand_twice_are_counted_however_few_are_remembered(
     for most in (1000, 53, 10, 1):
         monkeypatch.setattr(reconciling, "_IDS", most)
         (figure,) = shop.reconciled().figures
-        assert (figure.count, figure.faults) == (53, ["3 records have the id of another"])
+        assert (figure.count, figure.faults) == (53, ["3 records have the id of another record"])
 
 
 @pytest.mark.slow

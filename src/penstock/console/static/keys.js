@@ -1,4 +1,4 @@
-// The keys: `?` shows them. They do nothing while somebody writes in a field.
+// The keyboard shortcuts: `?` lists them. They are off while the visitor types in a field.
 import { toggleLive } from "./live.js";
 
 let going = false;

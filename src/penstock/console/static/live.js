@@ -1,7 +1,7 @@
-// Brings the parts of a page up to date while it is looked at. A part is an element with an id and `data-part`.
+// Refreshes the parts of an open page. A part is an element with an id and `data-part`.
 //
-// A part with `data-hold` is a listing: when rows would move, nothing is changed; a button offers what is new.
-// Nothing is fetched while the page is hidden or paused, or while somebody marks text or writes in the part.
+// A part with `data-hold` is a listing: when rows would move it stays as it is, and a button offers the new rows.
+// A hidden or paused page fetches nothing; a part with selected text or a focused field stays as it is.
 const SLOWEST_SECONDS = 30;
 
 export function startLive() {

@@ -1,4 +1,4 @@
-// Rows that can be picked: how many are, and all or none at once.
+// Picking rows: counts the picked ones, and picks all or none at once.
 export function startPicking() {
   const form = document.querySelector("[data-picking]");
   const all = form?.querySelector("[data-pick-all]");

@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it: kept in this browser only.
+// The theme: light, dark, or the system's; stored in this browser only.
 const THEMES = ["", "light", "dark"];
 const NAME = "penstock-theme";
 
@@ -10,7 +10,7 @@ export function startTheme() {
     try {
       localStorage.setItem(NAME, next);
     } catch {
-      // A browser that keeps nothing shows it until the next page.
+      // Without storage the theme lasts until the next page.
     }
     show(next);
   });

@@ -1,1 +1,1 @@
-"""The pages: each asks operations and returns a template with what they gave."""
+"""The pages: each calls operations and returns a template with their answers."""

@@ -8,7 +8,7 @@ NARROWING = ("group", "topic", "type", "key", "error")
 
 
 def failures(visit: PageVisit) -> PageView:
-    """Show what records died of, and the letters themselves."""
+    """Show the errors that dead letters died of, and the letters."""
     narrowed = {name: visit.text(name) for name in NARROWING}
     errors = visit.ask("list_errors", **{name: narrowed[name] for name in ("group", "topic", "type")})
     page = visit.ask("list_dead", after=visit.place(), limit=PER_PAGE, **narrowed)

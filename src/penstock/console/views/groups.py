@@ -1,4 +1,4 @@
-"""Groups, and one of them: where it is, what waits in it, who serves it, why it does not go on."""
+"""The groups, and one group: its offsets, waiting keys and members, and why it makes no progress."""
 
 from penstock.errors import InvalidInput, UnknownGroup
 
@@ -38,16 +38,17 @@ def group(visit: PageVisit) -> PageView:
 
 
 def lanes(visit: PageVisit) -> PageView:
-    """List the keys that wait."""
+    """List the waiting keys."""
     narrowed = {name: visit.text(name) for name in ("group", "topic", "key", "held")}
     page = visit.ask("list_lanes", after=visit.place(), limit=50, **narrowed)
     return PageView("lanes.html", {"listing": page})
 
 
 def pipelines(visit: PageVisit) -> PageView:
-    """List the readers that are no groups, such as pipelines into a lake, and the tables of the lake.
+    """List the readers that are not groups, such as pipelines into a lake, and the tables of the lake.
 
-    Comparing reads every place of the topic and the tables, so it is for who may act, and done once.
+    A comparison reads every offset of the topic and the tables, so only a visitor who may act can start one,
+    and a live refresh does not repeat it.
     """
     now, topic, lake = looked(visit), visit.text("reconcile"), visit.lake
     may = visit.can_act and not visit.is_live

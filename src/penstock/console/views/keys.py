@@ -1,10 +1,10 @@
-"""One key: why it waits, in a sentence for each group, and its last records as a time line."""
+"""One key: why it waits, in one sentence per group, and its last records as a timeline."""
 
 from ..visit import PageView, PageVisit
 
 
 def key(visit: PageVisit) -> PageView:
-    """Show the life of a key."""
+    """Show the history of a key."""
     name = visit.text("key")
     if name is None:
         return PageView("key.html", {"key": None})

@@ -1,4 +1,4 @@
-"""The store at a glance: rates, ages, what waits, who is there, and what needs a person."""
+"""The store at a glance: rates, ages, waiting keys, members, and problems that need a person."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _LATE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One figure of the overview: its name, value and unit, its curve, and the page that tells more."""
+    """One figure of the overview: its name, value and unit, its curve, and the page with the details."""
 
     id: str
     label: str
@@ -33,7 +33,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """Something that needs a person: what, and where to go."""
+    """A problem that needs a person, and the page to go to."""
 
     tone: str
     text: str
@@ -58,9 +58,11 @@ def overview(visit: PageVisit) -> PageView:
 
 
 def looked(visit: PageVisit, *, fresh: bool = False) -> StoreOverview:
-    """Return how the store is, of a moment ago at most; the right to see it is asked for each time."""
+    """Return the overview, at most a moment old; access is checked on every call."""
     call = visit.ask.call("overview")
-    call.allow(AccessRight.DESCRIBE, CLUSTER)  # what is kept was asked by others, who may know of more topics
+    call.allow(
+        AccessRight.DESCRIBE, CLUSTER
+    )  # another visitor, who may see more topics, may have taken the kept one
     kept = visit.history.now(lambda: overview_of(call.store, clock=call.api.clock), fresh=fresh)
     return of_topics_seen(call, kept)
 
@@ -81,11 +83,11 @@ def _tiles(visit: PageVisit, now: StoreOverview) -> Iterator[Tile]:
         "",
         oldest,
         "groups",
-        "The age of the oldest record that some group has not passed",
+        "The age of the oldest record that a group has not passed",
         tone="warn" if late else "",
     )
     yield _tile(
-        "lag", "Lag", short(_lag(now)), "records", lag, "groups", "Records that groups have before them"
+        "lag", "Lag", short(_lag(now)), "records", lag, "groups", "Records that groups have not passed yet"
     )
     yield _tile(
         "staged",
@@ -94,7 +96,7 @@ def _tiles(visit: PageVisit, now: StoreOverview) -> Iterator[Tile]:
         "events",
         staged,
         "groups",
-        "Committed, and not in the log yet",
+        "Committed, but not in the log yet",
     )
     many = number(_parked(now), most)
     yield _tile("parked", "Parked", many, "keys", parked, "lanes", "Keys that wait for a retry or their turn")

@@ -9,13 +9,13 @@ from penstock.operate.overview import GroupGlance, StoreOverview
 from ..visit import PageView, PageVisit
 from .overview import looked
 
-HUES = 12  # colours that owners have in turn
+HUES = 12  # colours for owners
 _MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A member that owns partitions here: its colour, and how many it has and is to get."""
+    """A member that owns partitions here: its colour, how many it owns, and how many it will take over."""
 
     id: str
     hue: int
@@ -53,7 +53,7 @@ def _picked(groups: list[GroupGlance], name: str | None) -> GroupGlance | None:
 
 
 def _owners(now: StoreOverview, cells: list[GroupPartition]) -> list[Owner]:
-    """Return the owners in an order that does not change while they live: colours stay."""
+    """Return the owners ordered by id, so that an owner keeps its colour while it lives."""
     ids = sorted({each.id for each in now.members} | {each.owner for each in cells if each.owner is not None})
     taken: set[int] = set()
     owners = []
@@ -68,6 +68,6 @@ def _owners(now: StoreOverview, cells: list[GroupPartition]) -> list[Owner]:
 
 
 def _hue(id: str, taken: set[int]) -> int:
-    """Return a colour of an owner's own: always the same one, unless another has it already."""
+    """Return an owner's colour: derived from its id; the next free one if another owner has it."""
     first = sum(id.encode()) % HUES
     return next((each % HUES for each in range(first, first + HUES) if each % HUES not in taken), first)

@@ -1,4 +1,4 @@
-"""Who is there and who may what: members, the rules of access, the audit."""
+"""Members, access rules and the audit."""
 
 from penstock.access.resource import AccessRight, ResourceKind
 
@@ -14,7 +14,7 @@ def members(visit: PageVisit) -> PageView:
 
 
 def access(visit: PageVisit) -> PageView:
-    """Show who may what, and answer why."""
+    """Show the access rules, and explain one verdict."""
     asked = {name: visit.text(name) for name in ("principal", "right", "kind", "name")}
     verdict = None
     if asked["principal"] and asked["right"] and asked["kind"]:
@@ -25,7 +25,7 @@ def access(visit: PageVisit) -> PageView:
 
 
 def audit(visit: PageVisit) -> PageView:
-    """List who did what, the newest first."""
+    """List the audit entries, newest first."""
     narrowed = {name: visit.text(name) for name in ("action", "actor")}
     page = visit.ask("list_audit", after=visit.place(), limit=PER_PAGE, **narrowed)
     return PageView("audit.html", {"listing": page})

@@ -1,4 +1,4 @@
-"""What waits for its time: scheduled events and schedules."""
+"""Scheduled events and periodic schedules."""
 
 from ..visit import PageView, PageVisit
 
@@ -6,7 +6,7 @@ PER_PAGE = 50
 
 
 def scheduled(visit: PageVisit) -> PageView:
-    """List the events that are scheduled, the next first."""
+    """List the scheduled events, the next one first."""
     narrowed = {name: visit.text(name) for name in ("topic", "key")}
     page = visit.ask("list_scheduled", after=visit.place(), limit=PER_PAGE, **narrowed)
     return PageView("scheduled.html", {"listing": page})

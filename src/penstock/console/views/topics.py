@@ -14,7 +14,7 @@ from ..visit import PageView, PageVisit
 from ..wording import hexed, indented
 
 PER_PAGE = 50
-SHOWN_BYTES = 64 * 1024  # of a value on a page; the whole of it can be had as a file
+SHOWN_BYTES = 64 * 1024  # of a value on a page; the download has all of it
 _PREVIEW = 300
 
 
@@ -54,7 +54,7 @@ def topic(visit: PageVisit) -> PageView:
 
 
 def record(visit: PageVisit) -> PageView:
-    """Show one record: where it stands, its headers, its value as JSON, text or hex."""
+    """Show one record: its position, its headers, its value as JSON, text or hex."""
     place = {"topic": _named(visit, "topic"), "partition": visit.text("partition")}
     offset = visit.text("offset") or "0"
     read = visit.ask("read", offset=offset, limit=1, **place)
@@ -71,7 +71,7 @@ def record(visit: PageVisit) -> PageView:
 
 
 def forms_of(data: bytes | None) -> dict[str, str]:
-    """Return a value in the forms it can be shown in, the most readable first."""
+    """Return a value in every form that can show it, the most readable first."""
     if data is None:
         return {"none": ""}
     part, forms = data[:SHOWN_BYTES], dict[str, str]()
@@ -111,5 +111,5 @@ def _named(visit: PageVisit, name: str) -> str:
 
 
 def _moment(text: str | None) -> str | None:
-    """Return what a field for a moment gives, which has no zone, as a moment in UTC."""
+    """Return a time field's text, which has no zone, as a moment in UTC."""
     return f"{text}Z" if text and "Z" not in text and "+" not in text else text

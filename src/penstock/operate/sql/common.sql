@@ -1,10 +1,10 @@
 -- The statements of this room for every engine, in the neutral SQL that log/sql/statements.py describes. Locks are for
 -- engines with many writers: in SQLite a transaction that writes is the only one.
 
--- == The audit and what the store holds
+-- == The audit
 
 -- name: audit_list
--- A page of the audit, the newest first, before one of its entries; walks the primary key backwards, locks nothing.
+-- A page of the audit, newest first, before a given entry; walks the primary key backwards, locks nothing.
 SELECT id, at_ms, actor, action, subject, count FROM penstock_audit
 WHERE id < :before::bigint
   AND (:action::text IS NULL OR action = :action::text)
@@ -15,20 +15,20 @@ ORDER BY id DESC
 LIMIT :limit;
 
 -- name: audit_write
--- Note an action, in its own transaction; appends to the table, locks nothing.
+-- Record an action in its own transaction; appends to the table, locks nothing.
 INSERT INTO penstock_audit (at_ms, actor, action, subject, count)
 VALUES (now_ms(:now_ms), :actor, :action, :subject, :count);
 
 -- == Schemas of values
 
 -- name: value_schemas
--- All schemas, or those of a topic, without what describes them; walks the primary key, locks nothing.
+-- All schemas, or those of a topic, without their descriptors; walks the primary key, locks nothing.
 SELECT topic, type, message, added_by, added_ms FROM penstock_value_schema
 WHERE :topic::text IS NULL OR topic = :topic::text
 ORDER BY topic, type;
 
 -- name: value_schema_of
--- The schema of a type of a topic, and that of every type, which comes last; walks the primary key, locks nothing.
+-- The schema of a type of a topic, then the schema for all its types; walks the primary key, locks nothing.
 SELECT message, descriptors FROM penstock_value_schema
 WHERE topic = :topic AND (type = :type OR type = '')
 ORDER BY type DESC;
@@ -45,11 +45,10 @@ DELETE FROM penstock_value_schema WHERE topic = :topic AND type = :type;
 -- == Why a record is where it is
 
 -- name: why_audit
--- What persons did that bears on single records, the newest first, up to so much; walks the primary key backwards, locks nothing.
+-- The latest audit entries about single records, newest first; walks the primary key backwards, locks nothing.
 SELECT at_ms, actor, action, subject FROM penstock_audit
 WHERE action = ANY(:actions::text[]) ORDER BY id DESC LIMIT :limit;
 
 -- name: open_lockers
--- The open transactions of others that hold locks on our tables: an engine with one writer has no table of them, and reads
--- nothing here.
+-- Other clients' open transactions with locks on our tables: an engine with one writer has no list of them and returns no rows.
 SELECT NULL, '', '', NULL, NULL, NULL WHERE 1 = 0;

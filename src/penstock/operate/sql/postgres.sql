@@ -1,9 +1,9 @@
--- What PostgreSQL is told in its own way: its own tables of locks and sessions.
+-- The statements for PostgreSQL, with its system tables of locks and sessions.
 
 -- name: open_lockers
--- The open transactions of others that hold locks on these tables of ours, which only our own transactions should: who, for
--- how long, and since when its last statement; reads the server's own tables, locks nothing. Vacuum is left out: it waits
--- for nobody and keeps nobody waiting.
+-- Other clients' open transactions with locks on these tables, which only our own transactions should lock: the client, its
+-- age, and the time of its last statement; reads the server's system tables, locks nothing. Vacuum is left out: it neither
+-- waits nor blocks.
 SELECT l.pid, coalesce(a.application_name, ''), coalesce(a.state, ''),
        floor(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)) * 1000)::bigint,
        floor(extract(epoch FROM a.query_start) * 1000)::bigint, p.gid

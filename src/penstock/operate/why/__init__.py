@@ -1,9 +1,8 @@
-"""Why something has not been delivered, and when that will change.
+"""Explains why something has not been delivered, and when that will change.
 
-`asking` joins the rest: `finding` looks for what was asked about, `standing` reads how a group stands to it,
-`members` who works on it and `history` what persons did; `explaining`, `unlogged` and `wholes` decide which
-reason counts, and `sentences` say it. All rows are read on one snapshot, so an answer never contradicts
-itself.
+`asking` joins the rest: `finding` searches for the subject, `standing` reads the state of a group there,
+`members` the workers on it, and `history` the acts of persons; `explaining`, `unlogged` and `wholes` choose
+the reason, and `sentences` word it. All rows are read on one snapshot, so an answer never contradicts itself.
 """
 
 from .answer import Answer, Code, Kind, QuestionKind

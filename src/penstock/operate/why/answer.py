@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class QuestionKind(Enum):
-    """What was asked about."""
+    """The kind of subject a question is about."""
 
     ID = "id"
     KEY = "key"
@@ -20,38 +20,38 @@ class Code(Enum):
     """Why something is not delivered, or that it is."""
 
     NOT_DUE = "not_due"  # it is scheduled for later
-    NOT_SEQUENCED = "not_sequenced"  # it is staged, and not in the log yet
-    OPEN_TRANSACTION = "open_transaction"  # it is nowhere, but a transaction that may hold it is open
-    PARKED = "parked"  # it failed or was put off, and its time to be tried again has not come
+    NOT_SEQUENCED = "not_sequenced"  # it is staged, but not in the log yet
+    OPEN_TRANSACTION = "open_transaction"  # it was not found, but a transaction that may hold it is open
+    PARKED = "parked"  # it failed or was snoozed, and its retry is not due yet
     HELD = "held"  # it is a dead letter, and its key waits for a person
-    DEAD = "dead"  # it is a dead letter, and its key has gone on
-    DISCARDED = "discarded"  # a person let its dead letter go
+    DEAD = "dead"  # it is a dead letter, and later records of its key flow
+    DISCARDED = "discarded"  # a person discarded its dead letter
     BEHIND = "behind"  # an earlier record of its key comes first
-    GROWN = "grown"  # its topic has grown, and what came before it in another partition comes first
-    BEYOND_END = "beyond_end"  # the group stands behind the end of the log, which was taken back
+    GROWN = "grown"  # its topic has grown, and earlier records in another partition come first
+    BEYOND_END = "beyond_end"  # the group is beyond the end of the log, which was restored from a backup
     PAUSED = "paused"  # a person has paused the group
     NO_MEMBER = "no_member"  # no living process works on its partition
-    GIVEN_UP = "given_up"  # the process that did has given the group up: too many of its calls hang
+    GIVEN_UP = "given_up"  # the process on its partition has given the group up: too many calls hang
     STOPPED = "stopped"  # the process that works on its partition is stopped
-    TROUBLE = "trouble"  # the process that works on it fails again and again
-    NEW_TOPIC = "new_topic"  # the group has no place in its topic yet
-    FILTER_DIFFERS = "filter_differs"  # those that would have other handlers than the group
-    NO_HANDLER = "no_handler"  # nobody wants it
-    BOUNDS = "bounds"  # too much waits already: nothing more is taken from the log
-    CAREFUL = "careful"  # a few records at a time, or alone, after processes died
-    SLOW_HANDLER = "slow_handler"  # its handler has been at it for long
+    TROUBLE = "trouble"  # the process that works on its partition keeps failing
+    NEW_TOPIC = "new_topic"  # the group has no cursor in its topic yet
+    FILTER_DIFFERS = "filter_differs"  # the living members have other handlers than the group
+    NO_HANDLER = "no_handler"  # no handler wants it
+    BOUNDS = "bounds"  # too many records wait: no more are taken from the log
+    CAREFUL = "careful"  # after crashes, records are handed out a few at a time, or alone
+    SLOW_HANDLER = "slow_handler"  # its handler has been running for long
     RATE = "rate"  # the rate of its handler is used up
     BUSY = "busy"  # no thread is free for it, or its handler takes no more calls at once
-    IN_WORK = "in_work"  # it is in work, or its turn comes
-    DELIVERED = "delivered"  # the group is past it
-    GONE = "gone"  # retention has removed it
-    ERASED = "erased"  # a person has erased it
-    CANCELLED = "cancelled"  # a person took it back before it was due
-    UNKNOWN = "unknown"  # there is nothing of that name
+    IN_WORK = "in_work"  # its call runs, or its turn comes next
+    DELIVERED = "delivered"  # the group has passed it
+    GONE = "gone"  # retention deleted it
+    ERASED = "erased"  # a person erased it
+    CANCELLED = "cancelled"  # a person cancelled it before it was due
+    UNKNOWN = "unknown"  # nothing of that name was found
 
     @property
     def waits(self) -> bool:
-        """Whether the record or group it is about still has something to deliver."""
+        """Whether the subject still has something to deliver."""
         return self not in _ENDS
 
 
@@ -71,12 +71,12 @@ _ENDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Why one thing has not been delivered to one group; `group` is None where all are concerned.
+    """Why a subject has not been delivered to one group; `group` is None if the answer holds for all.
 
-    `since`: when that began. `until`: when it changes by itself. Both None where nobody can know.
-    `commands` change it. `also`: what would be in the way next. The record it is about is `id`, at `place`
-    (TOPIC/PARTITION/OFFSET) once it is in the log; for a group, `place` is the topic. `unsettled`: for a key,
-    how many of its records the group has not settled, dead letters included.
+    `since`: when that began. `until`: when it ends without action. Both None if unknown. `commands` resolve
+    it. `also`: further obstacles. `id` is the record in question, and `place` its TOPIC/PARTITION/OFFSET once
+    it is in the log; for a group, `place` is the topic. `unsettled`: for a key, how many of its records the
+    group has not settled, dead letters included.
     """
 
     subject: str

@@ -1,4 +1,4 @@
-"""`why`: from what a person names to an answer for each group concerned."""
+"""`why`: from a subject that a person names to an answer per group."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -52,12 +52,12 @@ def why(
     seen: SeesTopic = every_topic,
     clock: Clock = SYSTEM,
 ) -> list[Answer]:
-    """Return why a record, a key or a group has not been delivered, an answer for each group concerned.
+    """Return why a record, a key or a group has not been delivered: one answer per group concerned.
 
-    `kind` says what `subject` is; else a UUID that is found is an id, then comes a group of that name, then
-    a key. `group` and `topic` narrow it; `key` tells in which partition an id is to be looked for, and
-    `everything` lets the search for it go through the whole log. Only of topics that are `seen` is told.
-    Raises UnknownGroup for `group`, and for a subject that must be one.
+    `kind` is the kind of `subject`; by default a UUID that is found is an id, else it is a group of that
+    name, else a key. `group` and `topic` narrow the question; `key` tells the partition in which to search
+    for an id, and `everything` searches the whole log. Answers cover only topics that are `seen`. Raises
+    UnknownGroup for `group`, and for a subject that must be one.
     """
     opened = open_transactions(store)
 
@@ -71,7 +71,7 @@ def why(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What was asked about, once it is known."""
+    """The subject of a question, once its kind is known."""
 
     subject: str
     kind: QuestionKind
@@ -124,7 +124,7 @@ class _Question:
         self._wholes = Wholes(tx, log, self._reader, self._members, opened, self._now_ms)
 
     def answers(self, kind: QuestionKind | None, key: str | None) -> list[Answer]:
-        """Return the answers, whatever the subject turns out to be."""
+        """Return the answers for a subject of any kind."""
         text = storable(self._subject)
         if kind is QuestionKind.ID:
             return self._of_id(self._by_id(text, key))
@@ -172,7 +172,7 @@ class _Question:
         return answers + self._of_readers(asked, found)
 
     def _of_readers(self, asked: _Asked, record: Logged) -> list[Answer]:
-        """Return answers for readers that are no groups; none when a group was named."""
+        """Return answers for readers that are not groups; none if a group was given."""
         found = [] if self._group is not None else readers(self._log)
         reasons = [(each.name, of_record(each, record, asked.kind)) for each in found]
         return [
@@ -197,7 +197,7 @@ class _Question:
         return asked.answer(reason, group.name, record.id or None, record.place)
 
     def _with_locks(self, reason: Reason) -> Reason:
-        """Return a reason with the open transaction that keeps workers waiting, if there is one."""
+        """Return a reason with the open transaction that blocks workers, if any."""
         lockers = self._opened.long_lockers()
         if not lockers or not reason.code.waits:
             return reason
@@ -210,9 +210,9 @@ class _Question:
         what = self._subject if asked.kind is QuestionKind.KEY else f"record {record.id}"
         coming = self._wholes.about_to_read(topic.name)
         if coming is not None:
-            reason = replace(coming, sentence=f"{what} is delivered to nobody yet: {coming.sentence}")
+            reason = replace(coming, sentence=f"{what} is not delivered yet: {coming.sentence}")
         else:
-            text = f"{what} is delivered to nobody: {who} topic {topic.name}"
+            text = f"{what} is not delivered: {who} topic {topic.name}"
             reason = Reason(Code.NO_HANDLER, text, commands=(say.WORKER,))
         return asked.answer(reason, group, record.id, record.place)
 
@@ -222,17 +222,17 @@ class _Question:
     # -- a key
 
     def _of_key(self) -> list[Answer]:
-        """Return an answer for each group, about the first record of the key that waits and all others.
+        """Return an answer for each group, about the first waiting record of the key and all others.
 
-        None without records: then all partitions were looked at.
+        Empty without records: then all partitions were searched.
         """
-        answers = self._of_key_looked_for()
+        answers = self._search_key()
         if not answers:
             self._finder.look_anywhere()
-            answers = self._of_key_looked_for()
+            answers = self._search_key()
         return answers
 
-    def _of_key_looked_for(self) -> list[Answer]:
+    def _search_key(self) -> list[Answer]:
         asked = _Asked(self._subject, QuestionKind.KEY)
         answers, beside = list[Answer](), list[Answer]()
         for topic in self._finder.topics():
@@ -253,10 +253,10 @@ class _Question:
     def _unsettled(
         self, groups: Sequence[tuple[StoredGroup, Cursor]], topic: Topic
     ) -> list[tuple[Cursor, list[UnsettledRecords]]]:
-        """Return what groups have not settled of the key, in the order in which it comes, and where they are.
+        """Return, for each group, its cursor and the unsettled records of the key, in delivery order.
 
-        Before its topic grew the key was in another partition, and what is left there comes first. What a
-        client put elsewhere is in nobody's way, and comes last, unless the rest is done.
+        Before its topic grew the key was in another partition, and its records left there come first. Records
+        that a client put into other partitions block no others, and come last, unless the rest is done.
         """
         own, *others = self._finder.partitions_of(topic, self._subject)
         former = [each.partition for each in self._finder.former_places(topic, own)]
@@ -271,8 +271,8 @@ class _Question:
                 if is_open or number == own or (number in strays and each.first is not None):
                     rank = 0 if is_open else 1 if each.first is not None else 2
                     found[group.id].append((rank, at, replace(each, is_stray=number in strays)))
-        told = [sorted(some, key=itemgetter(0)) for some in found.values()]
-        return [(some[0][1], [each for _, _, each in some]) for some in told]
+        ranked = [sorted(some, key=itemgetter(0)) for some in found.values()]
+        return [(some[0][1], [each for _, _, each in some]) for some in ranked]
 
     def _is_open(self, group: StoredGroup, cursor: Cursor, found: UnsettledRecords) -> bool:
         if found.first is None:
@@ -281,7 +281,7 @@ class _Question:
         return not standing.passed or standing.holder is not None
 
     def _cursor(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Cursor:
-        """Return where a group is in the partition of a record, which may not be the one of its key now."""
+        """Return a group's cursor in the partition of a record, which need not be the key's current one."""
         if record.partition == partition_of(record.topic, self._subject):
             return cursor
         here = self._reader.groups(record.topic, record.partition, group.id)
@@ -319,7 +319,7 @@ class _Question:
         )
 
     def _unlogged(self, asked: _Asked) -> list[Answer]:
-        """Return answers for what of the key is staged or scheduled."""
+        """Return answers for the key's staged and scheduled events."""
         return [each for topic in self._waits_on for each in self._unlogged_on(asked, topic)]
 
     def _unlogged_on(self, asked: _Asked, topic: str | None) -> list[Answer]:
@@ -349,7 +349,7 @@ class _Question:
     # -- a group
 
     def _of_group_named(self, name: str) -> list[Answer]:
-        """Return answers for a group of a name, unless another was named: then it is not told of."""
+        """Return answers for the group of a name; none if the question names another group."""
         named = self._group_named(name)
         if self._group is not None and (named is None or named.id != self._group.id):
             return []
@@ -364,7 +364,7 @@ class _Question:
             asked.answer(reason, group.name, None, topic) for topic, reason in wholes if self._seen(topic)
         ]
         if wholes and not answers:
-            unseen_reason = Reason(Code.NO_HANDLER, f"group {group.name} reads no topic that you may know of")
+            unseen_reason = Reason(Code.NO_HANDLER, f"group {group.name} reads no topic that you may see")
             return [asked.answer(unseen_reason, group.name, None, None)]
         where = "any topic" if self._topic is None else f"topic {self._topic}"
         nothing = Reason(
@@ -375,7 +375,7 @@ class _Question:
         return answers or [asked.answer(nothing, group.name, None, None)]
 
     def _of_reader(self) -> list[Answer]:
-        """Return answers for a reader of that name, which is no group."""
+        """Return answers for a reader of that name that is not a group."""
         reader = reader_named(self._log, storable(self._subject))
         if reader is None:
             return []

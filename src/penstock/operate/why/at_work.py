@@ -1,6 +1,6 @@
-"""What keeps records waiting inside a living member: what it says of itself in its row. No I/O.
+"""The reasons why records wait inside a living member, from the status in its row. No I/O.
 
-A member writes its status with its heartbeat, so the answer may be some seconds old.
+A member writes its status with its heartbeat, so an answer may be some seconds old.
 """
 
 from penstock.membership.filters import wanted
@@ -13,11 +13,11 @@ from .members import Served, Service
 from .reason import Reason
 from .wording import counted, lasting
 
-SLOW_MS = 10_000  # a call that has lasted so long is told as the reason
+SLOW_MS = 10_000  # a call that has lasted this long counts as the reason
 
 
 def troubled(served: Served, where: str) -> Reason | None:
-    """Return why the owner of a place cannot work at all; None while it can."""
+    """Return why the owner of a partition cannot work at all; None while it can."""
     if served.service is Service.STOPPED:
         return Reason(Code.STOPPED, say.stopped(served.name, where), commands=(say.resume_process(served),))
     trouble = served.status.troubles.get("delivery")
@@ -27,14 +27,14 @@ def troubled(served: Served, where: str) -> Reason | None:
 
 
 def call_at(status: GroupStatus, place: str) -> CallStatus | None:
-    """Return the call that has the record at a place, if it takes long."""
+    """Return the long-running call that has the record at a place, if any."""
     return next((each for each in status.calls if each.place == place), None)
 
 
 def busy(served: Served, group: str, record: Logged | None, now_ms: int) -> Reason | None:
-    """Return what a group, or one record that is next in it, waits for inside its member; None for nothing.
+    """Return why a group, or its next record, waits inside its member; None if it does not.
 
-    A record that is in a call itself waits for that call, whatever else is the matter.
+    A record whose own call runs waits for that call, whatever the other reasons.
     """
     status = served.status.group(group)
     own = None if record is None else call_at(status, record.place)
@@ -55,7 +55,7 @@ def busy(served: Served, group: str, record: Logged | None, now_ms: int) -> Reas
         text = (
             f"{counted(status.waiting, 'record')} {'waits' if status.waiting == 1 else 'wait'} for a free "
             f"thread of {served.name}, where {counted(status.running, 'call')} "
-            f"{'is' if status.running == 1 else 'are'} under way{_longest(oldest, now_ms)}; more workers "
+            f"{'is' if status.running == 1 else 'are'} running{_longest(oldest, now_ms)}; more workers "
             "or a higher processing.concurrency would help"
         )
         return Reason(Code.BUSY, text, None if oldest is None else oldest.since_ms)
@@ -65,7 +65,7 @@ def busy(served: Served, group: str, record: Logged | None, now_ms: int) -> Reas
 
 
 def hanging(served: Served, group: str, now_ms: int) -> str:
-    """Return that calls of a group were given up in its member and still hang; nothing when none do."""
+    """Return a sentence about given-up calls of a group that still hang in its member; empty if none do."""
     status = served.status.group(group)
     if not status.hung or status.since_ms is None:
         return ""

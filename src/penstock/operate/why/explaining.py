@@ -1,19 +1,19 @@
-"""Which reason counts for a record in a group. No I/O.
+"""Chooses the reason why a record waits in a group. No I/O.
 
-| how the group stands to the record       | reason                                               |
+| state of the record in the group         | reason                                               |
 |------------------------------------------|------------------------------------------------------|
-| past it, a dead letter                   | held if it holds its key, else dead                  |
-| past it                                  | delivered, discarded, or passed over: no handler     |
-| past it, noted, and a handler has come   | in work: it comes late                               |
-| its key waits for a time or a person     | parked or behind; what hinders the group is added    |
-| its topic grew, its key was elsewhere    | behind what waits of its key there, or grown         |
+| passed, a dead letter                    | held if it holds its key, else dead                  |
+| passed                                   | delivered, discarded, or passed over: no handler     |
+| passed over, now with a handler          | in work: it is delivered late                        |
+| its key waits for a time or a person     | parked or behind; obstacles of the group are added   |
+| its key was elsewhere before a growth    | behind the records of its key there, or grown        |
 | no handler wants it                      | no handler                                           |
-| to be delivered, the group is hindered   | paused, no member, given up, stopped, filter differs |
-| to be read from the log, too much waits  | bounds                                               |
+| undelivered, and the group has obstacles | paused, no member, given up, stopped, filter differs |
+| unread in the log, too many others wait  | bounds                                               |
 | its worker crashed                       | careful                                              |
-| a record of its key comes before it      | behind                                               |
-| its member says what it waits for        | slow handler, rate, busy                             |
-| else                                     | in work                                              |
+| an earlier record of its key waits       | behind                                               |
+| its member's status gives the reason     | slow handler, rate, busy                             |
+| otherwise                                | in work                                              |
 """
 
 from dataclasses import replace
@@ -51,7 +51,7 @@ def explain(standing: Standing, kind: QuestionKind, now_ms: int) -> Reason:
 
 
 def hindrances(group: StoredGroup, served: Served, where: str, now_ms: int) -> list[Reason]:
-    """Return what keeps a whole group from work on some place, the most lasting first."""
+    """Return the obstacles to a group's work on a partition, the most lasting first."""
     found = []
     if group.paused_ms is not None:
         commands = (say.resume(group),)
@@ -80,7 +80,7 @@ def _given_up(group: StoredGroup, served: Served, now_ms: int) -> Reason:
 
 
 def _ended(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Reason:
-    """Explain a record that the group is past."""
+    """Explain a record that the group has passed."""
     record, group, letter = standing.record, standing.group, standing.letter
     it, name = say.it(record, kind), f"group {group.name}"
     if letter is not None:
@@ -89,7 +89,7 @@ def _ended(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Rea
         if letter.holding and standing.lane is not None and standing.lane.held:
             end = f"later records of its {standing.lane.of} wait until you requeue or discard it"
             return Reason(Code.HELD, f"{who} is held in {name}: {what}; {end}", since, None, commands)
-        end = "" if record.key is None else "; later records of its key are not held up"
+        end = "" if record.key is None else "; later records of its key are not blocked"
         return Reason(Code.DEAD, f"{who} was given up in {name}: {what}{end}", since, None, commands)
     if standing.discard is not None:
         text = f"{who} was a dead letter in {name}, {say.done(standing.discard, now_ms)}"
@@ -104,15 +104,15 @@ def _ended(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Rea
         )
         return Reason(Code.DELIVERED, text, standing.fallback.completed_ms)
     if kind is QuestionKind.KEY:
-        text = f"nothing of {who} waits in {name}: the last record, {record.place}, was delivered"
+        text = f"no record of {who} waits in {name}: the last one, {record.place}, was delivered"
     else:
-        text = f"{who} was delivered to {name}, which is past {record.place}"
+        text = f"{who} was delivered to {name}, which has passed {record.place}"
     unless = f", unless {' or '.join(standing.doubts)}" if standing.doubts else ""
     return Reason(Code.DELIVERED, text + unless)
 
 
 def _noted(standing: Standing, note: Note, who: str, now_ms: int) -> Reason:
-    """Explain a record that was passed over because there was no handler for its type."""
+    """Explain a record that was passed over for lack of a handler for its type."""
     group, topic, type = standing.group, standing.record.topic.name, standing.record.type
     name, command = f"group {group.name}", say.catch_up(group, type)
     if note.is_coming:
@@ -128,7 +128,7 @@ def _noted(standing: Standing, note: Note, who: str, now_ms: int) -> Reason:
 
 
 def _resting(standing: Standing, kind: QuestionKind, who: str, now_ms: int, hindered: bool) -> Reason | None:
-    """Explain a record whose key waits for a time or a person; None when it waits for neither."""
+    """Explain a record whose key waits for a time or a person; None if it waits for neither."""
     lane, record, group, holder = standing.lane, standing.record, standing.group, standing.holder
     if lane is None:
         return None
@@ -150,7 +150,7 @@ def _resting(standing: Standing, kind: QuestionKind, who: str, now_ms: int, hind
 
 
 def _grown(standing: Standing, who: str, now_ms: int, hindered: bool) -> Reason | None:
-    """Explain a record that waits for another partition, where its key was before the topic grew."""
+    """Explain a record that waits for the partition that held its key before the topic grew."""
     record, group, former = standing.record, standing.group, standing.former
     if former is None:
         return None
@@ -168,7 +168,7 @@ def _grown(standing: Standing, who: str, now_ms: int, hindered: bool) -> Reason 
 
 
 def _flowing(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> Reason:
-    """Explain a record that nothing keeps from being delivered but its turn."""
+    """Explain a record that waits only for its turn."""
     record, lane, name = standing.record, standing.lane, f"group {standing.group.name}"
     waits = f"{who} waits in {name}"
     lanes, entries = standing.waiting_lanes, standing.waiting_entries
@@ -185,7 +185,11 @@ def _flowing(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> R
     if standing.earlier is not None:
         place = _beside(record, standing.earlier)
         call = call_at(standing.served.status.group(standing.group.name), place)
-        state = "is in work or next" if call is None else f"is in work: {say.in_call(call, now_ms, 'it')}"
+        state = (
+            "is being handled or is next"
+            if call is None
+            else f"is being handled: {say.in_call(call, now_ms, 'it')}"
+        )
         return Reason(Code.BEHIND, f"{waits} behind {place} of the same key, which {state}; {by}")
     inside = busy(standing.served, standing.group.name, record, now_ms)
     if inside is not None:
@@ -194,7 +198,7 @@ def _flowing(standing: Standing, kind: QuestionKind, who: str, now_ms: int) -> R
     if lane is not None and standing.entry:
         state = say.again(lane, now_ms, hindered=False)
         return Reason(Code.IN_WORK, f"{waits}: {say.it(record, kind)} {state}; {by}")
-    return Reason(Code.IN_WORK, f"{who} is in work in {name}, or next: {say.before(standing)}; {by}")
+    return Reason(Code.IN_WORK, f"{who} is being handled in {name}, or is next: {say.before(standing)}; {by}")
 
 
 def _head(record: Logged, lane: Lane) -> str:

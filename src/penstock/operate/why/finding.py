@@ -1,13 +1,13 @@
-"""Finding what was asked about: a record by its id, the records of a key. Only reads; explains nothing.
+"""Finds the subject of a question: a record by its id, or the records of a key. Only reads; explains nothing.
 
-A log need not have an index on ids. An id of ours holds the moment it was made, and the log knows from
-where on a record of that moment can stand; from there `WALK` records of each partition are looked at. That
-finds what was published and moved in the usual time. What came to the log late (scheduled, or from a long
-transaction) may stand further on: then the search says that it was cut, and one without bound finds it.
+A log need not have an index on ids. An id of ours contains its creation time, and the log knows the first
+offset a record of that time can have; from there `WALK` records of each partition are searched. That finds
+every record that was sequenced without delay. A record that reached the log late (scheduled, or from a long
+transaction) may be further on: then the search reports that it was cut, and an unbounded one finds it.
 
-A key is in the partition where the topic's partitioner puts it, now or before the topic grew. A client may
-have put it elsewhere: on a topic of the Kafka port, or on one that takes foreign keys. There the last `WALK`
-records of all partitions are looked at. Elsewhere that is done when the key is nowhere else.
+A key is in the partition that the topic's partitioner chooses, now or before the topic grew. A client may
+have put it elsewhere, on a topic of the Kafka port or on one that accepts foreign keys: there the last `WALK`
+records of all partitions are searched. On other topics that is done only if the key was not found otherwise.
 """
 
 import re
@@ -24,8 +24,8 @@ from penstock.log.sql.held_records import allowing_foreign
 from penstock.model.partition import MURMUR3, key_hash, partition_for, slot
 from penstock.model.record import Record
 
-WALK = 5_000  # records of a partition that are looked at for an id or a key, unless all are asked for
-STAGED_WALK = 200_000  # staged rows that are looked at for an id or a key
+WALK = 5_000  # records of a partition searched for an id or a key, by default
+STAGED_WALK = 200_000  # staged rows searched for an id or a key
 _ALL = 1 << 62
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -33,7 +33,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-([0-9a-f])[0-9a-f]{3}-[0-9a-f]{4}-[
 
 @dataclass(frozen=True, slots=True)
 class UnloggedEvent:
-    """An event that is not in the log yet; `due_ms` for one that is scheduled."""
+    """An event that is not in the log yet; `due_ms` is set for a scheduled one."""
 
     topic: str
     id: str
@@ -46,7 +46,7 @@ class UnloggedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A record that has its place in the log, also where the log no longer holds it."""
+    """A record with a place in the log, even if the log no longer holds it."""
 
     topic: Topic
     partition: int
@@ -58,15 +58,15 @@ class Logged:
 
     @property
     def place(self) -> str:
-        """Where it stands."""
+        """The record's place as TOPIC/PARTITION/OFFSET."""
         return f"{self.topic.name}/{self.partition}/{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A record that was not found. `cut`: not all was looked at. `gone`: retention has deleted its time.
+    """A record that was not found. `cut`: the search was bounded. `gone`: retention deleted its time.
 
-    `trimmed`: retention has deleted something, perhaps this one.
+    `trimmed`: retention deleted records, perhaps this one.
     """
 
     cut: bool
@@ -75,18 +75,18 @@ class Missing:
 
 
 def looks_like_id(text: str) -> bool:
-    """Return whether a text is a UUID, as the ids are that `publish` returns."""
+    """Return whether a text is a UUID, like the ids that `publish` returns."""
     return _UUID.fullmatch(text) is not None
 
 
 def moment_of(id: str) -> int | None:
-    """Return when an id of ours was made, in milliseconds since 1970; None for an id of others."""
+    """Return when an id of ours was made, in milliseconds since 1970; None for a foreign id."""
     found = _UUID.fullmatch(id)
     return int(id[:8] + id[9:13], 16) if found and found[1] == "7" else None
 
 
 class Finder:
-    """Looks on one snapshot, in some topics; `everything`: without bound."""
+    """Searches topics on one snapshot; `everything`: without bound."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Finder:
         self._growths: dict[int, list[Growth]] = {}
         self._read: dict[tuple[int, int, str], _KeyRead] = {}
         self._found: dict[tuple[int, str, OffsetRange], list[Logged]] = {}
-        self._allowing: set[int] | None = None  # the topics that take foreign keys
+        self._allowing: set[int] | None = None  # the topics that accept foreign keys
         self._anywhere = everything
         self._seen_at: dict[str, set[tuple[int, int]]] = {}  # by key: topics and partitions
         self._strays: dict[tuple[int, str], list[Logged]] = {}
@@ -114,11 +114,11 @@ class Finder:
         return _ALL if self._everything else STAGED_WALK
 
     def topics(self) -> list[Topic]:
-        """Return the topics it looks in."""
+        """Return the topics it searches."""
         return self._topics
 
     def by_id(self, id: str, key: str | None) -> UnloggedEvent | Logged | Missing:
-        """Return where a record is; `key` says in which partition it must be."""
+        """Return a record by its id; `key` tells its partition."""
         tx, params = self._tx, {"id": id, "topic": self._topic}
         walk = self._staged_walk
         rows = tx.rows("outbox", "scheduled_by_id", **params) or tx.rows(
@@ -151,8 +151,8 @@ class Finder:
         return staged, scheduled
 
     def look_ahead(self, topic: Topic, number: int, key: str, ranges: Iterable[OffsetRange]) -> None:
-        """Read the records of a key in ranges that will be asked for, together."""
-        if self._everything:  # they have no bound, and each asks for the first ones of its own
+        """Read the records of a key in ranges needed later, all at once."""
+        if self._everything:  # ranges are unbounded, and each caller reads its own
             return
         joined = _joined(ranges)
         entries = self._log.find_key_in(topic, joined, _bytes(key))
@@ -178,7 +178,7 @@ class Finder:
         return self.of_key(record.topic, record.partition, record.key, start, record.offset)
 
     def last_of_key(self, topic: Topic, key: str) -> Logged | None:
-        """Return the last record of a key, if it is among the last ones of its partition, now or before."""
+        """Return the last record of a key, if it is among the last of its partition or a former one."""
         found = [*self.strays(topic, key)]
         for number in self._own_partitions(topic, key):
             found += self._last_in(topic, self._last_part(topic, number), key)
@@ -187,7 +187,7 @@ class Finder:
         return max(found, key=lambda each: each.timestamp_ms, default=None)
 
     def former_places(self, topic: Topic, number: int) -> list[Position]:
-        """Return where the keys of a partition were before the topic grew, up to where, the last first."""
+        """Return a partition's former partitions, each with its end before the growth, the last first."""
         if not topic.generation:
             return []
         if topic.id not in self._growths:
@@ -195,14 +195,14 @@ class Finder:
         return former_places(self._growths[topic.id], number)
 
     def partitions_of(self, topic: Topic, key: str) -> list[int]:
-        """Return the partition of a key, those where it was before, and others where some of it was found."""
+        """Return the partition of a key, its former ones, and others in which records of it were found."""
         own = self._own_partitions(topic, key)
         found = {number for topic_id, number in self._waiting_places(key) if topic_id == topic.id}
         found |= {each.partition for each in self.strays(topic, key)}
         return [*own, *sorted(found.difference(own))]
 
     def look_anywhere(self) -> None:
-        """Look in all partitions from now on, also of topics that keep a key in its own."""
+        """Search all partitions from now on, even of topics that keep a key in its own."""
         self._anywhere = True
 
     def may_stray(self, topic: Topic) -> bool:
@@ -212,7 +212,7 @@ class Finder:
         return topic.partitioner != MURMUR3 or topic.id in self._allowing
 
     def strays(self, topic: Topic, key: str) -> Sequence[Logged]:
-        """Return the last record of a key in each partition that is not its own, where that is looked at."""
+        """Return the last record of a key in each partition that is not its own, if those are searched."""
         if not (self._anywhere or self.may_stray(topic)):
             return ()
         place = (topic.id, key)
@@ -224,11 +224,11 @@ class Finder:
         return self._strays[place]
 
     def is_cut(self, topic: Topic, key: str) -> bool:
-        """Return whether a partition where a key may be holds more than is looked at for it."""
+        """Return whether a partition that may hold a key has more records than are searched."""
         return any(end - start > self.walk for start, end in self._bounds_of(topic, key))
 
     def is_gone(self, topic: Topic, key: str) -> bool:
-        """Return whether retention has deleted records where those of a key may have stood."""
+        """Return whether retention has deleted records from a partition that may have held a key."""
         if self.may_stray(topic):
             return self._is_trimmed(topic)
         return any(self.bounds(topic, each).start > 0 for each in self._own_partitions(topic, key))
@@ -238,7 +238,7 @@ class Finder:
         return any(map(self._is_trimmed, self._topics))
 
     def at(self, topic: Topic, positions: Iterable[Position]) -> dict[Position, Logged]:
-        """Return the records at some places that the log still holds."""
+        """Return those of the records at some positions that the log still holds."""
         found = self._log.at(topic, set(positions), bare=True)
         return {Position(each.partition, each.offset): _logged(topic, each) for each in found}
 
@@ -273,7 +273,7 @@ class Finder:
         return list({each.partition: _logged(topic, each) for each in found}.values())
 
     def _bounds_of(self, topic: Topic, key: str) -> list[Bounds]:
-        """Return the bounds of the partitions where a key may be."""
+        """Return the bounds of the partitions that may hold a key."""
         if self._anywhere or self.may_stray(topic):
             return list(self._all_bounds(topic).values())
         return [self.bounds(topic, number) for number in self._own_partitions(topic, key)]
@@ -292,7 +292,7 @@ class Finder:
         return int(self._tx.rows("outbox", "staged_count", walk=walk)[0][0])
 
     def _logged(self, topic: Topic, id: str, key: str | None) -> Logged | Missing:
-        """Look in the log, from the moment on that the id holds."""
+        """Search the log, from the time in the id on."""
         numbers: Sequence[int | None] = (None,)
         if key is not None and not (self._everything or self.may_stray(topic)):
             numbers = self._own_partitions(topic, key)
@@ -324,7 +324,7 @@ class _KeyRead:
 
 
 def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """Return ranges of one partition as those that do not meet."""
+    """Return ranges of one partition with those that touch merged."""
     joined: list[OffsetRange] = []
     for each in sorted(each for each in ranges if each.low < each.high):
         if joined and each.low <= joined[-1].high:
@@ -335,7 +335,7 @@ def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
 
 
 def partition_of(topic: Topic, key: str) -> int:
-    """Return the partition of a key, or of the id of a record that has none."""
+    """Return the partition of a key, or of the id of a record without a key."""
     return partition_for(topic.partitioner, _bytes(key), key, topic.partitions)
 
 

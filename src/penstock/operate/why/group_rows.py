@@ -1,9 +1,8 @@
-"""Rows of many groups at one place of the log: each kind is read for all of them by one statement.
+"""Rows of many groups in one partition: one statement reads each kind for all of them.
 
-A question about a key has an answer for each group, and the rows behind it differ by group alone. So the
-first group that asks for a kind of row brings those of the others. What they will ask is said before, by
-`add` and `expect`; who asks for something else is given it by a statement of its own. All on one snapshot:
-nothing that was read changes.
+A question about a key has an answer per group, and the rows behind it differ only by group. So the first
+group that needs a kind of row reads those of the others, too. `add` and `expect` declare the needs
+beforehand; other rows are read by separate statements. All on one snapshot, so rows read before stay valid.
 """
 
 from collections.abc import Iterable
@@ -24,7 +23,7 @@ RowValue = int | str  # an offset, a type of events
 
 
 class GroupRows:
-    """Rows of this snapshot, as groups ask for them."""
+    """The rows of this snapshot, by group."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
@@ -33,19 +32,19 @@ class GroupRows:
         self._found: dict[Any, dict[Any, list[Row]]] = {}
 
     def add(self, place: TopicPart, groups: Iterable[int]) -> None:
-        """Say which groups will be asked about at a place."""
+        """Declare the groups whose rows at a place will be needed."""
         self._groups.setdefault(place, set()).update(groups)
 
     def expect(self, place: TopicPart, column: str, values: Iterable[RowValue]) -> None:
-        """Say which offsets or types will be asked about at a place; `column`: the name of the parameter."""
+        """Declare the offsets or types that will be needed at a place; `column`: the parameter's name."""
         self._expected.setdefault((place, column), set()).update(values)
 
     def expected(self, place: TopicPart, column: str) -> set[RowValue]:
-        """Return what will be asked about at a place."""
+        """Return the declared values at a place."""
         return self._expected.get((place, column), set())
 
     def of(self, name: str, place: TopicPart, group_id: int, **params: Any) -> list[Row]:
-        """Return the rows of a group that a statement gives, which says whose each is in the first column."""
+        """Return a group's rows of a statement whose first column is the group."""
         found = self._found.setdefault((name, place, *params.items()), {})
         if group_id not in found:
             missing = (self._groups.get(place, set()) | {group_id}) - found.keys()
@@ -55,11 +54,11 @@ class GroupRows:
         return found[group_id]
 
     def of_all(self, name: str, place: TopicPart, **params: Any) -> Iterable[Row]:
-        """Return the rows of all groups that a statement has given."""
+        """Return the rows of all groups that a statement has returned."""
         return (row for rows in self._found[name, place, *params.items()].values() for row in rows)
 
     def at(self, name: str, place: TopicPart, group_id: int, column: str, value: RowValue) -> list[Row]:
-        """Return the rows of a group for one offset or type, which stands in the second column."""
+        """Return a group's rows for one offset or type, the statement's second column."""
         found = self._found.setdefault((name, place, column), {})
         if (group_id, value) not in found:
             groups = self._groups.get(place, set()) | {group_id}

@@ -11,12 +11,12 @@ from .finding import Finder, Logged, key_lane
 from .standing import Cursor, Lane, Letter, StandingReader, StoredGroup
 from .wording import counted
 
-_TOLD = 3  # of the lanes and of the dead letters, each by itself; the rest is counted
+_LISTED = 3  # lanes, and dead letters, described one by one; the rest is counted
 
 
 @dataclass(frozen=True, slots=True)
 class UnsettledRecords:
-    """What a group has not settled of a key. `first`: the record that the group has to do with first."""
+    """The records of a key that a group has not settled. `first`: the one the group has to settle first."""
 
     first: Logged | None
     key: str
@@ -28,11 +28,11 @@ class UnsettledRecords:
 
     @property
     def count(self) -> int:
-        """How many records that are."""
+        """The number of these records."""
         return sum(each.records for each in self.lanes) + len(self.letters) + len(self.unread)
 
     def others(self, group: StoredGroup, now_ms: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return what is to be said of the others, and the commands for it."""
+        """Return sentences on the other records, and the commands for them."""
         first = -1 if self.first is None else self.first.offset
         texts = [
             *self._in_lanes(first, now_ms),
@@ -53,12 +53,12 @@ class UnsettledRecords:
                 waits = "waits" if behind == 1 else "wait"
                 more = counted(behind, "more record")
                 texts.append(f"{more} of the key {waits} behind it, up to {self.place}/{lane.last}")
-        return [*texts[:_TOLD], *_rest(texts, "more of its records wait to be tried again")]
+        return [*texts[:_LISTED], *_rest(texts, "more of its records wait for a retry")]
 
     def _dead(self, first: int, now_ms: int) -> list[str]:
         others = [each for each in self.letters if each.offset != first]
         texts = [f"its record {self.place}/{each.offset} {say.died(each, now_ms)}" for each in others]
-        return [*texts[:_TOLD], *_rest(texts, "more of its records are dead letters")]
+        return [*texts[:_LISTED], *_rest(texts, "more of its records are dead letters")]
 
     def _unread(self, first: int) -> list[str]:
         others = [each for each in self.unread if each.offset != first]
@@ -77,7 +77,7 @@ def unsettled(
     number: int,
     key: str,
 ) -> list[UnsettledRecords]:
-    """Return what each of some groups, which are there in the partition, has not settled of a key."""
+    """Return, for each of these groups that read the partition, the unsettled records of a key."""
     own, walk, (_, end) = key_lane(key), finder.walk, finder.bounds(topic, number)
     reach = [OffsetRange(number, at.offset, min(end, at.offset + walk)) for _, at in groups]
     finder.look_ahead(topic, number, key, reach)
@@ -89,19 +89,19 @@ def unsettled(
         unread = [each for each in logged if not cursor.is_passed(each.offset)]
         found.append((_first(own, lanes, letters, unread), lanes, letters, unread))
     held = finder.at(topic, [Position(number, offset) for offset, *_ in found if offset is not None])
-    place, told = f"{topic.name}/{number}", []
+    place, result = f"{topic.name}/{number}", []
     for offset, lanes, letters, unread in found:
         first = None
         if offset is not None:
             ids = {each.offset: each.id for each in letters}
             kept = Logged(topic, number, offset, ids.get(offset, ""), key, "", 0)
             first = held.get(Position(number, offset), kept)
-        told.append(UnsettledRecords(first, key, place, tuple(lanes), tuple(letters), tuple(unread)))
-    return told
+        result.append(UnsettledRecords(first, key, place, tuple(lanes), tuple(letters), tuple(unread)))
+    return result
 
 
 def _first(own: str, lanes: list[Lane], letters: list[Letter], unread: list[Logged]) -> int | None:
-    """Return the offset of the record that a group has to do with first; None when it is past them all."""
+    """Return the offset of the record that a group has to settle first; None if it has settled them all."""
     heads = [each.head for each in lanes if each.name == own and not each.held and each.head is not None]
     if any(each.name == own and each.held for each in lanes):
         heads = [each.offset for each in letters if each.holding and each.lane == own]
@@ -112,4 +112,4 @@ def _first(own: str, lanes: list[Lane], letters: list[Letter], unread: list[Logg
 
 
 def _rest(texts: list[str], what: str) -> list[str]:
-    return [f"{len(texts) - _TOLD:,} {what}"] if len(texts) > _TOLD else []
+    return [f"{len(texts) - _LISTED:,} {what}"] if len(texts) > _LISTED else []

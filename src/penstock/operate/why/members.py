@@ -1,4 +1,4 @@
-"""Who works on a partition or a slot: what the rows of the members and the owners say together."""
+"""The member that works on a partition or a slot, from the rows of members and owners."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,23 +18,23 @@ from .wording import lasting
 
 
 class Service(Enum):
-    """How it stands with the work on one partition of a group, or one slot."""
+    """Whether a member works on a partition of a group, or on a slot."""
 
-    OWNED = "owned"  # a living member has it
-    STOPPED = "stopped"  # a member has it whose process is stopped
-    COMING = "coming"  # one is about to take it
-    PINNED = "pinned"  # those there are pinned to other partitions
-    DIFFERS = "differs"  # those there have another filter than the group
-    GIVEN_UP = "given_up"  # those there have given the group up: too many of its calls hang
-    NONE = "none"  # there is nobody
+    OWNED = "owned"  # a living member owns it
+    STOPPED = "stopped"  # its owner's process is stopped
+    COMING = "coming"  # a member is about to take it
+    PINNED = "pinned"  # the living members are pinned to other partitions
+    DIFFERS = "differs"  # the living members have another filter than the group
+    GIVEN_UP = "given_up"  # the living members have given the group up: too many of its calls hang
+    NONE = "none"  # there is no living member
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Who serves: the owner where there is one, else how many would if they could.
+    """The service of a partition or slot: its owner, or else the number of members that might take it.
 
-    `name`: a member as a person would look for it: the owner, or one that has given the group up. `status`:
-    what it says of itself. `lapsed`: members that were there and are not heard of any more, in words.
+    `name`: the owner, or a member that has given the group up, as people would search for it. `status`: the
+    one that this member reported. `lapsed`: members that fell silent, in words.
     """
 
     service: Service
@@ -48,7 +48,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class SeenMember:
-    """A member as its row and its process show it. `left_ms`: how long its lease still runs."""
+    """A member as its row and its process show it. `left_ms`: until its lease expires."""
 
     id: str
     process: Process
@@ -58,13 +58,13 @@ class SeenMember:
 
     @property
     def name(self) -> str:
-        """The member as a person would look for it."""
+        """The member as people would search for it."""
         stopping = ", stopping" if self.state == "stopping" else ""
         return f"member {self.id[:8]} (process {self.process.pid}{stopping})"
 
 
 class Members:
-    """The members that may be at work, and those that were not long ago."""
+    """The members that may be working, and those that were until recently."""
 
     def __init__(self, tx: Transaction, clock: Clock) -> None:
         clocks = lease_clocks(clock)
@@ -77,15 +77,15 @@ class Members:
         }
 
     def living(self) -> Iterator[SeenMember]:
-        """Yield the members that may be at work."""
+        """Yield the members that may be working."""
         yield from (self._seen[id] for id in self._present)
 
     def lapsed(self) -> tuple[str, ...]:
-        """Return, in words, the members that are not heard of any more."""
+        """Return, in words, the members that fell silent."""
         return tuple(_lapse(each) for each in self._seen.values() if each.id not in self._present)
 
     def of_slot(self, owner: str | None) -> Served:
-        """Return who moves the events of a slot."""
+        """Return the service of a slot."""
         if owner is not None and owner in self._present:
             return self._owned(owner)
         serving = any(each.serves.slots for each in self._staying())
@@ -99,7 +99,7 @@ class Members:
         filters: Sequence[Filter],
         group: str = "",
     ) -> Served:
-        """Return who works on a partition of a group."""
+        """Return the service of a partition of a group."""
         if owner is not None and owner in self._present:
             return self._owned(owner)
         serving = [each for each in self._staying() if domain in each.serves.domains()]
@@ -117,7 +117,7 @@ class Members:
         return Served(Service.NONE, lapsed=self.lapsed())
 
     def wanting(self, group_id: int, topic: str, type: str | None = None) -> list[SeenMember]:
-        """Return the living members whose handlers of a group are for a topic, or for a type there."""
+        """Return the living members that have handlers of a group for a topic, or for a type on it."""
         found = []
         for id, each in self._present.items():
             filter = each.serves.filter(group_id)
@@ -133,7 +133,7 @@ class Members:
         return self._present[id].serves.filter(group_id) or ()
 
     def _staying(self) -> list[Present]:
-        """Return those that may be given something: a member that stops takes nothing more."""
+        """Return the members that may take partitions: a stopping member takes none."""
         return [each for id, each in self._present.items() if self._seen[id].state != MemberState.STOPPING]
 
     def _owned(self, owner: str) -> Served:

@@ -1,4 +1,4 @@
-"""What `why` says of readers that are not groups, such as pipelines: whether they are past a record."""
+"""The answers of `why` for readers that are not groups, such as pipelines."""
 
 from penstock.log.contract import Log, Position
 
@@ -14,7 +14,7 @@ _RUN = "penstock pipeline lake --to FOLDER"
 
 
 def of_record(reader: LogReader, record: Logged, kind: QuestionKind) -> Reason | None:
-    """Return how a reader stands to a record; None if it does not read there."""
+    """Return whether a reader has read a record; None if it does not read that partition."""
     read = reader.has_read(record.topic, Position(record.partition, record.offset))
     if read is None:
         return None
@@ -28,7 +28,7 @@ def of_record(reader: LogReader, record: Logged, kind: QuestionKind) -> Reason |
 
 
 def of_whole(log: Log, reader: LogReader, now_ms: int) -> list[tuple[str, Reason]]:
-    """Return how far a reader is, for each of its topics."""
+    """Return the progress of a reader on each of its topics."""
     return [(each.topic.name, _behind(reader, each, now_ms)) for each in progress_on(log, [reader])]
 
 

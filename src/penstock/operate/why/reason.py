@@ -1,4 +1,4 @@
-"""One reason: what an answer is made of."""
+"""The reason of an answer."""
 
 from dataclasses import dataclass, replace
 
@@ -7,7 +7,7 @@ from .answer import Code
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason: its sentence without its end, and what goes with it."""
+    """One reason: its sentence without the full stop, its times, commands and further reasons."""
 
     code: Code
     sentence: str
@@ -18,7 +18,7 @@ class Reason:
 
 
 def with_others(reason: Reason, others: list[Reason]) -> Reason:
-    """Return a reason with others that would count once it is gone."""
+    """Return a reason with others that would apply once it is resolved."""
     commands = reason.commands + tuple(each for other in others for each in other.commands)
     also = reason.also + tuple(other.sentence for other in others)
     return replace(reason, commands=tuple(dict.fromkeys(commands)), also=also)

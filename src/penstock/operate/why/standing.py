@@ -1,7 +1,7 @@
-"""How a group stands to a record: the rows that decide whether it is delivered, read and put together.
+"""The standing of a record in a group: reads the rows that decide whether it is delivered.
 
-A record is passed once the cursor is beyond it or its bit in the cursor's bitmap is set; it still waits when
-it is an entry of a lane. What is neither passed nor an entry is to be read from the log.
+A record is passed once the cursor is beyond it or its bit in the cursor's bitmap is set; it still waits if it
+is an entry of a lane. A record that is neither passed nor an entry is still to be read from the log.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ from .members import Members, Served, Service
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A group as its row has it; `filters` the present one first."""
+    """A group's row; `filters`: the current one first."""
 
     id: int
     name: str
@@ -41,7 +41,7 @@ class StoredGroup:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a group is in a partition."""
+    """A group's cursor in a partition."""
 
     done: DoneSet
     owner: str | None
@@ -53,7 +53,7 @@ class Cursor:
         return self.done.base
 
     def is_passed(self, offset: int) -> bool:
-        """Return whether delivery has passed an offset; else it is still to be read from the log."""
+        """Return whether delivery has passed an offset; otherwise it is still to be read from the log."""
         return offset in self.done
 
     def open_before(self, offset: int) -> int:
@@ -63,7 +63,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane that waits, with the first and the last record in it, and how many there are."""
+    """A waiting lane, with the first and last record in it, and their number."""
 
     name: str
     state: WaitState
@@ -86,12 +86,12 @@ class Lane:
 
     @property
     def alone(self) -> int | None:
-        """The offset of the record that has it to itself."""
+        """The offset of the only record in it, if that is retried alone."""
         return read_name(self.name).alone
 
     @property
     def of(self) -> str:
-        """What waits together in it, for people: records of a key, or of the whole partition."""
+        """What the lane is for, in words: a key or the whole partition."""
         return "partition" if read_name(self.name).whole else "key"
 
 
@@ -110,7 +110,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class ByFallback:
-    """How often a record failed, and why at last, before the fallback of its handler completed it."""
+    """A completion by fallback: the number of failures before it, and the last reason."""
 
     failures: int
     reason: str
@@ -119,9 +119,9 @@ class ByFallback:
 
 @dataclass(frozen=True, slots=True)
 class FormerWork:
-    """What comes first in a partition where a key was before its topic grew.
+    """The work to be done first in the partition that held a key before its topic grew.
 
-    `open`: how many records before `end`, where it ended then, are not passed. `lane`: the one of the key.
+    `open`: the unpassed records before `end`, where the partition ended then. `lane`: the key's.
     """
 
     partition: int
@@ -133,14 +133,15 @@ class FormerWork:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """All that bears on one record in one group.
+    """Everything that decides on one record in one group.
 
     `lane`: the one it waits in, or, while the group has not read it yet, that of its key or of its whole
-    partition. `letter`: its own dead letter; `holder`: one that holds that lane. `earlier`: a record of its
-    key before it, not passed yet. `discard`: how a person let it go. `doubts`: what else than delivery may
-    have taken the group past it. `note`: it was passed over, because the group had no handler for its type.
-    `fallback`: only that of its handler completed it. `former`: what comes before it in another partition,
-    since its topic has grown. `rival`: a member that has a handler for it all the same, and its filter.
+    partition. `letter`: its own dead letter; `holder`: one that holds that lane. `earlier`: an earlier record
+    of its key that is not passed yet. `discard`: the act that discarded it. `doubts`: how else than by
+    delivery the group may have passed it. `note`: set if it was passed over for lack of a handler for its
+    type. `fallback`: set if its handler's fallback completed it. `former`: work that comes before it in
+    another partition, since its topic has grown. `rival`: a member that does have a handler for it, and its
+    filter.
     """
 
     group: StoredGroup
@@ -164,12 +165,12 @@ class Standing:
 
     @property
     def passed(self) -> bool:
-        """Whether the group is past it, and will not come back to it."""
+        """Whether the group has passed it and will not come back to it."""
         return not self.entry and self.cursor.is_passed(self.record.offset)
 
 
 class StandingReader:
-    """Reads on one snapshot; a kind of rows for all groups of a partition at once."""
+    """Reads on one snapshot, each kind of row for all groups of a partition at once."""
 
     def __init__(self, tx: Transaction, finder: Finder, members: Members) -> None:
         self._tx, self._finder, self._members, self._history = tx, finder, members, History(tx)
@@ -180,11 +181,11 @@ class StandingReader:
     def groups(
         self, topic: Topic, number: int, group_id: int | None = None
     ) -> list[tuple[StoredGroup, Cursor]]:
-        """Return the groups that read a partition, and where they are."""
+        """Return the groups that read a partition, with their cursors."""
         place = TopicPart(topic.id, number)
-        everybody = self._groups.get((place, None))
-        if group_id is not None and everybody is not None:
-            return [each for each in everybody if each[0].id == group_id]
+        every_group = self._groups.get((place, None))
+        if group_id is not None and every_group is not None:
+            return [each for each in every_group if each[0].id == group_id]
         if (place, group_id) not in self._groups:
             rows = self._tx.rows("delivery", "groups_on_partition", group_id=group_id, **place._asdict())
             found = [(group_of(row[:6]), cursor_of(row[6:])) for row in rows]
@@ -193,14 +194,14 @@ class StandingReader:
         return self._groups[place, group_id]
 
     def look_ahead(self, records: Iterable[Logged]) -> None:
-        """Say how groups stand to which records will be asked: then that is read for all of them together."""
+        """Declare the records whose standing will be needed, so that their rows are read together."""
         for each in records:
             place = TopicPart(each.topic.id, each.partition)
             self._rows.expect(place, "offsets", [each.offset])
             self._rows.expect(place, "types", [each.type])
 
     def standing(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Standing:
-        """Return how a group stands to a record."""
+        """Return the standing of a record in a group."""
         entered = self._at("entry_lane", group, record)
         entry = entered[0][0] if entered else None
         lanes = {
@@ -241,13 +242,13 @@ class StandingReader:
     def served(
         self, group: StoredGroup, topic: Topic, number: int, cursor: Cursor
     ) -> tuple[Served, str | None]:
-        """Return who works on a partition, and the owner's name."""
+        """Return the service of a partition, and the owner's name."""
         domain = Domain(group.id, topic.id)
         served = self._members.of_partition(domain, number, cursor.owner, group.filters, group.name)
         return served, served.name if served.member is not None else None
 
     def lanes(self, group: StoredGroup, topic: Topic, number: int, own: str) -> list[Lane]:
-        """Return the lane of a key, and those of its records that are retried alone."""
+        """Return the lane of a key, and the lanes of its records that are retried alone."""
         place = TopicPart(topic.id, number)
         rows = self._rows.of("lanes_of_key", place, group.id, lane=own)
         if rows:
@@ -284,7 +285,7 @@ class StandingReader:
         return sorted(letters, key=lambda each: each.offset)
 
     def _at(self, name: str, group: StoredGroup, record: Logged) -> list[Row]:
-        """Return the rows of a kind that a group has of a record."""
+        """Return a group's rows of one kind for a record."""
         place = TopicPart(record.topic.id, record.partition)
         return self._rows.at(name, place, group.id, "offsets", record.offset)
 
@@ -296,18 +297,18 @@ class StandingReader:
         yield from self._history.doubts(group.name, record)
 
     def _note(self, group: StoredGroup, record: Logged) -> Note | None:
-        """Return what is noted of a record that the group is past, and did not hand out."""
+        """Return the note on a record that the group passed without handing it out."""
         place = TopicPart(record.topic.id, record.partition)
         rows = self._rows.at("notes_of_type", place, group.id, "types", record.type)
         return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
 
     def _fallback(self, group: StoredGroup, record: Logged) -> ByFallback | None:
-        """Return how a record was completed that its handler could not."""
+        """Return the completion of a record by its handler's fallback."""
         rows = self._at("fallback_find", group, record)
         return ByFallback(*rows[0]) if rows else None
 
     def _former(self, group: StoredGroup, record: Logged, own: str) -> FormerWork | None:
-        """Return what comes before a record in the oldest partition where its key has something left."""
+        """Return the work before a record in the oldest partition that still has records of its key."""
         found, topic = None, record.topic
         for number, end in self._finder.former_places(topic, record.partition):
             kept = self._finder.bounds(topic, number).start
@@ -324,14 +325,14 @@ class StandingReader:
         return found
 
     def _rival(self, group: StoredGroup, record: Logged) -> tuple[str, Filter] | None:
-        """Return a member that has a handler for a record that the group has none for, and its filter."""
+        """Return a member that has a handler for a record though the group has none, and its filter."""
         if wanted(group.filters[:1], record.topic.name, record.type) is not False:
             return None
         others = self._members.wanting(group.id, record.topic.name, record.type)
         return (others[0].name, self._members.filter(others[0].id, group.id)) if others else None
 
     def _extent(self, group: StoredGroup, place: TopicPart, lane: str) -> tuple[int | None, int | None, int]:
-        """Return the first and the last record that wait in a lane, and how many do."""
+        """Return the first and last waiting record of a lane, and their number."""
         rows = self._rows.at("lane_head", place, group.id, "lanes", lane)
         return rows[0] if rows else (None, None, 0)
 

@@ -1,4 +1,4 @@
-"""Why a record that is not in the log is not there: scheduled, staged, in an open transaction, or nowhere."""
+"""Why a record is not in the log: scheduled, staged, in an open transaction, or unknown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from .members import Members, Served, Service
 from .reason import Reason
 from .wording import ago, ahead, counted, lasting
 
-LONG_MS = 10_000  # a transaction that has been open for so long is told
+LONG_MS = 10_000  # a transaction open for this long is reported
 _LOCKED_MS = 1_000
 _LOCKED = (
     "slot",
@@ -37,7 +37,7 @@ _WORST = (Service.NONE, Service.STOPPED, Service.COMING, Service.OWNED)
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """An open transaction that has written to the staging tables; what the database does not tell is None."""
+    """An open transaction that has written to the staging tables; None where the database tells nothing."""
 
     pid: int | None = None
     application: str = ""
@@ -48,26 +48,26 @@ class Writer:
 
     @property
     def text(self) -> str:
-        """Return it as a person would look for it."""
+        """The transaction as people would search for it."""
         if self.prepared is not None:
             who = f"prepared transaction {self.prepared!r}"
         else:
             who = "another process" if self.pid is None else f"process {self.pid}"
-        told = [self.application] if self.application else []
+        details = [self.application] if self.application else []
         if self.age_ms is not None:
-            told.append(f"open for {lasting(self.age_ms)}")
+            details.append(f"open for {lasting(self.age_ms)}")
         if self.state:
-            told.append(self.state)
+            details.append(self.state)
         if self.query_ms is not None:
-            told.append(f"last statement at {from_ms(self.query_ms):%H:%M:%S} UTC")
-        return f"{who} ({', '.join(told)})" if told else who
+            details.append(f"last statement at {from_ms(self.query_ms):%H:%M:%S} UTC")
+        return f"{who} ({', '.join(details)})" if details else who
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransactions:
-    """The open transactions that bear on what is published, the oldest first.
+    """The open transactions that may affect publishing or delivery, the oldest first.
 
-    `writers` may have staged something that nobody can see yet. `lockers` hold locks on tables that only our
+    `writers` may have staged events that are not visible yet. `lockers` hold locks on tables that only our
     own transactions should lock, so workers wait for them.
     """
 
@@ -84,9 +84,10 @@ class OpenTransactions:
 
 
 def open_transactions(store: Store) -> OpenTransactions:
-    """Return the open transactions that bear on what is published.
+    """Return the open transactions that may affect publishing or delivery.
 
-    Asked before the snapshot: what commits in between is then found, and nothing falls between the two.
+    Call it before taking the snapshot: then the snapshot sees what commits in between, and no event is
+    missed.
     """
     tables = [store.database.names.table(name) for name in _LOCKED]
 
@@ -123,7 +124,7 @@ def explain_staged(
 def explain_ready(
     tx: Transaction, members: Members, topic: str | None, now_ms: int, opened: OpenTransactions
 ) -> Reason | None:
-    """Return why events of a topic, or of all, that could be in the log are not; None when there are none."""
+    """Return why ready events of a topic, or of all, are not in the log yet; None if there are none."""
     ready = tx.rows("outbox", "ready_by_slot", topic=topic, now_ms=now_ms)
     if not ready:
         return None
@@ -132,15 +133,15 @@ def explain_ready(
     served = {row[0]: members.of_slot(owners[row[0]]) for row in ready}
     slot, worst = min(served.items(), key=lambda each: _WORST.index(each[1].service))
     are = "event is" if count == 1 else "events are"
-    text = f"{count:,} {are} committed and not in the log yet, the oldest {ago(since, now_ms)}"
+    text = f"{count:,} {are} committed but not in the log yet, the oldest {ago(since, now_ms)}"
     return _unmoved(text, f"slot {slot}", worst, since, opened)
 
 
 def _unmoved(text: str, where: str, served: Served, since_ms: int, opened: OpenTransactions) -> Reason:
-    """Return why what could be in the log is not, by who moves the events of its slot."""
+    """Return why ready events are not in the log, by the service of their slot."""
     if served.service is Service.NONE:
         gone = f" ({', and '.join(served.lapsed[:2])})" if served.lapsed else ""
-        text += f", and no living member moves the events of {where}{gone}"
+        text += f", and no living member sequences the events of {where}{gone}"
         return Reason(Code.NOT_SEQUENCED, text, since_ms, commands=(say.WORKER,))
     if served.service is Service.STOPPED:
         text += f"; {say.stopped(served.name, where)}"
@@ -153,17 +154,17 @@ def _unmoved(text: str, where: str, served: Served, since_ms: int, opened: OpenT
     if trouble:
         return Reason(Code.TROUBLE, f"{text}; {say.troubled(served.name, 'move it', trouble)}", since_ms)
     by = served.name or "a member that is about to take it"
-    return Reason(Code.NOT_SEQUENCED, f"{text}; {where} is moved by {by}", since_ms)
+    return Reason(Code.NOT_SEQUENCED, f"{text}; {where} is sequenced by {by}", since_ms)
 
 
 def blocked(lockers: Sequence[Writer]) -> str:
-    """Return that an open transaction keeps workers waiting."""
+    """Say that an open transaction blocks workers."""
     more = f", the oldest of {len(lockers):,}" if len(lockers) > 1 else ""
     return f"an open transaction holds locks that workers need: {lockers[0].text}{more}; end it"
 
 
 def unseen(writers: Sequence[Writer]) -> str:
-    """Return that an open transaction may hold events."""
+    """Say that an open transaction may hold events."""
     more = f", the oldest of {len(writers):,}" if len(writers) > 1 else ""
     return f"a transaction that may have published more is still open: {writers[0].text}{more}"
 
@@ -171,7 +172,7 @@ def unseen(writers: Sequence[Writer]) -> str:
 def explain_missing(
     subject: str, kind: QuestionKind, missing: Missing, open_writers: Sequence[Writer]
 ) -> Reason:
-    """Return what may have become of a record, or of those of a key, when nothing was found."""
+    """Return why a record, or those of a key, may not have been found."""
     none = f"no record of key {subject} is" if kind is QuestionKind.KEY else f"record {subject} is not"
     also = _cut(missing)
     if open_writers:
@@ -195,13 +196,13 @@ def explain_missing(
 
 
 def explain_erased(record: Logged) -> Reason:
-    """Return that a record was erased."""
-    text = f"record {record.id} was erased: {record.place} is empty now and is delivered to nobody"
+    """Return the reason for an erased record."""
+    text = f"record {record.id} was erased: {record.place} is empty now and is not delivered"
     return Reason(Code.ERASED, text)
 
 
 def explain_cancelled(id: str, act: Act, now_ms: int) -> Reason:
-    """Return that a scheduled event was taken back."""
+    """Return the reason for a cancelled event."""
     return Reason(Code.CANCELLED, f"record {id} was scheduled, and {say.done(act, now_ms)}", act.at_ms)
 
 

@@ -1,4 +1,4 @@
-"""Why a whole group is where it is on a topic: what it waits for, and what comes next."""
+"""Why a whole group waits on a topic, and the further reasons."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -35,9 +35,9 @@ _MOST_URGENT = (Code.SLOW_HANDLER, Code.CAREFUL, Code.RATE, Code.BUSY, Code.IN_W
 
 @dataclass(frozen=True, slots=True)
 class PartitionStanding:
-    """A partition of the topic, where the group is in it and what it holds, and its lanes.
+    """A partition of the topic: the group's cursor and lanes in it, and its bounds.
 
-    `stopped`: it is a lane itself, and that is held or rests until its head is tried again.
+    `stopped`: the whole partition is one lane, which is held or waits for the retry of its head.
     """
 
     partition: int
@@ -50,21 +50,21 @@ class PartitionStanding:
     moved: int
     stopped: bool
     served: Served
-    waits_for: int | None  # a partition that comes first, since the topic has grown
+    waits_for: int | None  # a partition to be read first, since the topic has grown
 
     @property
     def behind(self) -> int:
-        """How many records of the log it has not passed."""
+        """How many records of the log the group has not passed."""
         return self.cursor.open_before(self.bounds.end) - self.lost
 
     @property
     def lost(self) -> int:
-        """How many records retention has deleted that it had not passed."""
+        """How many records retention deleted before the group passed them."""
         return self.cursor.open_before(self.bounds.start)
 
     @property
     def has_work(self) -> bool:
-        """Whether something is to be done now."""
+        """Whether the group has work to do now."""
         return not self.stopped and (self.behind > 0 or self.due > 0)
 
 
@@ -84,7 +84,7 @@ class Wholes:
         self._opened, self._now_ms = opened, now_ms
 
     def of(self, group: StoredGroup, only: str | None = None) -> Iterator[tuple[str, Reason]]:
-        """Yield each topic that a group reads or would read, by name, and why it is where it is."""
+        """Yield each topic that a group reads or wants to read, by name, and why it waits there."""
         rows = self._tx.rows("delivery", "group_cursors", group_id=group.id, topic_id=None)
         by_id = {id: list(each) for id, each in groupby(rows, key=lambda row: row[0])}
         topics = {topic.name: topic for topic in self._log.topics()}
@@ -101,32 +101,32 @@ class Wholes:
                 yield name, self._new_topic(group, name, name in topics)
 
     def about_to_read(self, topic: str) -> Reason | None:
-        """Return why groups that want a topic have no place in it yet; None when none wants it."""
+        """Return why a group that wants a topic has no cursor in it yet; None if no group wants it."""
         for row in self._tx.rows("delivery", "groups_all"):
             group = group_of(row)
             if topic in _topics_wanted(group):
                 return self._unplaced(group, topic)
         return None
 
-    # -- a topic that the group has no place in
+    # -- a topic in which the group has no cursor
 
     def _new_topic(self, group: StoredGroup, topic: str, there: bool) -> Reason:
         ready = explain_ready(self._tx, self._members, topic, self._now_ms, self._opened)
         if ready is not None:
-            return _told(group, topic, ready)
+            return _in_group(group, topic, ready)
         if there:
-            return _told(group, topic, self._unplaced(group, topic))
+            return _in_group(group, topic, self._unplaced(group, topic))
         writers = self._opened.long_writers()
         if writers:
-            return _told(group, topic, Reason(Code.OPEN_TRANSACTION, unseen(writers)))
+            return _in_group(group, topic, Reason(Code.OPEN_TRANSACTION, unseen(writers)))
         text = f"group {group.name} waits for topic {topic}: nothing has been published to it yet"
         return Reason(Code.DELIVERED, text)
 
     def _unplaced(self, group: StoredGroup, topic: str) -> Reason:
         serving = self._members.wanting(group.id, topic)
-        text = f"group {group.name} has no place in topic {topic} yet, which is new or was made anew"
+        text = f"group {group.name} has no cursor in topic {topic} yet, which is new or was created again"
         if serving:
-            return Reason(Code.NEW_TOPIC, f"{text}; {serving[0].name} takes it up within seconds")
+            return Reason(Code.NEW_TOPIC, f"{text}; {serving[0].name} takes it over within seconds")
         return Reason(
             Code.NEW_TOPIC, f"{text}, and no living member serves the group there", commands=(say.WORKER,)
         )
@@ -185,18 +185,18 @@ class Wholes:
             first, *others = hindered + held_up + [self._busy(group, topic, working)] + found
             if ready is not None and (ready.since_ms or 0) <= self._now_ms - LONG_MS:
                 others.append(ready)
-            return _told(group, topic.name, with_others(first, others + rest))
+            return _in_group(group, topic.name, with_others(first, others + rest))
         first, *others = ([] if ready is None else [ready]) + found or [self._done(group, topic)]
-        return _told(group, topic.name, with_others(first, others + hindered + rest))
+        return _in_group(group, topic.name, with_others(first, others + hindered + rest))
 
     def _dead(self, group: StoredGroup, topic: Topic, held: int) -> list[Reason]:
-        """Return that dead letters wait for a person, beside those that hold a key."""
+        """Return a reason for the dead letters that hold no key but wait for a person."""
         counts = {row[1]: row[2] for row in self._tx.rows("delivery", "group_dead", groups=[group.id])}
         count = counts.get(topic.id, 0) - held
         if count <= 0:
             return []
         wait = "waits" if count == 1 else "wait"
-        text = f"{counted(count, 'dead letter')} {wait} to be requeued or discarded; no key is held by that"
+        text = f"{counted(count, 'dead letter')} {wait} to be requeued or discarded; they hold no key"
         return [Reason(Code.DEAD, text, commands=(say.list_dead(group),))]
 
     def _done(self, group: StoredGroup, topic: Topic) -> Reason:
@@ -210,7 +210,7 @@ class Wholes:
         return Reason(Code.DELIVERED, text, also=(unseen(unknown),) if unknown else ())
 
     def _busy(self, group: StoredGroup, topic: Topic, working: list[PartitionStanding]) -> Reason:
-        """Return what there is to do, and how it is done."""
+        """Return the reason for the work still to be done."""
         behind, text = sum(each.behind for each in working), _to_do(working)
         owned = {
             each.cursor.owner: each.served
@@ -236,19 +236,19 @@ class Wholes:
 
 
 def _topics_wanted(group: StoredGroup) -> set[str]:
-    """Return the topics that a group's handlers are for."""
+    """Return the topics of a group's handlers."""
     return {text.partition(":")[0] for text in group.filters[0]} if group.filters else set()
 
 
-def _told(group: StoredGroup, topic: str, reason: Reason) -> Reason:
+def _in_group(group: StoredGroup, topic: str, reason: Reason) -> Reason:
     if reason.code is Code.DELIVERED:
         return reason
-    does = "is at work" if reason.code is Code.IN_WORK else "waits"
+    does = "is working" if reason.code is Code.IN_WORK else "waits"
     return replace(reason, sentence=f"group {group.name} {does} on {topic}: {reason.sentence}")
 
 
 def _worst(topic: Topic, places: list[PartitionStanding]) -> tuple[Served, str]:
-    """Return the worst state of service among some partitions, and which of them have it."""
+    """Return the worst service among some partitions, and which of them have it."""
     worst = min((each.served for each in places), key=_badness)
     alike = [each.partition for each in places if _badness(each.served) == _badness(worst)]
     if len(alike) == 1:
@@ -261,7 +261,7 @@ def _badness(served: Served) -> tuple[int, bool]:
 
 
 def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -> list[Reason]:
-    """Return what waits in lanes for a time or a person."""
+    """Return reasons for the lanes that wait for a time or a person."""
     held, resting = sum(each.held for each in places), sum(each.resting for each in places)
     found, of = [], "partition" if any(each.stopped for each in places) else "key"
     if resting:
@@ -277,26 +277,26 @@ def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -
     moved = sum(each.moved for each in places)
     if moved:
         waits = "waits" if moved == 1 else "wait"
-        text = f"{counted(moved, 'key')} {waits} for what is left where they were before the topic grew"
+        text = f"{counted(moved, 'key')} {waits} for earlier records in partitions from before the topic grew"
         found.append(Reason(Code.GROWN, text, commands=(say.list_lanes(group),)))
     closed = [each for each in places if each.waits_for is not None and each.behind]
     if closed:
         one, are = closed[0], "is" if len(closed) == 1 else "are"
-        text = f"{counted(len(closed), 'partition')} (such as {one.partition}) {are} read once what came"
-        text += f" before the topic grew, in others (such as {one.waits_for}), is done"
+        text = f"{counted(len(closed), 'partition')} (such as {one.partition}) {are} read once the records"
+        text += f" from before the topic grew, in others (such as {one.waits_for}), are done"
         found.append(Reason(Code.GROWN, text))
     return found
 
 
 def _beyond(topic: Topic, places: list[PartitionStanding], lost: Mapping[int, OffsetRange]) -> list[Reason]:
-    """Return that the log has lost what the group has passed: it is stopped, or would pass over more."""
+    """Return a reason if the log lost records that the group had passed: it would skip new ones."""
     for each in places:
         found, offset = lost.get(each.partition), each.cursor.offset
         if found is not None and found.low < offset <= found.high:
             text = (
                 f"it is stopped: it stands at offset {offset:,} of {topic.name}/{each.partition}, and the "
-                f"log has lost what it held there from offset {max(0, found.low):,} on; what is appended "
-                "stands behind, and nothing is passed over"
+                f"log has lost its records from offset {max(0, found.low):,} on; new records are appended "
+                "after the lost ones, and none is passed over"
             )
             return [Reason(Code.BEYOND_END, text, commands=("penstock restored",))]
     beyond = [each for each in places if each.cursor.offset > max(each.bounds)]
@@ -304,15 +304,15 @@ def _beyond(topic: Topic, places: list[PartitionStanding], lost: Mapping[int, Of
         return []
     one, more = beyond[0], f" (and {counted(len(beyond) - 1, 'more partition')})" if len(beyond) > 1 else ""
     text = (
-        f"it stands at offset {one.cursor.offset:,} of {topic.name}/{one.partition}{more}, and the log ends "
-        f"at {one.bounds.end:,}: the log was taken back, by a restored backup or a crash before the disk had "
-        f"it; what is appended below offset {one.cursor.offset:,} would be passed over"
+        f"it stands at offset {one.cursor.offset:,} of {topic.name}/{one.partition}{more}, but the log ends "
+        f"at {one.bounds.end:,}: a backup was restored, or a crash lost records that were not on disk yet; "
+        f"records appended below offset {one.cursor.offset:,} would be passed over"
     )
     return [Reason(Code.BEYOND_END, text, commands=("penstock restored",))]
 
 
 def _lost(places: list[PartitionStanding]) -> list[Reason]:
-    """Return that retention has deleted what the group had not read."""
+    """Return a reason if retention deleted records that the group had not read."""
     lost = sum(each.lost for each in places)
     if not lost:
         return []
@@ -325,7 +325,7 @@ def _lost(places: list[PartitionStanding]) -> list[Reason]:
 
 
 def _passed_over(group: StoredGroup, types: list[PassedOverType]) -> list[Reason]:
-    """Return that the group passes records over for which it has no handler."""
+    """Return a reason if the group passed over records for lack of a handler."""
     left = [each for each in types if not each.coming]
     if not left:
         return []

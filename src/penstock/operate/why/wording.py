@@ -1,4 +1,4 @@
-"""The small words of the sentences: times, counts, what failed."""
+"""Formats times, counts and errors for the sentences."""
 
 from penstock.clock import from_ms
 
@@ -8,23 +8,23 @@ _REASON_CHARACTERS = 200
 
 
 def ahead(ms: int, now_ms: int) -> str:
-    """Return a moment to come: how far it is, and when."""
+    """Return a future moment: the time until it, and its clock time."""
     return f"in {_span(max(0, ms - now_ms), up=True)} ({_at(ms, now_ms)})"
 
 
 def ago(ms: int, now_ms: int) -> str:
-    """Return a moment that has been: how long ago, and when."""
+    """Return a past moment: how long ago, and its clock time."""
     span = now_ms - ms
     return f"{'just now' if span < _SECOND else f'{_span(span)} ago'} ({_at(ms, now_ms)})"
 
 
 def lasting(ms: int) -> str:
-    """Return how long something has lasted."""
+    """Return a duration."""
     return _span(max(0, ms))
 
 
 def times(count: int) -> str:
-    """Return how often."""
+    """Return a number of times in words."""
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
@@ -34,13 +34,13 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def short(reason: str) -> str:
-    """Return a reason on one line, cut when long."""
+    """Return a reason on one line, cut if it is long."""
     line = " ".join(reason.split())
     return line if len(line) <= _REASON_CHARACTERS else line[: _REASON_CHARACTERS - 1] + "…"
 
 
 def _span(ms: int, *, up: bool = False) -> str:
-    """Return a span of time in its largest fitting unit; to come it is rounded up, else down."""
+    """Return a duration in its largest fitting unit; `up`: rounded up, otherwise down."""
     for below, unit, name in _UNITS:
         if ms < below:
             return f"{-(-ms // unit) if up else ms // unit} {name}"
