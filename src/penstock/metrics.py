@@ -414,7 +414,7 @@ CERTIFICATE_EXPIRES = Series(
 REVOCATION_EXPIRES = Series(
     "penstock_revocation_expires_timestamp_seconds",
     SeriesKind.GAUGE,
-    "Time, in seconds since 1970, from which no client certificate is accepted: the list of revoked ones expires.",
+    "Time at which the list of revoked client certificates expires, in seconds since 1970.",
 )
 AUDIT_FAILURES = Series(
     "penstock_audit_failures_total",

@@ -48,7 +48,7 @@ class ListenAddressType(click.ParamType[ListenAddress]):
 insecure_option = click.option(
     "--insecure",
     is_flag=True,
-    help="Listen without encryption even where other machines can connect; without an access file they may do all.",
+    help="Listen without encryption even where others can connect, open to all without an access file.",
 )
 
 
