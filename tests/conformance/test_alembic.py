@@ -168,7 +168,7 @@ def test_a_revision_that_fails_leaves_nothing(environment: Environment, address:
 
 def test_versions_that_there_are_not_are_refused(environment: Environment, address: str) -> None:
     config = environment("penstock.upgrade(to=99)")
-    with pytest.raises(InvalidInput, match="up to 99: this Penstock has those from 1 to"):
+    with pytest.raises(InvalidInput, match="up to 99: this Penstock has 1 to"):
         command.upgrade(config, "head")
 
 

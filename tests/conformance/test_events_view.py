@@ -206,5 +206,5 @@ def test_a_view_that_was_changed_is_drift(url: str) -> None:
     outbox.database.run(
         lambda tx: tx.conn.execute("CREATE VIEW penstock_events AS SELECT id FROM penstock_log")
     )
-    assert differences(outbox.database) == ["view penstock_events is not as the migrations made it"]
+    assert differences(outbox.database) == ["view penstock_events differs from that of the migrations"]
     outbox.close()

@@ -94,5 +94,5 @@ def test_an_outbox_works_in_a_schema(prefix: str, schema: str, postgres_url: str
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"], indirect=True)
 def test_a_schema_where_there_are_none_is_refused_with_the_remedy(url: str) -> None:
-    with pytest.raises(InvalidName, match="'events' cannot be had in this database; set a prefix"):
+    with pytest.raises(InvalidName, match="'events' is not supported by this database; set a prefix"):
         Outbox(url, schema="events")

@@ -97,7 +97,7 @@ def test_a_wrong_password_is_one_sentence(house: House, mechanism: str, name: st
         ({"security_protocol": "PLAINTEXT"}, StoreError, "kafka.security.protocol"),
         ({"security_protocol": "SASL_PLAINTEXT"}, StoreError, "kafka.security.protocol"),
         ({"security_protocol": "SSL"}, StoreError, "kafka.security.protocol"),
-        ({"ssl_ca_location": ""}, StoreError, "certificate of the Kafka cluster .* does not hold"),
+        ({"ssl_ca_location": ""}, StoreError, "certificate of the Kafka cluster .* could not be verified"),
         ({"sasl_password": ""}, InvalidOption, "kafka.sasl.password"),
         ({"ssl_ca_location": "/nowhere.pem"}, InvalidOption, "nowhere.pem"),
     ],

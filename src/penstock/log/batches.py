@@ -1,12 +1,11 @@
-"""Record batches: the face of a log for those who speak Kafka's protocol.
+"""Record batches: the interface of a log for Kafka's protocol.
 
-A batch is Kafka's record batch, version 2, as bytes. An engine that keeps batches (files) takes and gives
-them untouched but for base offset and leader epoch; one that keeps records (databases) decodes and encodes.
-The broker knows this contract and nothing of either.
+A batch is Kafka's record batch, version 2, as bytes. An engine that stores batches (files) passes them
+through and sets only base offset and leader epoch; an engine that stores records (databases) decodes and
+encodes. The broker knows this contract and neither engine.
 
-Safe from any thread. Nothing here blocks the caller for longer than handing over takes, except `fetch`,
-`settle` and `mark`, which may read a disk or ask a database, and `write` where `is_quick` does not hold: call
-them off the event loop.
+Safe from any thread. A call hands its work over and does not block, except `fetch`, `settle` and `mark`,
+which may read a disk or query a database, and `write` where `is_quick` is false: call them off the event loop.
 """
 
 from abc import ABC, abstractmethod
@@ -21,17 +20,18 @@ from penstock.wire.kafka.buffer import Buffer
 from .contract import Topic
 from .sql.database import Transaction
 
-HELD_BACK = -(1 << 40)  # the base offset of records that get theirs when their transaction commits
-PARTITIONER = "penstock.partitioner"  # the config of a topic that says which rule puts keys into partitions
-FOREIGN_KEYS, ALLOWED = "penstock.foreign.keys", "allowed"  # the config of a topic that takes them, and how
-BATCH_BYTES = 64 * 1024 * 1024  # of the records of one write, unpacked, where they have to be looked at
+HELD_BACK = -(1 << 40)  # base offset of records that get their offsets when their transaction commits
+PARTITIONER = "penstock.partitioner"  # topic config: the rule that puts keys into partitions
+FOREIGN_KEYS, ALLOWED = "penstock.foreign.keys", "allowed"  # topic config: accept keys of other partitions
+BATCH_BYTES = 64 * 1024 * 1024  # unpacked records of one write, where they have to be inspected
 _places = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 class Write(NamedTuple):
     """Whole batches for one partition, one after another. The engine may write into a writable buffer.
 
-    `transactional_id`: the one that the sender names and may use; batches of a transaction need its own.
+    `transactional_id`: named by the sender, which may use it; batches of a transaction need
+    theirs.
     """
 
     topic: Topic
@@ -41,23 +41,26 @@ class Write(NamedTuple):
 
 
 class WriteResult(NamedTuple):
-    """What became of one write: where its first record stands, or why it was refused."""
+    """The outcome of one write: the offset of its first record, or the reason for its refusal."""
 
     base_offset: int = -1
     start: int = -1  # the first offset that the partition holds
-    timestamp_ms: int = -1  # when it was appended, where the topic says so; -1: the records' own times
+    timestamp_ms: int = -1  # time of the append, if the topic uses that; -1: the records keep their own times
     error: Error | None = None
 
 
 class Aborted(NamedTuple):
-    """A transaction that was taken back: from its first offset on, records of its producer do not count."""
+    """An aborted transaction: readers ignore its producer's records from the first offset on."""
 
     producer_id: int
     first_offset: int
 
 
 class Fetched(NamedTuple):
-    """Batches from an offset on, and what the partition holds. The first may begin before the offset."""
+    """Batches from an offset on, and the bounds of the partition.
+
+    The first batch may begin before the offset.
+    """
 
     pieces: Sequence[Buffer]
     start: int
@@ -67,7 +70,7 @@ class Fetched(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes the batches have."""
+        """Total bytes of the batches."""
         return sum(len(each) for each in self.pieces)
 
 
@@ -79,7 +82,7 @@ class LogPlace(NamedTuple):
 
 
 class LockedProducer(NamedTuple):
-    """A producer with transactions, as the tables have it, locked. `partitions`: JSON, a place each."""
+    """The locked row of a transactional producer. `partitions`: a JSON list of places."""
 
     id: int
     epoch: int
@@ -88,10 +91,10 @@ class LockedProducer(NamedTuple):
     transactional_id: str | None
 
     def check(self, epoch: int, place: tuple[int, int], transactional_id: str | None) -> None:
-        """Raise unless it may send to a partition of a topic in its transaction, under the name given."""
+        """Raise unless it may send to a partition in its transaction, under the given transactional id."""
         name = transactional_id or str(self.id)
         if transactional_id is None or transactional_id != self.transactional_id:
-            raise InvalidTransaction(name, "it is not the transactional id of the producer that is given")
+            raise InvalidTransaction(name, "it is not the transactional id of this producer")
         if epoch < self.epoch:
             raise ProducerFenced(name, epoch, self.epoch)
         if epoch > self.epoch:
@@ -101,7 +104,7 @@ class LockedProducer(NamedTuple):
 
 
 class Sequenced(NamedTuple):
-    """What a partition knows of a producer: its epoch, its last sequence, and when it was heard of."""
+    """The state of a producer in one partition: its epoch, last sequence, and time of its last batch."""
 
     producer_id: int
     epoch: int
@@ -116,8 +119,8 @@ WritesDone = Callable[[Sequence[WriteResult]], None]
 class BatchLog(ABC):
     """A log by batches.
 
-    `holds_back`: records of open transactions are not in the log until `settle`; else they are, and `mark`
-    says what became of them.
+    `holds_back`: records of open transactions enter the log in `settle`; otherwise they are in it from the
+    start, and `mark` writes the outcome.
     """
 
     holds_back: bool
@@ -128,11 +131,11 @@ class BatchLog(ABC):
     ) -> None:
         """Hand batches over; `done` is called once, from any thread, when each is durable or refused.
 
-        `alone`: no other write is about to follow, so there is nothing to gather it with. `source`: whose it
-        is, such as a connection; the writes of one are done in order, and sources may take turns.
+        `alone`: no other write is about to follow, so do not wait to group it. `source`: its origin, such as
+        a connection; the writes of one source are done in order, and sources may take turns.
 
         Buffers belong to the engine until then. A refused write (damaged, out of sequence, unknown topic, no
-        room) leaves the others alone; the answers stand in the order of the writes.
+        room) does not affect the others; results are in the order of the writes.
         """
 
     def is_quick(self, write: Write) -> bool:
@@ -140,9 +143,9 @@ class BatchLog(ABC):
         return True
 
     def write_at_once(self, write: Write) -> WriteResult | None:
-        """Do a write that is alone, if it waits for nothing, neither disk nor database; else return None.
+        """Do a single write if it needs no wait for disk or database; else return None.
 
-        None also for what is refused or out of the ordinary: then `write` says of it what there is to say.
+        Also None for a write that is refused or unusual: `write` then reports it.
         """
         return None
 
@@ -150,43 +153,44 @@ class BatchLog(ABC):
     def fetch(self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool) -> Fetched:
         """Return whole batches from the one that holds an offset, about `max_bytes`, but one at least.
 
-        At the end: no pieces. Committed: nothing at or after the last stable offset, and the aborted
-        transactions are told. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange, Damaged.
+        At the end: no pieces. Committed: nothing at or after the last stable offset, and `aborted` lists the
+        aborted transactions. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange, Damaged.
         """
 
     def fetch_at_once(
         self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool
     ) -> Fetched | None:
-        """Do the same where nothing has to be waited for, neither disk nor database; else return None."""
+        """Do the same if it needs no wait for disk or database; else return None."""
         return None
 
     @abstractmethod
     def end(self, topic: Topic, partition: int) -> int:
-        """Return the high watermark of a partition: what stands before it is durable, decided or not.
+        """Return the high watermark of a partition: all records before it are durable, decided or not.
 
         Raises UnknownTopic, UnknownPartition.
         """
 
     @abstractmethod
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
-        """Call `moved(topic_id, partition)`, from any thread, soon after an end rises; return what stops it.
+        """Call `moved(topic_id, partition)`, from any thread, soon after an end rises.
 
-        May be called too often, and for ends that others raised late; never left out for good.
+        Return a function that stops it. It may be called too often, and late for ends that other processes
+        raised; a rise is never lost.
         """
 
     @abstractmethod
     def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> Sequence[LogPlace]:
         """Decide a transaction where records of open ones are held back: add them to the log, or drop them.
 
-        In the transaction of the database that writes the decision down. Returns the partitions that have
-        risen, for `mark`. Nothing where batches are in the log from the start: `mark` follows.
+        Runs in the database transaction that records the decision. Returns the partitions that have grown,
+        for `mark`. Does nothing where batches are in the log from the start: `mark` follows.
         """
 
     @abstractmethod
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
-        """Write what was decided into each of these partitions, and return once that is durable.
+        """Write the decision into each of these partitions, and return once it is durable.
 
-        May be called again for the same decision. Nothing where `settle` does it all.
+        May be called again for the same decision. Does nothing where `settle` does it all.
         """
 
     @abstractmethod
@@ -195,4 +199,4 @@ class BatchLog(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End the threads that write and watch; what was handed over is written before."""
+        """Finish the pending writes and end the threads that write and watch."""

@@ -1,11 +1,11 @@
-"""What a log is: the contract that every engine keeps and every room uses.
+"""The contract of a log, kept by every engine and used by every room.
 
-Topics of records, appended and never changed: an offset is given once, dense from 0 in each partition. Keys,
-values and headers are bytes in the log (`Entry`), and text where people and handlers see them (`Record`).
-`penstock.testing.log_suite` asks all of it, of every engine.
+Topics of records, appended and never changed: an offset is assigned once, dense from 0 in each partition.
+Keys, values and headers are bytes in the log (`Entry`), and text where people and handlers see them
+(`Record`). `penstock.testing.log_suite` tests all of it, on every engine.
 
-Safe from any thread. Times are milliseconds since 1970. Where a call takes a `Topic`, one that was deleted
-meanwhile holds nothing: what reads returns nothing, what writes raises UnknownTopic.
+Safe from any thread. Times are milliseconds since 1970. A call with a `Topic` that was deleted meanwhile
+finds it empty: a read returns nothing, a write raises UnknownTopic.
 """
 
 from abc import ABC, abstractmethod
@@ -29,14 +29,14 @@ from .entry import Content, Entry, content_of, record_of
 if TYPE_CHECKING:
     from .sql.database import Transaction
 
-OUTBOX_PARTITIONS = SLOTS  # of a topic that is created by publishing to it
+OUTBOX_PARTITIONS = SLOTS  # partitions of a topic that is created by publishing to it
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
 LAST_OFFSET = (1 << 63) - 1
-_LOOK = 100  # offsets that a read by hand looks at together, at least
+_LOOK = 100  # least number of offsets in each query of `read` after the first
 
 
 class Keep(NamedTuple):
-    """What is kept of a topic, as the topic itself says; None: as the settings say, -1: without limit."""
+    """A topic's own retention limits; None: as in the settings, -1: without limit."""
 
     age_ms: int | None = None
     bytes: int | None = None
@@ -44,13 +44,13 @@ class Keep(NamedTuple):
 
 
 class Compaction(NamedTuple):
-    """A topic of which the last record of each key is kept, and a tombstone so long, at least."""
+    """Keep the last record of each key, and a tombstone for at least this time."""
 
     tombstone_ms: int
 
 
 class Topic(NamedTuple):
-    """A named log. `id` is never given to another topic, also not to one of the same name."""
+    """A named log. `id` is never reused, not even for a topic of the same name."""
 
     id: int
     name: str
@@ -58,11 +58,11 @@ class Topic(NamedTuple):
     partitioner: str
     created_ms: int = 0
     keep: Keep = Keep()
-    generation: int = 0  # how often it has grown
+    generation: int = 0  # number of its growths
 
 
 class Growth(NamedTuple):
-    """One growth of a topic: where each of the partitions that it had before ended then."""
+    """One growth of a topic: the end of each former partition at that time."""
 
     ends: tuple[int, ...]
 
@@ -75,7 +75,7 @@ class Bounds(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a record stands in its topic."""
+    """The place of a record in its topic."""
 
     partition: int
     offset: int
@@ -90,9 +90,10 @@ class OffsetRange(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """Who appends. `sequence` numbers the first record of the batch; the next batch continues after its last.
+    """A producer of batches.
 
-    The same batch again (same sequence) adds nothing and gives the positions it got before.
+    `sequence` numbers the first record of the batch; the next batch continues after its last. Sending the
+    same batch again (same sequence) adds nothing and returns its first positions.
     """
 
     id: str
@@ -101,7 +102,7 @@ class Producer(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Records for one topic; without a partition each goes where the topic's partitioner puts its key."""
+    """Records for one topic; without a partition, the topic's partitioner places each by its key."""
 
     topic: str
     contents: Sequence[Content]
@@ -110,9 +111,9 @@ class Batch(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """The last batch of a producer: where its records stand, and their ids, in the order it gave them.
+    """The last batch of a producer: the positions and ids of its records, in the order it sent them.
 
-    Both are remembered, whatever retention deletes.
+    Both are remembered after retention has deleted the records.
     """
 
     epoch: int
@@ -123,14 +124,17 @@ class Appended(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What a read of ranges gave. `cut`: it ended early because there were bytes enough."""
+    """The result of a read of ranges. `cut`: it ended early because it reached its byte limit."""
 
     entries: Sequence[Entry]
     cut: bool
 
 
 class Search(NamedTuple):
-    """What a search gave. `cut`: not all was looked at. `gone`: retention may have deleted what is sought."""
+    """The result of a search.
+
+    `cut`: it stopped at its limit. `gone`: retention may have deleted the record.
+    """
 
     found: Entry | None
     cut: bool
@@ -138,14 +142,14 @@ class Search(NamedTuple):
 
 
 class LogIdentity(NamedTuple):
-    """Which log this is. The incarnation rises when history is taken back, as by a restored backup."""
+    """The identity of a log. The incarnation rises when history is rolled back, as by a restored backup."""
 
     id: str
     incarnation: int
 
 
 class Log(ABC):
-    """Topics of records. A name that no topic can have raises InvalidTopic wherever a name is taken.
+    """Topics of records. Every method that takes a name raises InvalidTopic for one that no topic can have.
 
     `compacts`: whether topics can be compacted by key.
     """
@@ -153,43 +157,45 @@ class Log(ABC):
     compacts = False
 
     def within(self, tx: "Transaction") -> "Log":
-        """Return this log for use inside a transaction of the database that it has its tables in."""
+        """Return this log for use inside a transaction of the database that holds its tables."""
         return self
 
-    def close(self) -> None:  # noqa: B027  # most have nothing to end
-        """End what this log has begun in this process; another call begins it again or is refused."""
+    def close(self) -> None:  # noqa: B027  # most have nothing to close
+        """Release what this log opened in this process; a later call opens it again or is refused."""
 
     # -- topics
 
-    def check_parts(self) -> None:  # noqa: B027  # most are of one part
-        """Make sure that records and tables are of one log and of one time, before anything is settled.
+    def check_parts(self) -> None:  # noqa: B027  # most have one part
+        """Check that records and tables belong to one log and one point in time, before anything is settled.
 
         Raises LogMismatch.
         """
 
     @abstractmethod
     def identity(self) -> LogIdentity:
-        """Return the log's own id, given when it was made, and its incarnation."""
+        """Return the log's id, assigned when it was created, and its incarnation."""
 
     @abstractmethod
     def raise_incarnation(self, above: int) -> LogIdentity:
-        """Say that history was taken back since an incarnation; return the present one.
+        """Record that history was rolled back since an incarnation; return the current one.
 
-        One that is higher already was raised by another. A raised one was never used before, whatever a
-        backup says.
+        If it is already higher, another process raised it. A raised incarnation was never used before,
+        whatever a backup holds.
         """
 
     def skip_to(self, topic: Topic, offsets: Mapping[int, int]) -> None:
-        """Give no offset below these again, by partition: somebody has passed them already.
+        """Never assign an offset below these, by partition: a reader has passed them already.
 
-        For a log whose history was taken back while that of its readers was not. Nothing where both are one.
+        For a log whose history was rolled back while that of its readers was not. Does nothing where both are
+        in one store.
         """
         return None
 
     def shortened(self, topic: Topic) -> "dict[int, OffsetRange]":
-        """Return what partitions have lost at their ends while a group that had passed it has not.
+        """Return the offsets that partitions have lost at their ends although a group has passed them.
 
-        Such a group is stopped, by name, until a person accepts the loss. Nothing where both are one.
+        Such a group is stopped, by name, until an operator accepts the loss. Empty where both are in one
+        store.
         """
         return {}
 
@@ -197,7 +203,7 @@ class Log(ABC):
     def create_topic(
         self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
     ) -> Topic:
-        """Make a topic, or return the one there is.
+        """Create a topic, or return the existing one.
 
         Raises InvalidTopic, InvalidPartitions, InvalidPartitioner, PartitionsDiffer, PartitionerDiffers.
         """
@@ -211,32 +217,31 @@ class Log(ABC):
         """Return a topic by name. Raises UnknownTopic."""
 
     def pinned_topic(self, name: str, *, alone: bool = False) -> Topic:
-        """Return a topic by name; in a transaction that the log is part of, nobody deletes it until the end.
+        """Return a topic by name; inside a transaction of the log, it cannot be deleted until the end.
 
-        Alone: nobody else pins it or appends to it either. It is the first lock that a transaction takes, or
-        two of them may wait for each other. Raises UnknownTopic.
+        Alone: it cannot be pinned or appended to by others either. Take this lock first in a transaction, or
+        two transactions may deadlock. Raises UnknownTopic.
         """
         return self.topic(name)
 
     @abstractmethod
     def grow(self, name: str, partitions: int) -> Topic:
-        """Give a topic more partitions, a multiple of what it has; the count it has already changes nothing.
+        """Give a topic more partitions, a multiple of its present count; the same count changes nothing.
 
-        Under a lock that keeps everybody from appending to it: what was appended before stands in the old
-        map, what comes later in the new one. Readers that hold some of it hold what is new from its start.
-        Groups need more than that: see `penstock.operate.topics.grow`. Raises UnknownTopic,
-        InvalidPartitions, InvalidGrowth.
+        A lock keeps others from appending meanwhile: earlier records are placed by the old map, later ones by
+        the new. A reader's hold on the topic extends to the new partitions from their start. Groups need more
+        than that: see `penstock.operate.topics.grow`. Raises UnknownTopic, InvalidPartitions, InvalidGrowth.
         """
 
     @abstractmethod
     def growths(self, topic: Topic) -> list[Growth]:
-        """Return how a topic has grown, the first growth first."""
+        """Return the growths of a topic, the first one first."""
 
     @abstractmethod
     def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
-        """Say what is kept of a topic; with `only` just these fields, the others stay. Raises UnknownTopic.
+        """Set the retention limits of a topic; with `only`, just these fields.
 
-        Two who change different fields at once both succeed.
+        Raises UnknownTopic. Concurrent changes of different fields both succeed.
         """
 
     @abstractmethod
@@ -247,49 +252,50 @@ class Log(ABC):
 
     @abstractmethod
     def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
-        """Add batches, all or none, and return where their records stand, in the given order.
+        """Add batches, all or none, and return the positions of their records, in the given order.
 
-        Raises UnknownTopic, UnknownPartition; for a batch with a producer ProducerFenced when a later epoch
-        has appended, OutOfSequence when the batch neither follows its last one nor repeats it.
+        Raises UnknownTopic, UnknownPartition; for a batch with a producer, ProducerFenced when a later epoch
+        has appended, OutOfSequence when the batch neither follows the producer's last one nor repeats it.
         """
 
     @property
     def appends_at_once(self) -> bool:
-        """Whether `append_at_once` may add something at all; asked before anything is made ready for it."""
+        """Whether `append_at_once` can succeed at all; checked before preparing a call."""
         return False
 
     def append_at_once(self, batches: Sequence[Batch]) -> list[list[Position]] | None:
-        """Add batches without a producer, as `append_all` does, if nothing has to be waited for.
+        """Add batches without a producer, as `append_all` does, if that needs no waiting.
 
-        For an event loop: it asks no table, no disk and no other thread. None: nothing was added, and
-        `append_all` has to. Raises as `append_all`.
+        For an event loop: it waits for no table, disk or other thread. None: nothing was added; call
+        `append_all`. Raises as `append_all`.
         """
         return None
 
     @abstractmethod
     def last_batch(self, producer: str) -> Appended | None:
-        """Return the last batch that a producer appended, if there is one."""
+        """Return the last batch that a producer appended, if any."""
 
     @abstractmethod
     def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
-        """Forget some producers whose ids begin so and whose last epoch is before this one; return how many.
+        """Forget some producers with this id prefix whose last epoch is before this one; return how many.
 
-        Their batches, sent again, are new.
+        If they send a batch again, it counts as new.
         """
 
     @abstractmethod
     def durable(self, topic: Topic, position: Position) -> None:
-        """Return once what stands at a position, and all before it in its partition, survives a crash.
+        """Return once the record at a position, and all before it in its partition, survives a crash.
 
-        As durable as the engine is set. Where `append_all` itself waits for that, at once.
+        The engine's settings decide how durable that is. Returns at once where `append_all` itself waits for
+        it.
         """
 
     def append(
         self, topic: str, records: Sequence[Record], *, partition: int | None = None
     ) -> list[Position]:
-        """Add records at the end of a topic and return where they stand, once they are durable.
+        """Add records at the end of a topic and return their positions, once they are durable.
 
-        Without a partition each goes where its key belongs (no key: its id). Raises UnknownTopic,
+        Without a partition, each is placed by its key (no key: by its id). Raises UnknownTopic,
         UnknownPartition.
         """
         found = self.topic(topic)
@@ -305,22 +311,22 @@ class Log(ABC):
 
     @abstractmethod
     def ends(self, topic: Topic) -> dict[int, int]:
-        """Return the next offset of every partition that ever held something.
+        """Return the next offset of every partition that ever held a record.
 
-        Workers ask this again and again: it must be cheap.
+        Workers call this all the time: it must be cheap.
         """
 
     @abstractmethod
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
-        """Return what every partition holds; nothing for a topic that is gone.
+        """Return the bounds of every partition; nothing for a deleted topic.
 
-        In a transaction that the log is part of, pinned partitions are not trimmed until it ends.
+        Inside a transaction of the log, pinned partitions are not trimmed until it ends.
         """
 
     def bounds_of(self, topics: Sequence[Topic]) -> dict[int, dict[int, Bounds]]:
-        """Return what every partition of several topics holds, by the topic's id, as `all_bounds` of each.
+        """Return the bounds of every partition of several topics, by topic id, as `all_bounds` does.
 
-        An engine that can answers with one look, whatever the number of topics.
+        An engine should answer with one query, whatever the number of topics.
         """
         return {each.id: self.all_bounds(each) for each in topics}
 
@@ -330,19 +336,19 @@ class Log(ABC):
     ) -> Chunk:
         """Return the records of several ranges, in the order of the ranges.
 
-        No more than about `max_bytes`, but one record at least; a record counts its key, value and headers,
-        and `ENTRY_BYTES` more. Offsets that the log does not hold are left out. Bare: without values and
-        headers, and all of them, however many bytes that are.
+        About `max_bytes` at most, but at least one record; the size of a record is its key, value and headers
+        plus `ENTRY_BYTES`. Offsets that the log does not hold are left out. Bare: all records, without values
+        and headers, whatever their size.
         """
 
     @abstractmethod
     def at(self, topic: Topic, positions: Collection[Position], *, bare: bool = False) -> list[Entry]:
-        """Return the records at some positions, sorted, with their owner tags; those it holds."""
+        """Return the records at some positions, sorted, with their owner tags; missing ones are left out."""
 
     def times_at(self, places: Mapping[Topic, Collection[Position]]) -> dict[int, dict[Position, int]]:
-        """Return when the records at some positions of several topics were published, by the topic's id.
+        """Return the publishing times of the records at some positions of several topics, by topic id.
 
-        Those it holds. An engine that can answers with one look, whatever the number of topics.
+        Missing records are left out. An engine should answer with one query, whatever the number of topics.
         """
         return {
             topic.id: {
@@ -354,13 +360,13 @@ class Log(ABC):
 
     @abstractmethod
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
-        """Return where partitions go on: the first offset that is held at or after a position, if any."""
+        """Return the first offset held at or after each position, by partition, where there is one."""
 
     def voids(self, topic: Topic, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
-        """Return what of some ranges was given and is not for readers: it is no fault that nothing is there.
+        """Return the void offsets in some ranges: assigned, but without a record for readers.
 
-        Marks of transactions, records of transactions that were taken back, offsets of refused batches and of
-        batches that a crash has lost before the disk had them, and what compaction has removed.
+        They are no damage: markers, records of aborted transactions, offsets of refused batches and of
+        batches lost in a crash before they were on disk, and records removed by compaction.
         """
         return []
 
@@ -368,7 +374,7 @@ class Log(ABC):
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
     ) -> dict[int, int]:
-        """Return in each range (or whole partition) the first offset of a record at or after a moment.
+        """Return, for each range (or whole partition), the first offset of a record at or after a time.
 
         The end of the range where there is none.
         """
@@ -377,19 +383,19 @@ class Log(ABC):
     def find_id(
         self, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None = None
     ) -> Search:
-        """Look for a record by its id, at up to `walk` records of each partition; None: at all of them.
+        """Look for a record by its id among up to `walk` records of each partition; None: among all.
 
-        From where the records of a moment begin; without a moment among the last ones.
+        Start at the records of `since_ms`; without it, search the last records.
         """
 
     @abstractmethod
     def find_key(
         self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
     ) -> list[Entry]:
-        """Return records of a key in a range, bare, in order; or its last, newest first, with headers."""
+        """Return records of a key in a range, bare, in order; with `last`, newest first, with headers."""
 
     def find_key_in(self, topic: Topic, ranges: Sequence[OffsetRange], key: bytes) -> list[Entry]:
-        """Return all records of a key in ranges that do not meet, bare, in order of their partitions."""
+        """Return all records of a key in disjoint ranges, bare, in order of their partitions."""
         return [
             entry
             for within in sorted(ranges)
@@ -405,9 +411,10 @@ class Log(ABC):
         *,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> list[Record]:
-        """Return the records from an offset on: at most `limit`, and about `max_bytes`, but at least one.
+        """Return the records from an offset on: at most `limit`, about `max_bytes`, but at least one.
 
-        At the end: an empty list. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange, Undecodable.
+        At the end of the partition: an empty list. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange,
+        Undecodable.
         """
         found = self.topic(topic)
         check_partition(found, partition)
@@ -425,7 +432,7 @@ class Log(ABC):
                 if partition not in firsts:
                     break
                 at = firsts[partition]
-            look = _LOOK  # erased records count for nothing, and would cost a look each
+            look = _LOOK  # erased records are skipped; without this each would cost a query
         del entries[limit:]
         if not entries or entries[0].offset != offset:
             bounds = self.bounds(topic, partition)
@@ -434,16 +441,16 @@ class Log(ABC):
         return [record_of(topic, each) for each in entries]
 
     def bounds(self, topic: str, partition: int) -> Bounds:
-        """Return the first offset kept and the next to be given. Raises UnknownTopic, UnknownPartition."""
+        """Return the first offset kept and the next to be assigned. Raises UnknownTopic, UnknownPartition."""
         found = self.topic(topic)
         check_partition(found, partition)
         bounds = self.all_bounds(found)
-        if partition not in bounds:  # deleted since it was found
+        if partition not in bounds:  # deleted meanwhile
             raise UnknownTopic(topic)
         return bounds[partition]
 
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
-        """Return the first offset whose timestamp is at or after a moment; the end when there is none."""
+        """Return the first offset whose timestamp is at or after a time; the end when there is none."""
         bounds = self.bounds(topic, partition)
         within = [OffsetRange(partition, *bounds)]
         return self.offsets_at(self.topic(topic), timestamp_ms, within)[partition]
@@ -452,11 +459,11 @@ class Log(ABC):
 
     @abstractmethod
     def sizes(self, topic: Topic, ranges: Sequence[OffsetRange]) -> dict[int, int]:
-        """Return how many bytes each range has, as a read counts them; reads all of it."""
+        """Return the bytes of each range, as a read counts them; reads all of it."""
 
     @abstractmethod
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return where each range has held that many bytes: the offset after the last of those records."""
+        """Return, for each range, the offset after the record that brings it to that many bytes."""
 
     @abstractmethod
     def trim(
@@ -468,31 +475,31 @@ class Log(ABC):
     ) -> int:
         """Delete the oldest records, one range of each partition from its start on; return how many.
 
-        `unless` is asked when nobody else can trim there any more: if it says so, StillNeeded is raised and
-        nothing is deleted. The new starts are in force when it returns.
+        `unless` is called once the lock keeps others from trimming: if it returns true, StillNeeded is raised
+        and nothing is deleted. The new starts are in force on return.
         """
 
     @abstractmethod
     def clear(self, topic: Topic) -> None:
-        """Let every partition begin where it ends: nothing that was there is read again."""
+        """Move the start of every partition to its end: no present record is read again."""
 
     @abstractmethod
     def sweep(self, topic: Topic) -> None:
-        """Give back the room of what was deleted or cleared, where that was put off; may take long.
+        """Free the space of deleted or cleared records, where that was postponed; may take long.
 
-        In a transaction of the database `delete_topic` and `clear` put it off: call this after its commit. It
-        may be cut short and called again.
+        `delete_topic` and `clear` postpone it inside a database transaction: call this after the commit. It
+        may be interrupted and called again.
         """
 
-    def claim(self) -> None:  # noqa: B027  # most can be changed by anyone
-        """Make sure that this process may change the log: ask before tables and log change together.
+    def claim(self) -> None:  # noqa: B027  # most can be changed by any process
+        """Make sure that this process may change the log: call it before changing tables and log together.
 
-        Raises WriterElsewhere where another process writes it.
+        Raises WriterElsewhere if another process writes it.
         """
 
     @property
     def trims_here(self) -> bool | None:
-        """Whether it is this process that trims and tends; None: any may, as they agree."""
+        """Whether this process trims and tends; None: any process may."""
         return None
 
     def compaction(self, topic: Topic) -> Compaction | None:
@@ -500,7 +507,7 @@ class Log(ABC):
         return None
 
     def compact(self, topic: Topic, compaction: Compaction | None) -> None:
-        """Say whether, and how, a topic is compacted from now on. Raises StoreUnsupported."""
+        """Set the compaction of a topic; None turns it off. Raises StoreUnsupported."""
         if compaction is not None:
             raise StoreUnsupported("compaction by key", "a log in files, in a directory")
 
@@ -512,56 +519,58 @@ class Log(ABC):
         leaving: Callable[[Sequence[OffsetRange]], None],
         now_ms: int,
     ) -> bool:
-        """Do a bounded part of what keeps a topic small besides trimming; return whether there is more.
+        """Do a bounded part of the upkeep besides trimming; return whether there is more.
 
-        Compaction leaves records out that later ones replace, before the offsets that are given for
-        partitions; `leaving` is told of ranges that it will go through. Offsets stay as they are.
+        Compaction removes records that later ones replace, below the given offset of each partition;
+        `leaving` is called with the ranges before they are rewritten. Offsets do not change.
         """
         return False
 
     @abstractmethod
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
-        """Take key, value, headers and owner out of records, which keep their offsets; return how many.
+        """Remove key, value, headers and owner from records, which keep their offsets; return how many.
 
-        Their type is `penstock.erased` from then on. With an owner: only of those that have that tag.
+        Their type becomes `penstock.erased`. With an owner: only records with that tag.
         """
 
     @abstractmethod
     def owned(self, owner: str, limit: int) -> list[tuple[int, Entry]]:
-        """Return records with an owner tag, bare, each with the id of its topic; up to that many."""
+        """Return up to `limit` records with an owner tag, bare, each with the id of its topic."""
 
     @abstractmethod
     def count_owned(self, owner: str) -> int:
-        """Return how many records have an owner tag."""
+        """Return the number of records with an owner tag."""
 
     @abstractmethod
     def hold(self, reader: str, topic: Topic, offsets: Mapping[int, int]) -> None:
-        """Keep retention back for a named reader that is not a group: from these offsets on all is kept.
+        """Hold retention back for a named reader that is not a group.
 
-        Replaces what the reader held of the topic; no offsets: it holds nothing there any more.
+        All records from these offsets on are kept. Replaces the reader's earlier hold on the topic; no
+        offsets: releases it.
         """
 
     @abstractmethod
     def holds(self, topic: Topic) -> dict[str, dict[int, int]]:
-        """Return what is held of a topic, by reader."""
+        """Return the holds on a topic, by reader."""
 
     def holds_of(self, topics: Sequence[Topic]) -> dict[int, dict[str, dict[int, int]]]:
-        """Return what is held of several topics, by the topic's id, as `holds` of each; some may be left out.
+        """Return the holds on several topics, by topic id, as `holds` does.
 
-        An engine that can answers with one look, whatever the number of topics.
+        Topics without holds may be left out. An engine should answer with one query, whatever the number of
+        topics.
         """
         return {each.id: self.holds(each) for each in topics}
 
 
 def check_partition(topic: Topic, partition: int) -> int:
-    """Return a partition that a topic has. Raises UnknownPartition."""
+    """Return the number if the topic has that partition. Raises UnknownPartition."""
     if not isinstance(partition, int) or not 0 <= partition < topic.partitions:
         raise UnknownPartition(topic.name, partition, topic.partitions)
     return partition
 
 
 def checked_topic(name: str, found: Topic | None) -> Topic:
-    """Return a topic that was looked for. Raises InvalidTopic, UnknownTopic."""
+    """Return the result of a lookup by name. Raises InvalidTopic, UnknownTopic."""
     check_topic(name)
     if found is None:
         raise UnknownTopic(name)

@@ -1,7 +1,7 @@
-"""A record as the log holds it, and the way to and from the record that people see.
+"""A record as the log holds it, and its conversion from and to the `Record` of users.
 
-In the log keys and headers are bytes, so that what only passes through (a broker, a move, a copy) is never
-decoded. A key that is not UTF-8 becomes text with escaped surrogates, and the same bytes again.
+In the log, keys and headers are bytes, so that a broker, a move or a copy never decodes them. A key that is
+not UTF-8 becomes text with escaped surrogates, and converts back to the same bytes.
 """
 
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from penstock.errors import Undecodable
 from penstock.model.record import RawHeaders, Record
 from penstock.wire.kafka.headers import decode_headers, encode_headers
 
-ENTRY_BYTES = 64  # what a record takes beside its content, roughly
+ENTRY_BYTES = 64  # rough overhead of a record beside its content
 
 
 class Content(NamedTuple):
-    """What a record says. `headers` in Kafka's framing; `type` is None where nobody gave one."""
+    """The content of a record. `headers` in Kafka's framing; `type` is None if the record has none."""
 
     id: str
     key: bytes | None
@@ -27,12 +27,12 @@ class Content(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes, as memory and retention count them."""
+        """Its size in bytes, as memory limits and retention count it."""
         return len(self.key or b"") + len(self.value or b"") + len(self.headers or b"") + ENTRY_BYTES
 
 
 class Entry(NamedTuple):
-    """A record in its place. `owner` is known only where a call says so."""
+    """A content with its position. `owner` is filled only where a call promises it."""
 
     partition: int
     offset: int
@@ -46,22 +46,22 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes, as those of its content."""
+        """Its size in bytes, that of its content."""
         return len(self.key or b"") + len(self.value or b"") + len(self.headers or b"") + ENTRY_BYTES
 
     @property
     def content(self) -> Content:
-        """What it says."""
+        """Its content."""
         return Content(*self[2:])
 
 
 def entry_of(position: tuple[int, int], content: Content) -> Entry:
-    """Return a content in its place."""
+    """Return a content with its position."""
     return Entry._make((*position, *content))
 
 
 def is_cut(entries: Iterable[Entry], max_bytes: int) -> bool:
-    """Return whether a read up to that many bytes may have left some out after its last record."""
+    """Return whether a read with this byte limit may have stopped before the end of its range."""
     size = 0
     for _, _, _, key, _, value, headers, _, _ in entries:
         size += ENTRY_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
@@ -71,13 +71,13 @@ def is_cut(entries: Iterable[Entry], max_bytes: int) -> bool:
 
 
 def content_of(record: Record) -> Content:
-    """Return what a record says, as bytes. Raises InvalidHeaders."""
+    """Return the content of a record, as bytes. Raises InvalidHeaders."""
     headers = encode_headers(record.raw_headers) if record.raw_headers else None
     return Content(record.id, key_bytes(record.key), record.type, record.data, headers, record.timestamp_ms)
 
 
 def record_of(topic: str, entry: Entry, fence: int | None = None) -> Record:
-    """Return an entry as people see it. Raises Undecodable when the headers cannot be read."""
+    """Return an entry as a Record. Raises Undecodable when the headers cannot be decoded."""
     record, error = readable(topic, entry, fence)
     if error is not None:
         raise error
@@ -85,7 +85,7 @@ def record_of(topic: str, entry: Entry, fence: int | None = None) -> Record:
 
 
 def readable(topic: str, entry: Entry, fence: int | None = None) -> tuple[Record, Undecodable | None]:
-    """Return an entry as people see it; where its headers cannot be read, without them and with the error."""
+    """Return an entry as a Record; if its headers cannot be decoded, without them and with the error."""
     partition, offset, id, key, type, value, headers, timestamp_ms, _ = entry
     error: Undecodable | None = None
     pairs: RawHeaders = ()
@@ -101,7 +101,7 @@ def readable(topic: str, entry: Entry, fence: int | None = None) -> tuple[Record
 
 
 def key_bytes(key: str | None) -> bytes | None:
-    """Return a key's bytes; one that was no UTF-8 when it came in goes out as it came."""
+    """Return a key's bytes; a key that was not UTF-8 gets its original bytes back."""
     return None if key is None else key.encode("utf-8", "surrogateescape")
 
 

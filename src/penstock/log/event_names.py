@@ -1,4 +1,4 @@
-"""What the headers of a record say of it as a CloudEvent, in Kafka's binary form: its id and its type."""
+"""The id and type of a CloudEvent, read from the headers of a record in Kafka's binary form."""
 
 from collections.abc import Sequence
 
@@ -6,20 +6,20 @@ from penstock.model.limits import NAME_CHARACTERS
 
 
 def event_names(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str | None, str | None]:
-    """Return the id and the type that headers give a record as a CloudEvent."""
+    """Return the CloudEvent id and type in a record's headers."""
     id = type = None
-    for name, said in headers:
+    for name, value in headers:
         if name == "ce_id":
-            id = _name(said)
+            id = _name(value)
         elif name == "ce_type":
-            type = _name(said)
+            type = _name(value)
     return id, type
 
 
-def _name(said: bytes | None) -> str | None:
-    """Return a header as a name, if it can be one."""
+def _name(value: bytes | None) -> str | None:
+    """Return the value of a header if it is a valid name."""
     try:
-        text = (said or b"").decode()
+        text = (value or b"").decode()
     except UnicodeDecodeError:
         return None
     return text if 0 < len(text) <= NAME_CHARACTERS and text.isprintable() else None

@@ -1,8 +1,8 @@
-"""How a topic grows: each partition of the new map has the keys of one partition of the map before.
+"""How a topic grows: each partition of the new map takes its keys from one partition of the old map.
 
-The new count is a multiple of the one before, so `hash % new` leads back: `(hash % new) % old == hash % old`.
-A partition that was there goes on, with fewer keys; one that is new takes keys over, and what was written of
-them before stands in its former partition, below the offset where that one ended when the topic grew.
+The new count is a multiple of the old one, so `hash % new` leads back: `(hash % new) % old == hash % old`. An
+old partition goes on with fewer keys. A new one takes keys over; their earlier records are in its former
+partition, below the offset where that one ended when the topic grew.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,7 +14,7 @@ from .contract import Growth, Position, Topic
 
 
 def former_places(growths: Sequence[Growth], partition: int) -> list[Position]:
-    """Return where the keys of a partition were before, the last place first, each up to where it ended."""
+    """Return the former partitions of a partition's keys, latest first, each with its end at that growth."""
     places = []
     for growth in reversed(growths):
         if partition >= len(growth.ends):
@@ -24,7 +24,7 @@ def former_places(growths: Sequence[Growth], partition: int) -> list[Position]:
 
 
 def later_partitions(growths: Sequence[Growth], partitions: int, former: Collection[int]) -> set[int]:
-    """Return which of a topic's partitions, beside some, took keys over from those when it grew."""
+    """Return the partitions of a topic that took keys over from the given ones when it grew."""
     return {
         number
         for number in range(partitions)
@@ -33,7 +33,7 @@ def later_partitions(growths: Sequence[Growth], partitions: int, former: Collect
 
 
 def check_growth(topic: Topic, partitions: int) -> int:
-    """Return a count that a topic can grow to. Raises InvalidPartitions, InvalidGrowth."""
+    """Return the count if the topic can grow to it. Raises InvalidPartitions, InvalidGrowth."""
     check_partitions(partitions)
     if partitions < topic.partitions or partitions % topic.partitions:
         raise InvalidGrowth(topic.name, topic.partitions, partitions)

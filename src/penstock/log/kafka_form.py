@@ -1,10 +1,9 @@
-"""A record of the log as a Kafka record, and back: for engines that keep batches, and for Kafka's clients.
+"""Converts log records to Kafka records and back, for engines that store batches and for Kafka's clients.
 
-Key, value and time are the record's own. What else it says stands in headers: first the attributes of a
-CloudEvent in Kafka's binary form (`ce_specversion`, `ce_id`, `ce_type`, `ce_source`; its time is the
-record's), then the owner tag, then the headers that it was published with. A record that says no type is no
-CloudEvent and has its id alone. Decode undoes encode; what other programs wrote keeps every header that is
-not read here.
+Key, value and time are the record's own. The rest is in headers: first the attributes of a CloudEvent in
+Kafka's binary form (`ce_specversion`, `ce_id`, `ce_type`, `ce_source`; its time is the record's), then the
+owner tag, then the headers that it was published with. A record without a type is no CloudEvent and has its
+id alone. Decode undoes encode; records of other programs keep every header that is not read here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,17 +21,17 @@ from .entry import Content, Entry, readable
 
 ID, TYPE, SOURCE, VERSION = "ce_id", "ce_type", "ce_source", "ce_specversion"
 OWNER = "penstock-owner"
-RAW = "penstock-headers"  # headers that are none in Kafka's framing, as the bytes they came as
+RAW = "penstock-headers"  # headers that are not in Kafka's framing, as their original bytes
 OUR_SOURCE = b"penstock"
-UNPACKED_BYTES = 256 * 1024 * 1024  # most that the records of one batch may have
+UNPACKED_BYTES = 256 * 1024 * 1024  # most for the unpacked records of one batch
 _IS_EVENT = (VERSION, b"1.0")
 _IS_OURS = (SOURCE, OUR_SOURCE)
-_SMALL_BYTES = 128  # of headers that are remembered
-_OF_KAFKA = "kafka"  # begins the id of a record that came without one
+_SMALL_BYTES = 128  # headers up to this size are cached
+_OF_KAFKA = "kafka"  # prefix of the id of a record that came without one
 
 
 def encode_contents(contents: Sequence[Content]) -> bytearray:
-    """Return records as one batch, which begins at offset 0 until the log gives it its place."""
+    """Return records as one batch, at offset 0 until the log places it."""
     return encode_records(
         NewRecord(delta, each.timestamp_ms, each.key, each.value, kafka_headers(each))
         for delta, each in enumerate(contents)
@@ -40,7 +39,7 @@ def encode_contents(contents: Sequence[Content]) -> bytearray:
 
 
 def entries_of(batch: Buffer, topic_id: int, partition: int) -> Iterator[Entry]:
-    """Yield the records of one batch that was checked, with their owner tags. Raises InvalidBatch."""
+    """Yield the records of one checked batch, with their owner tags. Raises InvalidBatch."""
     header = read_header(batch)
     if header.is_control or not header.record_count:
         return
@@ -49,7 +48,7 @@ def entries_of(batch: Buffer, topic_id: int, partition: int) -> Iterator[Entry]:
     except TooManyBytes as exc:
         raise InvalidBatch(f"its records have more than {UNPACKED_BYTES} bytes") from exc
     for offset, timestamp_ms, key, value, headers in decode_records(plain):
-        id, type, owner, rest = _said(headers)
+        id, type, owner, rest = _fields_in(headers)
         yield Entry(
             partition,
             offset,
@@ -71,8 +70,8 @@ def record_of_kafka(
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]],
 ) -> Record:
-    """Return what a Kafka client received as people see it; `id` is empty where it says none."""
-    id, type, owner, rest = _said(headers)
+    """Return a record that a Kafka client received; its `id` is empty if the headers have none."""
+    id, type, owner, rest = _fields_in(headers)
     return readable(topic, Entry(*place, id or "", key, type, value, rest, timestamp_ms, owner))[0]
 
 
@@ -90,7 +89,7 @@ def kafka_headers(content: Content) -> list[tuple[str, bytes | None]]:
 
 
 def given_id(topic_id: int, partition: int, offset: int) -> str:
-    """Return the id of a record that came without one: where it stands."""
+    """Return the id of a record that came without one, made from its position."""
     return f"{_OF_KAFKA}-{topic_id}-{partition}-{offset}"
 
 
@@ -104,7 +103,7 @@ def place_in(id: str) -> tuple[int, int, int] | None:
 
 
 def _framed(headers: bytes) -> Sequence[tuple[str, bytes | None]]:
-    """Return headers one by one; what would not come back as the same bytes, as one header of ours."""
+    """Return headers one by one; if decoding and encoding would change them, as one header of ours."""
     try:
         pairs = decode_headers(headers)
     except Undecodable:
@@ -112,13 +111,13 @@ def _framed(headers: bytes) -> Sequence[tuple[str, bytes | None]]:
     return pairs if pairs and encode_headers(pairs) == headers else [(RAW, headers)]
 
 
-_framed_before = lru_cache(maxsize=128)(_framed)  # most records of a door have the same few headers
+_framed_before = lru_cache(maxsize=128)(_framed)  # most records of one source have the same few headers
 
 
-def _said(
+def _fields_in(
     headers: Sequence[tuple[str, bytes | None]],
 ) -> tuple[str | None, str | None, str | None, bytes | None]:
-    """Return id, type, owner tag and the other headers, framed, of what a Kafka record says."""
+    """Return id, type and owner tag from a Kafka record's headers, and the other headers, framed."""
     id = type = owner = None
     rest: list[tuple[str, bytes | None]] = []
     for pair in headers:

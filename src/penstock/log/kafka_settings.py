@@ -1,8 +1,9 @@
-"""How a Kafka cluster is reached, by pipelines and by commands: encrypted or not, and as whom.
+"""Connection settings for a Kafka cluster, used by pipelines and commands: encryption and login.
 
-Each setting is an option of a pipeline's source, too, under the name that Kafka's own clients have for it:
+Each setting is also an option of a pipeline's source, under the name that Kafka's own clients use:
 `kafka.security.protocol` is `security_protocol` of `[kafka]`, and `PENSTOCK_KAFKA_SECURITY_PROTOCOL`. An
-option wins. The driver reads them and hands them to its tasks; nothing of them is ever in a checkpoint.
+option overrides its setting. The driver reads them and passes them to its tasks; they are never written to a
+checkpoint.
 """
 
 import ssl
@@ -22,19 +23,17 @@ class KafkaSettings(Settings, room="kafka"):
     """How pipelines and commands reach a Kafka cluster (`kafka://host:port`)."""
 
     security_protocol: str = setting(
-        "PLAINTEXT", "Whether connections are encrypted (SSL) and show a login (SASL).", choices=_PROTOCOLS
+        "PLAINTEXT", "Whether connections are encrypted (SSL) and authenticate (SASL).", choices=_PROTOCOLS
     )
     sasl_mechanism: str = setting(
         "SCRAM-SHA-512",
-        "How a login is shown. PLAIN sends the password itself.",
+        "The SASL mechanism. PLAIN sends the password itself.",
         choices=CLIENT_MECHANISMS,
     )
     sasl_username: str = setting("", "The name of the login.")
     sasl_password: str = setting("", "The password of the login; better in the environment than in a file.")
-    ssl_ca_location: str = setting("", "Authorities that are trusted, as PEM. Empty: those of the system.")
-    ssl_certificate_location: str = setting(
-        "", "The certificate that is shown to the cluster, as PEM. Empty: none."
-    )
+    ssl_ca_location: str = setting("", "The trusted authorities, as PEM. Empty: those of the system.")
+    ssl_certificate_location: str = setting("", "The client certificate, as PEM. Empty: none.")
     ssl_key_location: str = setting("", "The key of that certificate. Empty: it is in the same file.")
 
     def __repr__(self) -> str:
@@ -47,11 +46,11 @@ class KafkaSettings(Settings, room="kafka"):
 
     @property
     def logs_in(self) -> bool:
-        """Whether connections show a login."""
+        """Whether connections authenticate."""
         return self.security_protocol.startswith("SASL_")
 
     def context(self) -> ssl.SSLContext:
-        """Return how connections are encrypted. Raises InvalidOption."""
+        """Return the TLS context of connections. Raises InvalidOption."""
         with _reading("ssl.ca.location", self.ssl_ca_location):
             made = ssl.create_default_context(cafile=self.ssl_ca_location or None)
         if self.ssl_certificate_location:
@@ -62,19 +61,19 @@ class KafkaSettings(Settings, room="kafka"):
 
 @contextmanager
 def _reading(option: str, path: str) -> Iterator[None]:
-    """Say which file cannot be used."""
+    """Name the file that cannot be read."""
     try:
         yield
-    except OSError as exc:  # which the errors of TLS are, too
+    except OSError as exc:  # TLS errors are OSErrors, too
         why = exc.strerror or type(exc).__name__
         raise InvalidOption(f"{_PREFIX}{option}", path, f"a PEM file that can be read ({why})") from exc
 
 
 def tls_refusal(where: str, error: ssl.SSLError) -> StoreError:
-    """Return what is said of a cluster with which there is no encrypted connection."""
+    """Return the error for a failed TLS handshake with a cluster."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return StoreError(
-            f"the certificate of the Kafka cluster {where} does not hold: {error.verify_message}; "
+            f"the certificate of the Kafka cluster {where} could not be verified: {error.verify_message}; "
             "name its authority by PENSTOCK_KAFKA_SSL_CA_LOCATION, or a pipeline's kafka.ssl.ca.location"
         )
     return StoreError(
@@ -84,7 +83,7 @@ def tls_refusal(where: str, error: ssl.SSLError) -> StoreError:
 
 
 def kafka_settings(given: Mapping[str, str]) -> KafkaSettings:
-    """Return how options and settings say that a cluster is reached. Raises InvalidOption, SettingError."""
+    """Return the connection settings from options and settings. Raises InvalidOption, SettingError."""
     named = {one.name.replace("_", "."): one for one in KafkaSettings.declared()}
     values: dict[str, Any] = {}
     for option in given:

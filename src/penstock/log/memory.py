@@ -1,8 +1,8 @@
 """A store in memory, for tests: SQLite's own memory file system, private to this process.
 
-The same SQL, transactions and locks as the file engine, so what a test sees is what production does; only
-durability is missing. `memory://` is a new, empty store each time; `memory://name` is shared by all that
-say that name. The data lives as long as the dialect that holds it.
+It has the same SQL, transactions and locks as the file engine, so tests behave like production; only
+durability is missing. `memory://` is a new, empty store each time; all users of `memory://name` share one.
+The data lives as long as the dialect that holds it.
 """
 
 import sqlite3
@@ -30,7 +30,7 @@ class MemoryDialect(SqliteDialect):
         finalize(self, anchor.close)
 
     def missing_file(self) -> str | None:
-        """Return None: it is in memory, and there as long as this object is."""
+        """Return None: the store is in memory and exists as long as this object."""
         return None
 
     def connect(self) -> SqliteConnection:

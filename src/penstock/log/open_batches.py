@@ -1,4 +1,4 @@
-"""The log of a store by batches: the one door to it."""
+"""Opens the log of a store for record batches."""
 
 from penstock.clock import SYSTEM, Clock
 
@@ -8,9 +8,10 @@ from .store import Store
 
 
 def open_batches(store: Store, clock: Clock = SYSTEM, *, batch_bytes: int) -> BatchLog:
-    """Return a store's log by batches; `batch_bytes`: the most of one batch, unpacked where it is.
+    """Return a store's log for record batches.
 
-    Raises MissingExtra, and what a log raises that cannot be written.
+    `batch_bytes`: limit of one batch, unpacked where it is inspected. Raises MissingExtra, and the errors of
+    a log that cannot be written.
     """
     if isinstance(store.log, SqlLog):
         from .sql.batches import SqlBatchLog

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 from penstock.errors import OutOfSequence, ProducerFenced
 from penstock.wire.kafka.record_batch import UNKNOWN_CRC, BatchHeader, next_sequence
 
-REMEMBERED = 5  # batches of each producer, as many as a client of Kafka has under way at most
+REMEMBERED = 5  # batches of each producer: the most that a Kafka client has in flight
 
 
 class _Numbered(Protocol):
@@ -26,14 +26,14 @@ S = TypeVar("S", bound=_Numbered)
 
 
 def repeated_batch(header: BatchHeader, epoch: int, batches: Collection[S]) -> S | None:
-    """Return the batch that one repeats; None if it comes next, or nothing is known of its producer's.
+    """Return the earlier batch that this one repeats; None if it comes next, or its producer is unknown.
 
-    Clients send the same bytes again, so other bytes under the same sequences are no repetition: somebody
-    else has used the producer's id, and the producer has to hear of it. A batch whose checksum is not known
-    any more is taken for the same.
+    Clients send the same bytes again, so different bytes under the same sequences are no repetition: another
+    client has used the producer's id, and the producer must get an error. A batch whose checksum is no longer
+    known counts as the same.
 
-    `epoch`, `batches`: of its producer, the batches in the order they came. Raises ProducerFenced for an
-    epoch that has passed, OutOfSequence when batches before it are missing or its place is taken.
+    `epoch`, `batches`: those of its producer, the batches in order of arrival. Raises ProducerFenced for an
+    earlier epoch, OutOfSequence when batches before it are missing or its sequence is taken.
     """
     name, sequence = str(header.producer_id), header.base_sequence
     if header.producer_epoch < epoch:

@@ -1,7 +1,7 @@
-"""A store: a log and a database, opened by one door.
+"""A store: a log and a database, opened together.
 
-The database holds what is staged, members, groups, cursors and lanes. The log may live in the same database
-or elsewhere: no room above asks which, except where a guarantee depends on it (`is_one`).
+The database holds staged rows, members, groups, cursors and lanes. The log is in the same database or
+elsewhere: the rooms above need not know which, except where a guarantee depends on it (`is_one`).
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from .sql.url import StoreUrl, plain_url
 
 @dataclass(frozen=True)
 class Store:
-    """Where everything of one Penstock lives. Safe from any thread."""
+    """The log and database of one installation. Safe from any thread."""
 
     log: Log
     database: Database
@@ -30,7 +30,7 @@ class Store:
 
     @property
     def name(self) -> str:
-        """What series and probes call it: where it is, without login; with a schema or prefix of its own."""
+        """Its name in metrics and probes: the address without login, and any schema or prefix of its own."""
         names = self.database.names
         own = [names.schema or "", "" if names.prefix == DEFAULT_PREFIX else names.prefix]
         return " ".join([short_name(self.url or self.database.where), *filter(None, own)])
@@ -42,19 +42,19 @@ class Store:
 
     @property
     def has_outbox(self) -> bool:
-        """Whether events can be published here: not beside a log in files, where no data of a user's are."""
+        """Whether events can be published here: not beside a log in files, whose tables hold no user data."""
         return self.is_one or getattr(self.log, "database", None) is not self.database
 
     def log_in(self, tx: Transaction) -> Log:
         """Return the log for use inside a transaction of the database.
 
-        Where both are one, it reads and writes in that transaction. Elsewhere each of its calls stands for
-        itself, at once: call what changes it last, so that a crash before the commit does no harm.
+        Where both are one, it reads and writes in that transaction. Elsewhere each call takes effect at once:
+        make changes last, so that a crash before the commit does no harm.
         """
         return self.log.within(tx) if getattr(self.log, "database", None) is self.database else self.log
 
     def close(self) -> None:
-        """Close the connections that were opened, and end writing files."""
+        """Close the open connections and stop writing files."""
         self.log.close()
         self.database.close()
 
@@ -79,7 +79,7 @@ def open_store(
     listen_url: str | None = None,
     clock: Clock = SYSTEM,
 ) -> Store:
-    """Return the store that a URL means, or an engine of SQLAlchemy's; nothing is opened yet.
+    """Return the store of a URL or SQLAlchemy engine; nothing is opened yet.
 
     `limit_seconds` and `listen_url` as for `open_database`. Raises InvalidUrl, InvalidName, MissingExtra.
     """
@@ -96,13 +96,13 @@ def _open_files(directory: str, names: Names, clock: Clock) -> Store:
     from .files.tables import TablesDialect
 
     if names.schema is not None:
-        raise InvalidName("schema", names.schema, "cannot be had in this store; set a prefix instead")
+        raise InvalidName("schema", names.schema, "is not supported by this store; set a prefix instead")
     database = Database(TablesDialect(directory), names)
     return Store(open_file_log(directory, database, clock), database, f"file://{directory}")
 
 
 def store_of(source: StoreLike, clock: Clock = SYSTEM) -> Store:
-    """Return the store of an outbox, a store itself, or the one that a database holds whole."""
+    """Return the store of an outbox, a store itself, or a store that is wholly in this database."""
     if isinstance(source, Store):
         return source
     if isinstance(source, HasStore):

@@ -1,7 +1,7 @@
-"""The UUID of a topic: how Kafka's clients and the folders of a log in files call it.
+"""The UUID of a topic, used by Kafka's clients and in the folder names of a log in files.
 
-Drawn from the log's id and the topic's, so it is the same wherever it is asked for, and never that of another
-topic: not of the next one of its name, and not of one in another log.
+It is a hash of the log's id and the topic's, so every process computes the same one, and no other topic has
+it: not a later one of the same name, and not one in another log.
 """
 
 from hashlib import blake2b

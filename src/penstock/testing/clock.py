@@ -1,4 +1,4 @@
-"""A clock that stands still until it is moved."""
+"""A clock that moves only on request."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,15 +19,15 @@ class FakeClock:
         return self._now_ms
 
     def monotonic(self) -> float:
-        """Return the seconds since the first of January 2026, as far as this clock was moved forward."""
+        """Return the seconds since the first of January 2026, by this clock."""
         return self._monotonic
 
     def now(self) -> datetime:
-        """Return the moment as an aware datetime."""
+        """Return the time as an aware datetime."""
         return from_ms(self._now_ms)
 
     def advance(self, by: timedelta) -> None:
         """Move time forward."""
-        assert by >= timedelta(), "time does not run backwards"
+        assert by >= timedelta(), "time cannot run backwards"
         self._now_ms += by // timedelta(milliseconds=1)
         self._monotonic += by.total_seconds()

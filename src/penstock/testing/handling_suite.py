@@ -1,4 +1,4 @@
-"""What handlers may rely on, on every engine: who gets which record, in what order, and what a failure stops.
+"""The guarantees to handlers on every engine: each group's records, their order, the effect of failures.
 
 Plain test methods over `drain`; they take the same fixture `engine` as `outbox_suite`.
 """
@@ -25,7 +25,7 @@ _PAST_ANY_RETRY = timedelta(seconds=60)
 
 
 class Seen(list[Record]):
-    """A handler that remembers what it was given, and fails on given values."""
+    """A handler that remembers its records, and fails on certain values."""
 
     def __init__(self, *failing: object) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Seen(list[Record]):
             raise OrderDeclined(record.value)
 
     def values(self) -> list[Any]:
-        """Return the values in the order they came."""
+        """Return the values in order of arrival."""
         return [record.value for record in self]
 
 
@@ -63,7 +63,7 @@ class HandlingSuite:
     """Handlers, groups and cursors."""
 
     def test_a_handler_gets_each_record_once_and_in_order(self, engine: Engine) -> None:
-        """With its place in the log."""
+        """With its position in the log."""
         seen = Seen()
         subscribe(engine.outbox, "g", seen)
         publish_values(engine, 1, 2, 3, key="order-1")
@@ -77,7 +77,7 @@ class HandlingSuite:
         ]
 
     def test_a_record_says_its_handler_its_token_and_its_trace(self, engine: Engine) -> None:
-        """N-16: also at a retry and in the fallback; of its token nothing is among the headers."""
+        """N-16: also at a retry and in the fallback; the token is not among the headers."""
         seen, last = Seen(1), Seen()
         subscribe(engine.outbox, "g", seen, id="book", retry=Fixed(1, max_retries=1), fallback=last)
         trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -125,7 +125,7 @@ class HandlingSuite:
         }
 
     def test_records_that_no_handler_wants_move_the_cursor(self, engine: Engine) -> None:
-        """T-07: without a call; a handler that comes for them gets them late, beside what is new."""
+        """T-07: without a call; a handler that is added for them gets them late, beside new records."""
         seen = Seen()
         subscribe(engine.outbox, "g", seen, match="wanted")
         publish_values(engine, 1, 2, type="other")
@@ -138,7 +138,7 @@ class HandlingSuite:
         assert [record.value for record in seen if record.late] == [1, 2]
 
     def test_every_group_sees_every_record(self, engine: Engine) -> None:
-        """T-08: each with a cursor of its own."""
+        """T-08: each with its own cursor."""
         groups = {name: Seen() for name in ("a", "b", "ü 注文")}
         for name, seen in groups.items():
             subscribe(engine.outbox, name, seen)
@@ -147,7 +147,7 @@ class HandlingSuite:
         assert [seen.values() for seen in groups.values()] == [[1, 2, 3]] * 3
 
     def test_a_failing_group_does_not_touch_another(self, engine: Engine) -> None:
-        """T-08, B-22, N-14: the other sees every record once, in order, while this one never gets on."""
+        """T-08, B-22, N-14: the other sees every record once, in order, while this one makes no progress."""
         failing, well = Seen(1), Seen()
         subscribe(engine.outbox, "failing", failing)
         subscribe(engine.outbox, "well", well)
@@ -159,7 +159,7 @@ class HandlingSuite:
         assert failing.values() == [1, 1, 1]
 
     def test_a_failing_record_parks_its_key_only(self, engine: Engine) -> None:
-        """P2: those before it are settled, those behind it wait, other keys of its partition go on."""
+        """P2: earlier records are settled, later ones of its key wait, other keys of its partition go on."""
         in_one_partition(engine)
         seen = Seen(2)
         subscribe(engine.outbox, "g", seen)
@@ -170,7 +170,7 @@ class HandlingSuite:
         assert sorted(seen.values()) == [1, 2, 10, 20, 30]
 
     def test_a_failing_record_is_tried_again_when_that_is_due(self, engine: Engine) -> None:
-        """T-17: and once it succeeds those behind it follow, each once."""
+        """T-17: once it succeeds, the records behind it follow, each once."""
         seen = Seen(2)
         subscribe(engine.outbox, "g", seen, retry=Exponential(initial_delay=timedelta(seconds=2)))
         publish_values(engine, 1, 2, 3)
@@ -190,7 +190,7 @@ class HandlingSuite:
         ]
 
     def test_a_record_that_used_up_its_retries_holds_its_key_as_a_dead_letter(self, engine: Engine) -> None:
-        """D-03: later records of the key wait for a person, over any number of drains; other keys go on."""
+        """D-03: later records of the key wait for an operator, in any number of drains; other keys go on."""
         in_one_partition(engine)
         seen = Seen(1)
         subscribe(engine.outbox, "g", seen, retry=Fixed(timedelta(seconds=1), max_retries=2))
@@ -207,7 +207,7 @@ class HandlingSuite:
         assert sum(each.retried + each.dead for each in totals[3:]) == 0
 
     def test_b_04_a_record_may_be_retried_alone(self, engine: Engine) -> None:
-        """With `alone`, or once it is dead with `release`, the rest of its key flows."""
+        """With `alone`, or with `release` once it is dead, the rest of its key flows."""
         alone, released = Seen(1), Seen(1)
         subscribe(engine.outbox, "alone", alone, on_failure="alone")
         never = Fixed(timedelta(seconds=1), max_retries=0)
@@ -221,7 +221,7 @@ class HandlingSuite:
         assert (alone.values(), released.values()) == ([1, 2, 3, 1], [1, 2, 3])
 
     def test_outcomes_are_values(self, engine: Engine) -> None:
-        """A snooze counts no attempt, a cancel lets the key go on, a retry comes when it says."""
+        """A snooze counts no attempt, a cancel lets the key go on, a retry comes at its own time."""
         answers: list[object] = [Snooze(timedelta(seconds=5)), Cancel("no need"), Retry(timedelta(seconds=3))]
         seen: list[tuple[int, int]] = []
 
@@ -231,16 +231,16 @@ class HandlingSuite:
 
         subscribe(engine.outbox, "g", handler)
         publish_values(engine, 1, 2)
-        said = []
+        found = []
         for seconds in (0, 4, 1, 2, 1):
             engine.clock.advance(timedelta(seconds=seconds))
             counts = engine.outbox.drain()
-            said.append((counts.delivered, counts.retried, counts.dead))
+            found.append((counts.delivered, counts.retried, counts.dead))
         assert seen == [(1, 1), (1, 1), (2, 1), (2, 2)]
-        assert said == [(0, 1, 0), (0, 0, 0), (0, 1, 1), (0, 0, 0), (1, 0, 0)]
+        assert found == [(0, 1, 0), (0, 0, 0), (0, 1, 1), (0, 0, 0), (1, 0, 0)]
 
     def test_a_fallback_is_called_once_before_a_record_is_given_up(self, engine: Engine) -> None:
-        """And when it succeeds nothing is dead and the key goes on."""
+        """If it succeeds, nothing is dead and the key goes on."""
         seen, fallen = Seen(1), Seen()
         never = Fixed(timedelta(seconds=1), max_retries=0)
         subscribe(engine.outbox, "g", seen, retry=never, fallback=fallen)
@@ -250,7 +250,7 @@ class HandlingSuite:
         assert (seen.values(), fallen.values()) == ([1, 2], [1])
 
     def test_a_predicate_that_raises_is_a_failure_of_its_group_only(self, engine: Engine) -> None:
-        """It is the user's code, as the handler is."""
+        """It is user code, like the handler."""
         well, odd = Seen(), Seen()
         subscribe(engine.outbox, "odd", odd, match=lambda record: record.value["no such"] > 1)
         subscribe(engine.outbox, "well", well)
@@ -260,7 +260,7 @@ class HandlingSuite:
         assert (well.values(), odd.values()) == ([1, 2], [])
 
     def test_what_a_handler_publishes_is_drained_in_the_same_call(self, engine: Engine) -> None:
-        """Through as many steps as there are."""
+        """Through any number of steps."""
         outbox, seen = engine.outbox, Seen()
 
         def step(record: Record) -> None:
@@ -276,7 +276,7 @@ class HandlingSuite:
         assert seen.values() == [1, 2, 3, 4, 5]
 
     def test_what_a_failing_handler_has_published_is_drained_too(self, engine: Engine) -> None:
-        """It is committed, so it is as good as any other event, also when nothing else was done."""
+        """It is committed like any other event, even if the drain did nothing else."""
         outbox, others = engine.outbox, Seen()
 
         def failing(record: Record) -> None:
@@ -296,7 +296,7 @@ class HandlingSuite:
         assert others.values() == [2]
 
     def test_a_handler_added_later_gets_what_was_there_before_it(self, engine: Engine) -> None:
-        """N-12, B-18: an event published while nobody handled it waits in the log."""
+        """N-12, B-18: an event published before its handler existed waits in the log."""
         publish_values(engine, 1, 2)
         engine.outbox.drain()
         late = engine.another()
@@ -309,7 +309,7 @@ class HandlingSuite:
     def test_a_group_that_starts_at_the_latest_gets_what_comes_after_its_first_drain(
         self, engine: Engine
     ) -> None:
-        """In partitions that held something then, and in those that were empty."""
+        """In partitions that held records then, and in empty ones."""
         engine.outbox.log.create_topic("events", partitions=_PARTITIONS)
         seen, early = Seen(), Seen()
         publish_values(engine, 1, 2, key="order-1")
@@ -323,7 +323,7 @@ class HandlingSuite:
         assert sorted(seen.values()) == [3, 4]
 
     def test_a_group_that_starts_at_the_latest_may_come_before_its_topic(self, engine: Engine) -> None:
-        """Then it gets all of it: nothing was there when it began."""
+        """Then it gets all records: there were none when it began."""
         seen = Seen()
         subscribe(engine.outbox, "early", seen, start="latest")
         engine.outbox.drain()
@@ -332,7 +332,7 @@ class HandlingSuite:
         assert seen.values() == [1, 2]
 
     def test_where_a_group_starts_counts_only_the_first_time(self, engine: Engine) -> None:
-        """A later process goes on where the group is."""
+        """A later process continues at the group's cursor."""
         seen = Seen()
         publish_values(engine, 1)
         subscribe(engine.outbox, "g", seen, start="latest")
@@ -344,7 +344,7 @@ class HandlingSuite:
         assert seen.values() == [2]
 
     def test_an_async_handler_is_awaited(self, engine: Engine) -> None:
-        """One record after the other; what it raises is a failure like any other."""
+        """One record after the other; an exception of it is a failure like any other."""
         seen = Seen(2)
 
         async def handler(record: Record) -> None:
@@ -360,7 +360,7 @@ class HandlingSuite:
         assert seen.values() == [1, 2, 2, 3]
 
     def test_async_handlers_of_one_drain_share_a_loop(self, engine: Engine) -> None:
-        """So that what one made in it (a session, a pool) serves the next."""
+        """So that a session or pool made by one serves the next."""
         loops: list[asyncio.AbstractEventLoop] = []
 
         async def handler(record: Record) -> None:
@@ -372,7 +372,7 @@ class HandlingSuite:
         assert loops[0] is loops[1]
 
     def test_async_handlers_run_also_when_the_caller_stands_in_a_loop(self, engine: Engine) -> None:
-        """An async test may drain, though that blocks its loop meanwhile."""
+        """An async test may drain, though that blocks its loop."""
         seen = Seen()
 
         async def handler(record: Record) -> None:
@@ -388,7 +388,7 @@ class HandlingSuite:
         assert seen.values() == [1, 2]
 
     def test_an_answer_that_is_no_outcome_is_a_failure(self, engine: Engine) -> None:
-        """Done and None are done; anything else is not, and the record is tried again."""
+        """Done and None are done; anything else is a failure, and the record is retried."""
         answers: list[object] = [None, Done(), True, "done", Retry(timedelta(seconds=1)), None]
         subscribe(engine.outbox, "g", lambda record: answers.pop(0))
         publish_values(engine, 1, 2, 3)
@@ -400,7 +400,7 @@ class HandlingSuite:
         assert counted == [(2, 1), (0, 1), (0, 1), (1, 0)]
 
     def test_a_drain_that_is_torn_down_leaves_the_rest_for_the_next(self, engine: Engine) -> None:
-        """What a handler cannot catch (Ctrl-C, exit) ends the drain; nothing stays owned or is lost."""
+        """Ctrl-C or exit in a handler ends the drain; nothing stays owned or is lost."""
         seen = Seen()
 
         def handler(record: Record) -> None:
@@ -426,7 +426,7 @@ class HandlingSuite:
         assert sorted(map(str, keys(seen))) == ["orders", "users"]
 
     def test_a_topic_made_again_is_read_from_its_start(self, engine: Engine) -> None:
-        """The old one's cursors are gone with it."""
+        """The old topic's cursors are deleted with it."""
         seen = Seen()
         subscribe(engine.outbox, "g", seen)
         publish_values(engine, 1, 2)

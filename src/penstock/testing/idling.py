@@ -1,4 +1,4 @@
-"""Draining while moving the clock: past every retry and every schedule, until nothing more will happen."""
+"""Drains while moving the clock past every retry and schedule, until nothing is pending."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -19,12 +19,12 @@ def drain_until_idle(
     most_steps: int = _MOST_STEPS,
     moved: Callable[[FakeClock], object] = lambda clock: None,
 ) -> Counts:
-    """Drain, move the clock to the next retry or scheduled event, drain again, until nothing waits for time.
+    """Drain, move the clock to the next retry or scheduled event, and repeat until nothing waits for time.
 
-    Return what all drains did together; `parked` is as the last of them that handed something out left it.
-    `clock` must be the outbox's own. `moved` is called each time it was moved.
+    Return the counts of all drains together; `parked` is that of the last drain that handed something out.
+    `clock` must be the outbox's own. `moved` is called after each move.
     """
-    assert outbox._clock is clock, "the outbox has another clock; make it with this one"
+    assert outbox._clock is clock, "the outbox has another clock; create it with this one"
     total = Counts()
     for _ in range(most_steps):
         done = outbox.drain()
@@ -38,12 +38,12 @@ def drain_until_idle(
         clock.advance(timedelta(milliseconds=due_ms - clock.now_ms()))
         moved(clock)
     raise AssertionError(
-        f"after {most_steps} steps, at {clock.now()}, more is still to come; does a handler snooze forever?"
+        f"work is still pending after {most_steps} steps, at {clock.now()}; does a handler snooze forever?"
     )
 
 
 def next_due_ms(outbox: Outbox) -> int | None:
-    """Return the next moment after now at which a retry or a scheduled event is due, if there is one."""
+    """Return the next time after now at which a retry or a scheduled event is due, if any."""
     now_ms = outbox._clock.now_ms()
 
     def look(tx: Transaction) -> list[int]:

@@ -1,7 +1,7 @@
-"""A log in plain Python lists: the smallest thing that keeps the contract. A log need not be SQL.
+"""A log in plain Python lists: the smallest implementation of the contract, without SQL.
 
-One process, gone when it ends. Not an engine for users: it shows, in every suite, that nothing above `log/`
-knows the database's log table.
+One process, lost at its end. Not an engine for users: it proves, in every suite, that nothing above `log/`
+depends on the database's log table.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ from penstock.model.partition import MURMUR3, check_partitioner, check_partition
 @dataclass
 class _ListPartition:
     start: int = 0
-    entries: list[Entry | None] = field(default_factory=list)  # None: it was lost
+    entries: list[Entry | None] = field(default_factory=list)  # None: lost
 
     @property
     def bounds(self) -> Bounds:
@@ -82,11 +82,11 @@ class ListLog(Log):
     # -- topics
 
     def identity(self) -> LogIdentity:
-        """Return an id of its own: each is another log."""
+        """Return its unique id."""
         return self._identity
 
     def raise_incarnation(self, above: int) -> LogIdentity:
-        """Raise the number, unless it is higher already."""
+        """Raise the incarnation, unless it is higher already."""
         id, known = self._identity
         self._identity = LogIdentity(id, max(known, above + 1))
         return self._identity
@@ -94,7 +94,7 @@ class ListLog(Log):
     def create_topic(
         self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
     ) -> Topic:
-        """Make a topic, or return the one there is."""
+        """Create a topic, or return the existing one."""
         check_topic(name)
         check_partitions(partitions)
         check_partitioner(partitioner)
@@ -136,13 +136,13 @@ class ListLog(Log):
             return held.topic
 
     def growths(self, topic: Topic) -> list[Growth]:
-        """Return how a topic has grown."""
+        """Return the growths of a topic."""
         with self._lock:
             held = self._by_id.get(topic.id)
             return [] if held is None else list(held.growths)
 
     def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
-        """Say what is kept of a topic."""
+        """Set the retention limits of a topic."""
         with self._lock:
             held = self._held(topic)
             changed = {name: value for name, value in keep._asdict().items() if name in only}
@@ -157,13 +157,13 @@ class ListLog(Log):
     # -- appending
 
     def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
-        """Add batches, all or none: whatever can be refused is, before the first record is added."""
+        """Add batches, all or none: every check is made before the first record is added."""
         with self._lock:
             plans = [self._planned(batch) for batch in batches]
             return [self._added(batch, *plan) for batch, plan in zip(batches, plans, strict=True)]
 
     def _planned(self, batch: Batch) -> tuple[_ListTopic, list[int] | None]:
-        """Return the partition of each record; None for a batch that was appended before."""
+        """Return the partition of each record; None for a repeated batch."""
         topic = self.topic(batch.topic)
         if batch.partition is not None:
             check_partition(topic, batch.partition)
@@ -199,7 +199,7 @@ class ListLog(Log):
             return self._producers.get(producer)
 
     def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
-        """Forget producers of a kind that are of an older epoch."""
+        """Forget producers with a prefix and an older epoch."""
         with self._lock:
             known = sorted(self._producers.items())
             old = [id for id, last in known if id.startswith(prefix) and last.epoch < epoch][:limit]
@@ -208,7 +208,7 @@ class ListLog(Log):
             return len(old)
 
     def durable(self, topic: Topic, position: Position) -> None:
-        """Return at once: nothing here survives the process, so there is nothing to wait for."""
+        """Return at once: nothing here survives the process."""
 
     # -- reading
 
@@ -217,7 +217,7 @@ class ListLog(Log):
         return {number: bounds.end for number, bounds in self.all_bounds(topic).items()}
 
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
-        """Return what every partition holds; it is part of no transaction, so nothing is pinned."""
+        """Return the bounds of every partition; lists have no transactions, so nothing is pinned."""
         with self._lock:
             held = self._by_id.get(topic.id)
             return {} if held is None else {n: each.bounds for n, each in enumerate(held.partitions)}
@@ -243,7 +243,7 @@ class ListLog(Log):
             return [_bared(each) if bare else each for each in self._all(topic, ranges)]
 
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
-        """Return where partitions go on."""
+        """Return the first offset held at or after each position."""
         with self._lock:
             ranges = [OffsetRange(number, offset, LAST_OFFSET) for number, offset in positions]
             firsts = [next(self._all(topic, [each]), None) for each in ranges]
@@ -252,7 +252,7 @@ class ListLog(Log):
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
     ) -> dict[int, int]:
-        """Return the first offsets at or after a moment."""
+        """Return the first offsets at or after a time."""
         with self._lock:
             if ranges is None:
                 ranges = [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()]
@@ -303,7 +303,7 @@ class ListLog(Log):
             return {each.partition: sum(entry.size for entry in self._all(topic, [each])) for each in ranges}
 
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return how far each range goes to hold that many bytes."""
+        """Return, for each range, the offset after the record that brings it to that many bytes."""
         found = {}
         with self._lock:
             for each, wanted in zip(ranges, sizes, strict=True):
@@ -334,14 +334,14 @@ class ListLog(Log):
             return deleted
 
     def clear(self, topic: Topic) -> None:
-        """Let every partition begin where it ends."""
+        """Move the start of every partition to its end."""
         self.trim(topic, [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()])
 
     def sweep(self, topic: Topic) -> None:
-        """Do nothing: what is deleted is gone at once."""
+        """Do nothing: deleted records are removed at once."""
 
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
-        """Take the content out of records."""
+        """Remove the content of records."""
         count = 0
         with self._lock:
             held = self._held(topic)
@@ -358,12 +358,12 @@ class ListLog(Log):
             return list(self._owned(owner))[:limit]
 
     def count_owned(self, owner: str) -> int:
-        """Return how many records have an owner tag."""
+        """Return the number of records with an owner tag."""
         with self._lock:
             return len(list(self._owned(owner)))
 
     def hold(self, reader: str, topic: Topic, offsets: Mapping[int, int]) -> None:
-        """Keep retention back for a named reader."""
+        """Hold retention back for a named reader."""
         with self._lock:
             held = self._held(topic)
             held.holds.pop(reader, None)
@@ -371,21 +371,21 @@ class ListLog(Log):
                 held.holds[reader] = dict(offsets)
 
     def holds(self, topic: Topic) -> dict[str, dict[int, int]]:
-        """Return what is held of a topic."""
+        """Return the holds on a topic."""
         with self._lock:
             held = self._by_id.get(topic.id)
             return {} if held is None else {reader: dict(each) for reader, each in held.holds.items()}
 
-    # -- damage, as a test may do it
+    # -- damage, for tests
 
     def lose(self, topic: Topic, positions: Collection[Position]) -> None:
-        """Lose records, as a damaged disk would: their offsets are given, and nothing is there."""
+        """Lose records, as a damaged disk would: their offsets are assigned, but hold nothing."""
         with self._lock:
             for each in self.at(topic, positions):
                 self._held(topic).partitions[each.partition].put(each.offset, None)
 
     def falsify(self, topic: Topic, position: Position, value: bytes | None) -> None:
-        """Give a record another value, which nothing else does."""
+        """Change the value of a record, which nothing else does."""
         with self._lock:
             for each in self.at(topic, [position]):
                 self._held(topic).partitions[each.partition].put(each.offset, each._replace(value=value))
@@ -411,7 +411,7 @@ class ListLog(Log):
 
 
 def _shown(entry: Entry, *, bare: bool) -> Entry:
-    """Return an entry as a read of ranges gives it: without the owner tag."""
+    """Return an entry in the form of a range read: without the owner tag."""
     return _bared(entry)._replace(owner=None) if bare else entry._replace(owner=None)
 
 

@@ -1,4 +1,4 @@
-"""Parts of the log suite: what a record holds comes back as it was, and a moment finds its offset."""
+"""Parts of the log suite: the content of a record is returned unchanged, and a time finds its offset."""
 
 import random
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from penstock.model.record import RawHeaders, Record
 from .records import a_record
 
 _START_MS = 1_700_000_000_000
-# One character or more of every kind that has been lost somewhere: controls, each plane, combining marks,
-# right to left, what quoting and escaping are made of, and the ends of the ranges.
+# One character or more of every kind that is often lost: controls, each plane, combining marks, right to
+# left, characters of quoting and escaping, and the ends of the ranges.
 _TEXTS = (
     "plain",
     "Straße",
@@ -27,10 +27,10 @@ _TEXTS = (
 
 
 class TimeSuite:
-    """From a moment to an offset."""
+    """From a time to an offset."""
 
     def test_the_offset_at_a_moment_is_the_first_at_or_after_it(self, log: Log) -> None:
-        """The end when there is none, the start when all are later."""
+        """The end if there is none, the start if all are later."""
         log.create_topic("t", partitions=2)
         _at(log, [10, 20, 20, 30])
         found = [log.offset_at("t", 0, moment) for moment in (0, 9, 10, 11, 20, 21, 30, 31, 10**15)]
@@ -43,14 +43,14 @@ class TimeSuite:
         assert [log.offset_at("t", 1, moment) for moment in (0, 10, 20)] == [0, 0, 0]
 
     def test_records_may_be_older_than_those_before_them(self, log: Log) -> None:
-        """The first at or after the moment counts, though an earlier moment may stand behind it."""
+        """The first record at or after the time counts, even if an earlier time follows."""
         log.create_topic("t", partitions=1)
         times = [50, 10, 40, 20, 60, 5]
         _at(log, times)
         _ask_all(log, times, range(70))
 
     def test_thousands_of_rising_moments_are_found_as_in_a_list(self, log: Log) -> None:
-        """Appended in uneven lots, so that sparse marks fall in all kinds of places."""
+        """Appended in uneven lots, so that sparse marks fall in various places."""
         log.create_topic("t", partitions=1)
         times = [_START_MS + 3 * (number // 2) for number in range(4_000)]
         for start, stop in _lots(len(times), seed=1):
@@ -58,7 +58,7 @@ class TimeSuite:
         _ask_all(log, times, _samples(times, seed=2))
 
     def test_thousands_of_jumping_moments_are_found_as_in_a_list(self, log: Log) -> None:
-        """A late record far ahead of its time, old ones behind it, and some at the very end."""
+        """A record far ahead of its time, old ones behind it, and one at the very end."""
         log.create_topic("t", partitions=1)
         source = random.Random(3)
         times = [_START_MS + number * 5 + source.randint(-20_000, 500) for number in range(3_500)]
@@ -70,7 +70,7 @@ class TimeSuite:
 
 
 class ContentSuite:
-    """What is written is what is read."""
+    """Records are read as they were written."""
 
     def test_nothing_is_not_the_same_as_empty(self, log: Log) -> None:
         """For keys, values and headers' values alike."""
@@ -79,7 +79,7 @@ class ContentSuite:
                 assert _round_trip(log, a_record(key, data)) == (key, data, ())
 
     def test_headers_keep_order_repeats_and_null_values(self, log: Log) -> None:
-        """Also many of them, with empty and with long values."""
+        """Also many headers, with empty and long values."""
         several: RawHeaders = (("b", b"1"), ("a", None), ("b", b""), ("a", b"\x00\xff"), ("b", b"1"))
         many: RawHeaders = tuple((f"name-{number}", bytes([number % 256]) * number) for number in range(300))
         for headers in ((), several, many, (("h", b"x" * 70_000),)):
@@ -98,7 +98,7 @@ class ContentSuite:
         assert _round_trip(log, a_record(data=every * 3)) == ("o-1", every * 3, ())
 
     def test_a_key_that_is_no_utf8_comes_back_as_it_was(self, log: Log) -> None:
-        """A foreign client may send any bytes; they travel as escaped surrogates, to one partition."""
+        """Another client may send any bytes; they become escaped surrogates, and keep one partition."""
         log.create_topic("keys", partitions=256)
         for raw in (b"\xff", b"ok\x80\xfe", b"\xed\xa0\x80", b"\x00\xc3"):
             key = raw.decode("utf-8", "surrogateescape")
@@ -110,7 +110,7 @@ class ContentSuite:
             assert record.key.encode("utf-8", "surrogateescape") == raw
 
     def test_a_value_of_a_mebibyte_comes_back_whole(self, log: Log) -> None:
-        """The largest that may be published by default, and the one above it."""
+        """The largest that may be published by default, and one byte more."""
         for size in (1 << 20, (1 << 20) + 1):
             data = random.Random(size).randbytes(size)
             assert _round_trip(log, a_record(data=data)) == ("o-1", data, ())
@@ -126,7 +126,7 @@ class ContentSuite:
 
 
 def _round_trip(log: Log, record: Record) -> tuple[str | None, bytes | None, RawHeaders]:
-    """Append a record, read it back, and return what it holds."""
+    """Append a record, read it back, and return its content."""
     log.create_topic("content", partitions=1)
     (place,) = log.append("content", [record])
     (found,) = log.read("content", *place)
@@ -139,7 +139,7 @@ def _at(log: Log, times: Sequence[int]) -> None:
 
 
 def _ask_all(log: Log, times: Sequence[int], moments: Sequence[int]) -> None:
-    """Compare every answer with that of a plain list."""
+    """Compare every result with that of a plain list."""
     for moment in moments:
         wanted = next((offset for offset, each in enumerate(times) if each >= moment), len(times))
         assert log.offset_at("t", 0, moment) == wanted, f"at {moment}"
@@ -152,7 +152,7 @@ def _lots(many: int, seed: int) -> list[tuple[int, int]]:
 
 
 def _samples(times: Sequence[int], seed: int) -> list[int]:
-    """Return moments to ask for: the ends, some records' own, and their neighbours."""
+    """Return times to search for: the ends, those of some records, and their neighbours."""
     some = random.Random(seed).sample(list(times), 60)
     own = [moment + step for moment in some for step in (-1, 0, 1)]
     return [0, min(times), max(times), max(times) + 1, *own]

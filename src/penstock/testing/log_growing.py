@@ -14,10 +14,10 @@ _KEYS = [f"k-{number}" for number in range(30)]
 
 
 class GrowingSuite:
-    """More partitions for a topic: old records stay, new ones go by the new map."""
+    """More partitions for a topic: old records stay, new ones are placed by the new map."""
 
     def test_a_topic_that_grows_has_more_partitions_and_what_it_held(self, log: Log) -> None:
-        """Old offsets go on where they were, new partitions begin at 0."""
+        """Old partitions continue their offsets, new partitions begin at 0."""
         made = log.create_topic("t", partitions=2)
         log.append("t", [a_record() for _ in range(3)], partition=1)
         grown = log.grow("t", 6)
@@ -28,7 +28,7 @@ class GrowingSuite:
         assert log.append("t", [a_record()], partition=5) == [(5, 0)]
 
     def test_a_topic_remembers_where_its_partitions_ended(self, log: Log) -> None:
-        """Growth by growth; where a key was before follows from it."""
+        """For each growth; the former places of a key follow from it."""
         log.create_topic("t", partitions=2)
         log.append("t", [a_record() for _ in range(3)], partition=1)
         log.grow("t", 4)
@@ -42,7 +42,7 @@ class GrowingSuite:
         assert former_places(growths, 1) == []
 
     def test_keys_go_by_the_new_map_whatever_places_them(self, log: Log) -> None:
-        """And their former partition is the one they were in."""
+        """The former partition is the one that held the key."""
         for partitioner in (MURMUR3, KAFKA):
             log.create_topic(partitioner, partitions=4, partitioner=partitioner)
             log.append(partitioner, [a_record(key=key) for key in _KEYS])
@@ -54,7 +54,7 @@ class GrowingSuite:
                 assert (before or [place.partition])[-1] == partition_for(partitioner, key.encode(), "", 4)
 
     def test_a_count_that_is_no_multiple_is_refused_and_changes_nothing(self, log: Log) -> None:
-        """Neither does the one it has."""
+        """The present count changes nothing, either."""
         made = log.create_topic("t", partitions=4)
         for count in (1, 2, 3, 5, 6):
             refusal(InvalidGrowth, log.grow, "t", count)
@@ -64,14 +64,14 @@ class GrowingSuite:
         assert log.growths(made) == []
 
     def test_a_reader_that_holds_something_holds_what_is_new(self, log: Log) -> None:
-        """From its start on: nobody has read it yet."""
+        """From its start on: it is unread."""
         topic = log.create_topic("t", partitions=2)
         log.hold("lake", topic, {0: 2, 1: 5})
         log.grow("t", 4)
         assert log.holds(topic) == {"lake": {0: 2, 1: 5, 2: 0, 3: 0}}
 
     def test_a_deleted_topic_has_not_grown(self, log: Log) -> None:
-        """Nor has the next of its name."""
+        """Nor has the next topic of its name."""
         log.create_topic("t", partitions=2)
         grown = log.grow("t", 4)
         log.delete_topic("t")
@@ -79,7 +79,7 @@ class GrowingSuite:
         assert log.growths(log.create_topic("t", partitions=2)) == []
 
     def test_what_is_appended_meanwhile_stands_in_one_map_or_the_other(self, log: Log) -> None:
-        """Below the end that was written down in the old one, at or above it in the new one."""
+        """Below the recorded end by the old map, at or above it by the new one."""
         log.create_topic("t", partitions=2)
 
         def append(number: int) -> None:

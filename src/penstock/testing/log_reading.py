@@ -1,4 +1,4 @@
-"""Parts of the log suite: reading as workers, pipelines and `why` do, by ranges, positions, ids and keys."""
+"""Parts of the log suite: reads of workers, pipelines and `why`, by ranges, positions, ids and keys."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,13 @@ ALL = 1 << 40  # bytes
 def a_content(
     id: str = "1", key: bytes | None = b"k", value: bytes | None = b"v", **fields: object
 ) -> Content:
-    """Return the content of a record; what a test does not care about is filled in."""
+    """Return the content of a record, with defaults for all fields."""
     filled = {"type": "t", "headers": None, "timestamp_ms": 1, "owner": None} | fields
     return Content(id=id, key=key, value=value, **filled)  # type: ignore[arg-type]
 
 
 def filled(log: Log, contents: Sequence[Content], partition: int = 0) -> Topic:
-    """Return a topic of two partitions with these records in one of them."""
+    """Return a topic of two partitions with these records in one."""
     topic = log.create_topic("t", partitions=2)
     log.append_all([Batch("t", contents, partition)])
     return topic
@@ -35,13 +35,13 @@ class RangeSuite:
     """Ends, bounds, ranges and positions."""
 
     def test_ends_and_bounds_say_what_there_is(self, log: Log) -> None:
-        """Bounds of every partition; ends may leave out those that never held anything."""
+        """Bounds of every partition; ends may leave out those that never held a record."""
         topic = filled(log, numbered(3))
         assert {number: end for number, end in log.ends(topic).items() if end} == {0: 3}
         assert log.all_bounds(topic) == {0: (0, 3), 1: (0, 0)}
 
     def test_a_deleted_topic_holds_nothing(self, log: Log) -> None:
-        """Whoever still has the value finds no records, and no error."""
+        """A stale Topic value gives no records, and no error."""
         topic = filled(log, numbered(3))
         log.delete_topic("t")
         assert (log.ends(topic), log.all_bounds(topic)) == ({}, {})
@@ -49,7 +49,7 @@ class RangeSuite:
         assert log.at(topic, [Position(0, 1)]) == []
 
     def test_several_topics_are_asked_together(self, log: Log) -> None:
-        """For their bounds and for the times of records; one that is gone holds nothing."""
+        """For their bounds and for the times of records; a deleted one holds nothing."""
         topic = filled(log, [a_content(str(n), timestamp_ms=10 + n) for n in range(3)])
         other, gone = (log.create_topic(name, partitions=1) for name in ("other", "gone"))
         log.append_all([Batch("other", [a_content("x", timestamp_ms=7)], 0)])
@@ -62,7 +62,7 @@ class RangeSuite:
         assert times == {topic.id: {first: 10, last: 12}, other.id: {first: 7}, gone.id: {}}
 
     def test_ranges_come_in_their_order(self, log: Log) -> None:
-        """Each in the order of its offsets, and as far as the log goes."""
+        """Each in order of its offsets, up to the end of the log."""
         topic = filled(log, numbered(5))
         log.append("t", some_records(2), partition=1)
         wanted = [OffsetRange(1, 0, 9), OffsetRange(0, 3, 9), OffsetRange(0, 1, 2)]
@@ -71,14 +71,14 @@ class RangeSuite:
         assert not cut
 
     def test_a_range_holds_the_bytes_as_they_came(self, log: Log) -> None:
-        """Nothing is decoded on the way: not the key, not the headers."""
+        """Neither key nor headers are decoded."""
         content = a_content(key=b"\xff\x00", value=b"\x00", headers=b"no headers at all", timestamp_ms=7)
         topic = filled(log, [content])
         (entry,) = log.read_ranges(topic, [OffsetRange(0, 0, 1)], max_bytes=ALL).entries
         assert entry[2:8] == content[:6]
 
     def test_bytes_end_a_read_of_ranges_early(self, log: Log) -> None:
-        """Keys, values and headers count; one record comes at least, and it says that it was cut."""
+        """Keys, values and headers count; at least one record is returned, and `cut` is true."""
         for fields in ({"value": b"x" * 100}, {"key": b"x" * 100}, {"headers": b"x" * 100}):
             topic = filled(log, numbered(10, **fields))
             entries, cut = log.read_ranges(topic, [OffsetRange(0, 0, 10)], max_bytes=350)
@@ -89,19 +89,19 @@ class RangeSuite:
             log.delete_topic("t")
 
     def test_bare_records_have_no_value_and_no_headers(self, log: Log) -> None:
-        """For those who count, compare and search."""
+        """For counting, comparing and searching."""
         topic = filled(log, [a_content(headers=b"\x00")])
         (entry,) = log.read_ranges(topic, [OffsetRange(0, 0, 1)], max_bytes=ALL, bare=True).entries
         assert (entry.id, entry.key, entry.type, entry.value, entry.headers) == ("1", b"k", "t", None, None)
 
     def test_bare_records_are_never_cut(self, log: Log) -> None:
-        """Whoever walks a range of them sees all of it in one look."""
+        """A walk over a range gets all of it with one read."""
         topic = filled(log, numbered(9))
         chunk = log.read_ranges(topic, [OffsetRange(0, 0, 9)], max_bytes=1, bare=True)
         assert (len(chunk.entries), chunk.cut) == (9, False)
 
     def test_positions_give_records_sorted_and_with_their_owners(self, log: Log) -> None:
-        """Those that are not there are left out, one named twice comes once."""
+        """Missing ones are left out, a repeated one is returned once."""
         topic = filled(log, numbered(3, owner="tenant-7"))
         asked = [Position(0, 2), Position(1, 0), Position(0, 9), Position(0, 0), Position(0, 2)]
         found = log.at(topic, asked)
@@ -112,14 +112,14 @@ class RangeSuite:
         assert [each.value for each in log.at(topic, asked, bare=True)] == [None, None]
 
     def test_a_record_may_have_no_type(self, log: Log) -> None:
-        """One that came in by another door than `publish`."""
+        """One that was not published through the outbox."""
         topic = filled(log, [a_content(type=None)])
         assert log.read_ranges(topic, [OffsetRange(0, 0, 1)], max_bytes=ALL).entries[0].type is None
         assert log.at(topic, [Position(0, 0)])[0].type is None
         assert log.read("t", 0)[0].type is None
 
     def test_the_first_offset_after_a_trim_is_where_reading_goes_on(self, log: Log) -> None:
-        """At the place itself while it is there; nothing at the end."""
+        """The position itself while it is held; nothing at the end."""
         topic = filled(log, numbered(5))
         log.trim(topic, [OffsetRange(0, 0, 3)])
         assert log.first_offsets(topic, [Position(0, 0), Position(1, 0)]) == {0: 3}
@@ -127,7 +127,7 @@ class RangeSuite:
         assert log.first_offsets(topic, [Position(0, 5)]) == {}
 
     def test_a_moment_is_found_in_all_partitions_or_in_ranges(self, log: Log) -> None:
-        """The end of each where there is none."""
+        """The end of each if there is none."""
         topic = log.create_topic("t", partitions=2)
         for partition, times in ((0, (10, 20, 30)), (1, (25,))):
             log.append("t", [a_record(timestamp_ms=each) for each in times], partition=partition)
@@ -138,10 +138,10 @@ class RangeSuite:
 
 
 class SearchSuite:
-    """Finding by id and by key."""
+    """Searches by id and by key."""
 
     def test_an_id_is_found_in_any_partition(self, log: Log) -> None:
-        """Bare, in its place; one that is nowhere is not."""
+        """Bare, with its position; a missing id is not found."""
         topic = filled(log, numbered(5), partition=1)
         found = log.find_id(topic, "3", since_ms=None, walk=100).found
         assert found is not None
@@ -158,7 +158,7 @@ class SearchSuite:
         assert log.find_id(topic, "4", since_ms=1, walk=100).found is not None
 
     def test_a_search_looks_at_so_many_records_and_says_what_it_left_out(self, log: Log) -> None:
-        """The last ones without a moment, else those from where the moment begins."""
+        """The last ones without a time, else those from that time on."""
         topic = log.create_topic("t", partitions=1)
         log.append("t", [a_record(id=f"old-{each}", timestamp_ms=10 + each) for each in range(4)])
         search = log.find_id(topic, "old-0", since_ms=None, walk=3)
@@ -171,11 +171,11 @@ class SearchSuite:
         assert (search.found, search.cut, search.gone) == (None, True, False)
         assert log.find_id(topic, "old-3", since_ms=0, walk=1 << 62).found is not None
         log.trim(topic, [OffsetRange(0, 0, 2)])
-        assert log.find_id(topic, "x", since_ms=11, walk=100).gone, "it may have been before what is kept"
+        assert log.find_id(topic, "x", since_ms=11, walk=100).gone, "it may have been before the start"
         assert not log.find_id(topic, "x", since_ms=13, walk=100).gone
 
     def test_a_key_is_found_in_a_range_in_order_or_from_its_end(self, log: Log) -> None:
-        """The key's bytes count, not a text."""
+        """By the key's bytes, not its text."""
         keys = [b"a", b"b", b"a", b"\xff", b"a"]
         topic = filled(log, [a_content(str(number), key) for number, key in enumerate(keys)])
         everything = OffsetRange(0, 0, 5)
@@ -200,7 +200,7 @@ class SearchSuite:
         assert (log.count_owned("a"), log.count_owned("b"), log.count_owned("c")) == (3, 2, 0)
 
     def test_an_erased_record_keeps_its_place_and_nothing_else(self, log: Log) -> None:
-        """Those of another owner are left alone; a second time there is nothing to erase."""
+        """Records of another owner are left alone; a second erasure finds nothing."""
         topic = filled(log, numbered(2, owner="a"))
         positions = [Position(0, 0), Position(0, 1)]
         assert log.erase(topic, positions, owner="b") == 0

@@ -1,11 +1,11 @@
-"""What every log must do: the conformance suite of `penstock.log.contract.Log`.
+"""The conformance suite of `penstock.log.contract.Log`, for every log.
 
 Plain test methods. Derive a class from `LogSuite` in your own tests and give them a fixture `log`, an empty
 log of your engine:
 
     class TestMyLog(LogSuite): ...
 
-The parts are classes of their own, one subject each; `LogSuite` is all of them.
+Its parts are classes with one subject each; `LogSuite` combines them.
 """
 
 from collections.abc import Iterator
@@ -41,10 +41,10 @@ NO_TOPICS = ("", ".", "..", "a b", "a/b", "ü", "a\n", "a\x00b", "x" * 250, "t';
 
 
 class TopicSuite:
-    """Topics: made, found, listed, deleted."""
+    """Topics: creation, lookup, listing, deletion."""
 
     def test_a_new_topic_has_the_partitions_asked_for(self, log: Log) -> None:
-        """And is found by its name."""
+        """It is found by its name."""
         made = log.create_topic("orders", partitions=3)
         assert (made.name, made.partitions) == ("orders", 3)
         assert log.topic("orders") == made
@@ -62,7 +62,7 @@ class TopicSuite:
         assert log.bounds("orders", 0) == (0, 2)
 
     def test_another_partition_count_is_refused_and_changes_nothing(self, log: Log) -> None:
-        """Keys would change places."""
+        """Keys would move."""
         made = log.create_topic("orders", partitions=2)
         error = refusal(PartitionsDiffer, log.create_topic, "orders", partitions=3)
         assert "2 partitions, not 3" in str(error)
@@ -70,21 +70,21 @@ class TopicSuite:
         refusal(UnknownPartition, log.bounds, "orders", 2)
 
     def test_topics_are_listed_by_name(self, log: Log) -> None:
-        """In the order of their characters' numbers, on every engine."""
+        """By code point, on every engine."""
         assert log.topics() == []
         for name in ("b", "a", "B", "a.1", "a-1", "_x"):
             log.create_topic(name, partitions=1)
         assert [topic.name for topic in log.topics()] == ["B", "_x", "a", "a-1", "a.1", "b"]
 
     def test_a_topic_that_is_not_there_is_unknown_to_every_call(self, log: Log) -> None:
-        """None of them makes it."""
+        """No call creates it."""
         log.create_topic("orders", partitions=1)
         for call, args in _calls(log, "other"):
             assert "'other'" in str(refusal(UnknownTopic, call, *args))
         assert [topic.name for topic in log.topics()] == ["orders"]
 
     def test_names_that_are_no_topic_are_refused_by_every_call(self, log: Log) -> None:
-        """Whatever characters they hold."""
+        """Whatever their characters."""
         for name in NO_TOPICS:
             refusal(InvalidTopic, log.create_topic, name)
             for call, args in _calls(log, name):
@@ -92,18 +92,18 @@ class TopicSuite:
         assert log.topics() == []
 
     def test_the_longest_name_and_all_characters_that_may_stand_in_one_are_taken(self, log: Log) -> None:
-        """As Kafka has it."""
+        """As in Kafka."""
         for name in ("x" * 249, "AZaz09._-", "...", "-"):
             assert log.create_topic(name, partitions=1).name == name
 
     def test_a_partition_count_out_of_range_is_refused(self, log: Log) -> None:
-        """And no topic is made."""
+        """No topic is created."""
         for partitions in (0, -1, 10_001, 1.5, True, "8", None):
             refusal(InvalidPartitions, log.create_topic, "orders", partitions=partitions)
         assert log.topics() == []
 
     def test_a_deleted_topic_is_gone_and_others_stay(self, log: Log) -> None:
-        """With its records, and without touching another's."""
+        """With its records, and without touching others."""
         for name in ("orders", "users"):
             log.create_topic(name, partitions=2)
             log.append(name, some_records(3), partition=1)
@@ -115,7 +115,7 @@ class TopicSuite:
         assert len(log.read("users", 1)) == 3
 
     def test_a_name_given_again_is_a_new_topic_and_empty(self, log: Log) -> None:
-        """Its id is not given twice, so nothing that remembers the old one can be misled."""
+        """Its id is not reused, so a stale reference cannot be mistaken for it."""
         ids = []
         for partitions in (2, 5, 2):
             ids.append(log.create_topic("orders", partitions=partitions).id)
@@ -153,20 +153,20 @@ class AppendSuite:
             assert [place for place, _ in positions] == [places[partitions] for places in PLACES.values()]
 
     def test_a_record_without_a_key_goes_where_its_id_belongs(self, log: Log) -> None:
-        """So that a second try of the same record goes to the same place."""
+        """So that a retry of the same record goes to the same partition."""
         log.create_topic("t", partitions=100)
         positions = log.append("t", [a_record(None, id=id) for id in PLACES])
         assert [place for place, _ in positions] == [places[100] for places in PLACES.values()]
 
     def test_a_partition_that_is_named_takes_any_key(self, log: Log) -> None:
-        """Whoever names it has placed the record by a rule of its own."""
+        """The caller has placed the record by its own rule."""
         log.create_topic("t", partitions=256)
         assert log.append("t", [a_record(key) for key in PLACES], partition=7) == [
             (7, offset) for offset in range(len(PLACES))
         ]
 
     def test_an_unknown_partition_is_refused_and_nothing_is_written(self, log: Log) -> None:
-        """The message names those that are there."""
+        """The message names the existing ones."""
         log.create_topic("t", partitions=3)
         for partition in (-1, 3, 2**40, 2**70):
             error = refusal(UnknownPartition, log.append, "t", some_records(2), partition=partition)
@@ -177,7 +177,7 @@ class AppendSuite:
         assert [log.bounds("t", place) for place in range(3)] == [(0, 0)] * 3
 
     def test_appending_nothing_gives_no_position(self, log: Log) -> None:
-        """And is no error."""
+        """It is no error."""
         log.create_topic("t", partitions=1)
         assert log.append("t", []) == []
         assert log.bounds("t", 0) == (0, 0)
@@ -205,7 +205,7 @@ class ReadSuite:
     """Reading: from an offset, within limits."""
 
     def test_reading_gives_the_records_from_an_offset_on(self, log: Log) -> None:
-        """And says where each stands."""
+        """With the position of each."""
         ids = _filled(log, 10)
         for offset in (0, 4, 9):
             records = log.read("t", 1, offset)
@@ -215,20 +215,20 @@ class ReadSuite:
             ]
 
     def test_reading_changes_nothing(self, log: Log) -> None:
-        """The same again, as often as one likes."""
+        """A repeated read gives the same."""
         _filled(log, 5)
         assert log.read("t", 1) == log.read("t", 1)
         assert log.bounds("t", 1) == (0, 5)
 
     def test_no_more_than_the_limit_is_read(self, log: Log) -> None:
-        """Also when that is none."""
+        """Also with a limit of 0."""
         ids = _filled(log, 10)
         assert [record.id for record in log.read("t", 1, 3, 4)] == ids[3:7]
         assert [record.id for record in log.read("t", 1, 8, 4)] == ids[8:]
         assert log.read("t", 1, 3, 0) == []
 
     def test_a_byte_limit_ends_a_read_early(self, log: Log) -> None:
-        """Not far above it, and where the next read goes on nothing is missing."""
+        """Not far above it, and the next read continues without a gap."""
         log.create_topic("t", partitions=1)
         log.append("t", some_records(50, data=b"x" * 1000))
         first = log.read("t", 0, max_bytes=10_000)
@@ -237,7 +237,7 @@ class ReadSuite:
         assert [record.offset for record in first + rest] == list(range(50))
 
     def test_keys_and_headers_count_as_bytes_too(self, log: Log) -> None:
-        """Or a reader's memory would be bounded in name only."""
+        """Otherwise a reader's memory would not be bounded."""
         log.create_topic("t", partitions=1)
         log.append("t", some_records(20, data=None, raw_headers=(("h", b"x" * 1000),)))
         log.append("t", some_records(20, data=None, key="k" * 1000))
@@ -245,7 +245,7 @@ class ReadSuite:
         assert len(log.read("t", 0, 20, max_bytes=5_000)) <= 6
 
     def test_a_record_larger_than_the_byte_limit_is_read_alone(self, log: Log) -> None:
-        """Or a reader could never pass it."""
+        """Otherwise a reader could never pass it."""
         log.create_topic("t", partitions=1)
         log.append("t", [a_record(data=b"x" * size) for size in (5_000, 10, 6_000, 7_000)])
         for offset in (0, 2, 3):
@@ -254,14 +254,14 @@ class ReadSuite:
                 assert record.offset == offset
 
     def test_erased_records_are_passed_over(self, log: Log) -> None:
-        """However many there are, and however few records are asked for."""
+        """However many there are, and however small the limit."""
         ids = _filled(log, 300)
         log.erase(log.topic("t"), [Position(1, offset) for offset in range(1, 290)])
         assert [record.id for record in log.read("t", 1, 1, 1)] == ids[290:291]
         assert [record.id for record in log.read("t", 1)] == [ids[0], *ids[290:]]
 
     def test_at_the_end_there_is_nothing(self, log: Log) -> None:
-        """Which is no error: the next record will come there."""
+        """It is no error: the next record will be there."""
         _filled(log, 3)
         assert log.read("t", 1, 3) == []
         assert log.read("t", 0, 0) == []
@@ -288,7 +288,7 @@ class LogSuite(
     ProducerSuite,
     KeepingSuite,
 ):
-    """All that a log must do."""
+    """The whole suite."""
 
 
 def _filled(log: Log, many: int) -> list[str]:
@@ -300,7 +300,7 @@ def _filled(log: Log, many: int) -> list[str]:
 
 
 def _calls(log: Log, topic: str) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Yield every call that needs a topic to be there, with its arguments."""
+    """Yield every call that needs an existing topic, with its arguments."""
     yield log.topic, (topic,)
     yield log.append, (topic, [a_record()])
     yield log.append, (topic, [])

@@ -1,4 +1,4 @@
-"""What an outbox must do on every engine: from the caller's transaction into the log.
+"""The conformance suite of an outbox: from the caller's transaction into the log, on every engine.
 
 Plain test methods. Derive a class from `PublishingSuite` (and one from `handling_suite.HandlingSuite`) in
 your own tests and give them a fixture `engine`: an object as `Engine` describes it, on an empty store.
@@ -25,13 +25,13 @@ class Engine(Protocol):
 
     url: str
     clock: FakeClock  # the time of `outbox`
-    outbox: Outbox  # its tables are made
+    outbox: Outbox  # with its tables
 
     def another(self, clock: Clock | None = None) -> Outbox:
         """Open one more outbox on the same store; by default with the same clock."""
 
     def connect(self) -> AbstractContextManager[Any]:
-        """Open a connection as a caller would: it has `execute`, `commit` and `rollback`."""
+        """Open a caller's connection, with `execute`, `commit` and `rollback`."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class OrderPlaced:
 
 
 def in_one_partition(engine: Engine, *topics: str) -> None:
-    """Make topics of one partition, so that a test sees one order of all records."""
+    """Create topics of one partition, so that all records have one order."""
     for name in topics or ("events",):
         engine.outbox.log.create_topic(name, partitions=1)
 
@@ -61,7 +61,7 @@ def keys(records: Iterable[Record]) -> list[str | None]:
 
 
 def publish_keys(engine: Engine, *names: str, **options: Any) -> None:
-    """Publish one event per key, in one transaction of the caller's own."""
+    """Publish one event per key, in one transaction of the caller."""
     with engine.connect() as conn:
         for name in names:
             engine.outbox.publish(conn, "order.placed", {}, key=name, **options)
@@ -72,7 +72,7 @@ class PublishingSuite:
     """Publishing, scheduling and sequencing."""
 
     def test_what_was_committed_is_in_the_log_after_a_drain(self, engine: Engine) -> None:
-        """P1, T-01: with all that was said of it."""
+        """P1, T-01: with all its fields."""
         with engine.connect() as conn:
             given = engine.outbox.publish(
                 conn, "order.placed", {"total": 42}, key="order-1", headers={"tenant": "a", "null": None}
@@ -101,7 +101,7 @@ class PublishingSuite:
         assert keys(logged(engine)) == ["before", "after"]
 
     def test_a_savepoint_rolled_back_leaves_nothing_of_its_own(self, engine: Engine) -> None:
-        """What stands around it stays."""
+        """The events around it stay."""
         in_one_partition(engine)
         with engine.connect() as conn:
             engine.outbox.publish(conn, "order.placed", {}, key="before")
@@ -162,13 +162,13 @@ class PublishingSuite:
         assert logged(engine)[0].value == {"order_id": "o-1", "total": 42}
 
     def test_no_events_are_no_statement(self, engine: Engine) -> None:
-        """And need no transaction."""
+        """They need no transaction."""
         with engine.connect() as conn:
             assert engine.outbox.publish_many(conn, []) == []
             assert engine.outbox.publish_many(conn, iter(())) == []
 
     def test_events_of_one_key_keep_their_order_across_types_and_transactions(self, engine: Engine) -> None:
-        """P2, N-03: what is staged after another transaction's commit follows it."""
+        """P2, N-03: an event staged after another transaction's commit follows that one."""
         in_one_partition(engine)
         wanted = []
         with engine.connect() as first, engine.connect() as second:
@@ -207,7 +207,7 @@ class PublishingSuite:
         assert [record.value for record in logged(engine)] == list(range(6))
 
     def test_due_events_come_in_the_order_they_became_due(self, engine: Engine) -> None:
-        """T-11, B-21: by number, not by its digits; those due at one moment in the order of publishing."""
+        """T-11, B-21: by number, not by digits; those due at the same time in the order of publishing."""
         clock = FakeClock(datetime(2001, 9, 9, tzinfo=UTC))
         outbox = engine.another(clock)
         in_one_partition(engine)
@@ -221,7 +221,7 @@ class PublishingSuite:
         assert [record.value for record in logged(engine)] == [3, 1, 0, 2]
 
     def test_due_events_come_before_staged_ones(self, engine: Engine) -> None:
-        """Rule 2 of the move: what fell due goes first, also when it was published later."""
+        """Rule 2 of the move: a due event goes first, even if it was published later."""
         in_one_partition(engine)
         publish_keys(engine, "staged")
         publish_keys(engine, "due", at=timedelta(seconds=1))
@@ -230,7 +230,7 @@ class PublishingSuite:
         assert keys(logged(engine)) == ["due", "staged"]
 
     def test_a_cancelled_event_never_comes(self, engine: Engine) -> None:
-        """1 says that it was in time; 0 that it was not, or that there is no such event."""
+        """1: it was in time; 0: it was not, or there is no such event."""
         outbox = engine.outbox
         in_one_partition(engine)
         with engine.connect() as conn:
@@ -251,7 +251,7 @@ class PublishingSuite:
         assert {record.id for record in logged(engine)} == {kept, staged}
 
     def test_scheduled_events_are_cancelled_by_key_and_by_owner(self, engine: Engine) -> None:
-        """Those of that topic alone, and only what still waits."""
+        """Only those of that topic that are still scheduled."""
         outbox, later = engine.outbox, timedelta(minutes=1)
         publish_keys(engine, "a", "a", "b", at=later)
         publish_keys(engine, "a", topic="other", at=later)
@@ -268,7 +268,7 @@ class PublishingSuite:
         assert keys(logged(engine, "other")) == ["a"]
 
     def test_a_rescheduled_event_comes_at_its_new_time(self, engine: Engine) -> None:
-        """Later, sooner or now; True says that it was in time."""
+        """Later, sooner or now; True: it was in time."""
         outbox, minute = engine.outbox, timedelta(minutes=1)
         in_one_partition(engine)
         with engine.connect() as conn:
@@ -289,7 +289,7 @@ class PublishingSuite:
             conn.rollback()
 
     def test_scheduled_events_are_moved_by_key_and_by_owner(self, engine: Engine) -> None:
-        """T-12: those of that topic alone, and only what still waits; the answer says how many."""
+        """T-12: only those of that topic that are still scheduled; the result is their number."""
         outbox, later = engine.outbox, timedelta(minutes=1)
         publish_keys(engine, "a", "a", "b", at=later)
         publish_keys(engine, "a", topic="other", at=later)
@@ -312,7 +312,7 @@ class PublishingSuite:
             refusal(InvalidSelection, lambda: outbox.reschedule(conn, at=later, key="a", owner="b"))
 
     def test_the_same_token_is_the_same_event(self, engine: Engine) -> None:
-        """T-27: within its window, whether it was moved meanwhile or not; a rollback leaves it free."""
+        """T-27: within its window, whether or not it was moved meanwhile; a rollback frees the token."""
         outbox, token = engine.outbox, b"paid:7"
         in_one_partition(engine)
         with engine.connect() as conn:
@@ -333,7 +333,7 @@ class PublishingSuite:
         assert [record.value for record in logged(engine)] == [1]
 
     def test_a_transaction_that_is_run_commits_once(self, engine: Engine) -> None:
-        """T-27: and what its work raises comes out, with nothing written."""
+        """T-27: an exception of its work is raised, and nothing is written."""
         in_one_partition(engine)
         assert engine.outbox.run_in_tx(lambda conn: engine.outbox.publish(conn, "t", 1, key="a"))
 
@@ -346,7 +346,7 @@ class PublishingSuite:
         assert keys(logged(engine)) == ["a"]
 
     def test_topics_are_apart(self, engine: Engine) -> None:
-        """Each is created by the first event that goes there, with offsets of its own."""
+        """Each is created by its first event, with its own offsets."""
         for name in ("orders", "users"):
             publish_keys(engine, "a", "a", topic=name)
         assert engine.outbox.drain().sequenced == 4
@@ -356,7 +356,7 @@ class PublishingSuite:
             assert engine.outbox.log.bounds(name, 178) == (0, 2)
 
     def test_events_for_a_deleted_topic_make_it_anew(self, engine: Engine) -> None:
-        """They were accepted and are not lost; the topic they come to is another one, from offset 0."""
+        """They were accepted and are not lost; they go to a new topic, from offset 0."""
         in_one_partition(engine)
         publish_keys(engine, "old")
         engine.outbox.drain()
@@ -368,7 +368,7 @@ class PublishingSuite:
         assert [(record.key, record.offset) for record in logged(engine)] == [("waiting", 0)]
 
     def test_the_owner_tag_goes_with_the_event(self, engine: Engine) -> None:
-        """From both tables into the log, where it can be found again."""
+        """From both tables into the log, where it can be searched."""
         with engine.connect() as conn:
             for at in (None, timedelta(seconds=1)):
                 engine.outbox.publish(conn, "t", 1, owner="tenant-ü", at=at)
@@ -426,7 +426,7 @@ class PublishingSuite:
         assert len({record.partition for record in records}) == 4
 
     def test_two_outboxes_on_one_store_share_it(self, engine: Engine) -> None:
-        """What one publishes the other moves and reads."""
+        """Each moves and reads the events of the other."""
         in_one_partition(engine)
         other = engine.another()
         publish_keys(engine, "a")
@@ -438,7 +438,7 @@ class PublishingSuite:
         assert keys(other.log.read("events", 0)) == keys(logged(engine)) == ["a", "b"]
 
     def test_a_transaction_of_the_outbox_commits_at_its_end(self, engine: Engine) -> None:
-        """And rolls back when its block raises; what the block did to the connection harms nobody."""
+        """It rolls back when its block raises; changes of the connection by the block do no harm."""
         in_one_partition(engine)
         with engine.outbox.transaction() as conn:
             engine.outbox.publish(conn, "t", 1, key="a")
@@ -458,9 +458,9 @@ class PublishingSuite:
 
 
 class OrderDeclined(Exception):
-    """What a caller's own code raises."""
+    """An error of the caller's own code."""
 
 
 def _no_rows(*_: object) -> Any:
-    """Make rows that nobody can use: of the cursor and row (SQLite), or as a factory of that (psycopg)."""
+    """Make unusable rows: from cursor and row (SQLite), or as a factory of such a function (psycopg)."""
     return lambda *_: None

@@ -1,4 +1,4 @@
-"""Records for tests: a test names what it is about and leaves the rest."""
+"""Records for tests: a test gives the fields that matter and leaves the rest to defaults."""
 
 from itertools import count
 from typing import Any
@@ -9,7 +9,7 @@ _numbers = count()
 
 
 def a_record(key: str | None = "o-1", data: bytes | None = b"{}", **others: Any) -> Record:
-    """Return a record with an id of its own."""
+    """Return a record with a unique id."""
     given: dict[str, Any] = {
         "id": f"r-{next(_numbers)}",
         "type": "order.placed",

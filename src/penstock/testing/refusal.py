@@ -1,4 +1,4 @@
-"""How the suites ask for an error without a test framework."""
+"""The suites' check for an error, without a test framework."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -7,7 +7,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 def refusal(error: type[E], call: Callable[..., object], /, *args: object, **options: object) -> E:
-    """Return the error of this class that a call raises; fail when it raises none."""
+    """Return the error of this class that a call raises; fail if it raises none."""
     try:
         result = call(*args, **options)
     except error as exc:

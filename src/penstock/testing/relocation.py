@@ -1,7 +1,7 @@
-"""An outbox of a program, with its handlers and event types, on another store for as long as a test takes.
+"""Moves a program's outbox, with its handlers and event types, to another store during a test.
 
 Programs declare `outbox = Outbox("postgresql://...")` once, at the top of a module, and register on it. A
-test needs that very object, elsewhere.
+test needs that very object, on another store.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,8 @@ from penstock.clock import Clock
 
 from .clock import FakeClock
 
-# What an outbox is made of, and what is registered on it. A test holds both lists against the real thing.
+# The attributes of an outbox: of its store, and of its registrations. A test compares both lists with an
+# Outbox.
 OF_THE_STORE = {
     "url",
     "_bell",
@@ -43,14 +44,14 @@ OF_THE_PROGRAM = {
 
 @contextmanager
 def relocated(outbox: Outbox, url: str = "memory://", *, clock: Clock | None = None) -> Iterator[Outbox]:
-    """Let an outbox work on another store while the block lasts: a new one in memory, unless told otherwise.
+    """Let an outbox use another store inside the block: by default a new one in memory.
 
-    The store gets its tables. Without a clock it gets a new FakeClock. Handlers and event types stay, also
-    those that are registered inside the block. Not while a worker of this outbox runs.
+    The store gets its tables. Without a clock it gets a new FakeClock. Handlers and event types stay,
+    including those registered inside the block. Not while a worker of this outbox runs.
     """
     assert not outbox._workers, "a worker of this outbox runs; stop it first"
     elsewhere = another(outbox, url, FakeClock() if clock is None else clock)
-    mine = {name: vars(outbox)[name] for name in OF_THE_STORE}  # kept whole: its connections stay open
+    mine = {name: vars(outbox)[name] for name in OF_THE_STORE}  # kept unchanged: its connections stay open
     _share_listeners(outbox, elsewhere)
     vars(outbox).update({name: vars(elsewhere)[name] for name in OF_THE_STORE})
     try:
@@ -63,13 +64,13 @@ def relocated(outbox: Outbox, url: str = "memory://", *, clock: Clock | None = N
 
 
 def another(outbox: Outbox, url: str, clock: Clock) -> Outbox:
-    """Return a new outbox with the same table names, as far as the other store can have them."""
+    """Return a new outbox with the same table names, as far as the other store supports them."""
     names, schemas = outbox._names, url.startswith("postgres")
     return Outbox(url, prefix=names.prefix, schema=names.schema if schemas else None, clock=clock)
 
 
 def _share_listeners(one: Outbox, other: Outbox) -> None:
-    """Let the other call the listeners of the one; they are kept beside the store's connections."""
+    """Add the listeners of one outbox to the other; they belong to the store's attributes."""
     for listener in one._listeners.all:
         if listener not in other._listeners.all:
             other._listeners.add(listener)

@@ -1,4 +1,4 @@
-"""What was published: events that wait and records in the log, as a test wants to compare them."""
+"""The published events, waiting or in the log, in a form that tests can compare."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,24 +12,24 @@ from penstock.wire.kafka.headers import decode_headers
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """An event for the future, and when it is due."""
+    """A scheduled event and its due time."""
 
     at: datetime
     record: Record
 
 
 def published(outbox: Outbox) -> list[Record]:
-    """Return all that was published and committed: what is in the log, then what is staged or scheduled.
+    """Return all published and committed events: those in the log, then staged and scheduled ones.
 
-    Staged events stand in the order they were published in; records of the log by their time, and of one
-    partition in their order. `offset` is None as long as a record is not in the log.
+    Staged events are in order of publishing; records of the log in order of time, and within a partition in
+    order of offsets. `offset` is None until a record is in the log.
     """
     rows = outbox._database.look(lambda tx: tx.rows("outbox", "staged_all"))
     return _logged(outbox) + [_record(row) for row in rows] + [each.record for each in scheduled(outbox)]
 
 
 def scheduled(outbox: Outbox) -> list[Scheduled]:
-    """Return the events that wait for their time, the next one first."""
+    """Return the scheduled events, the next one first."""
     rows = outbox._database.look(lambda tx: tx.rows("outbox", "scheduled_all"))
     return [Scheduled(from_ms(due_ms), _record(tuple(row))) for due_ms, *row in rows]
 

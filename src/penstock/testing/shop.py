@@ -1,7 +1,7 @@
 """The demo shop: orders in a SQLite file, an event for each in the same transaction, and two readers.
 
-The readers write down what they did in tables of the same file, so that any number of workers, in processes
-of their own (shop_processes.py), can serve the shop.
+The readers record their work in tables of the same file, so that any number of workers, in separate processes
+(shop_processes.py), can serve the shop.
 """
 
 import os
@@ -29,14 +29,14 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS wrong (order_id TEXT PRIMARY KEY)",
 )
 _CUSTOMERS = ("ada", "grace", "edsger", "barbara", "alan", "katherine", "dennis")
-SHOP_FILE = "PENSTOCK_DEMO_SHOP"  # where a worker process finds the shop
+SHOP_FILE = "PENSTOCK_DEMO_SHOP"  # environment variable with the shop's file, for worker processes
 POISON = "o-13"
-_OPENED_MS = 1_767_258_000_000  # 1 January 2026, 9:00; the demo sells in seconds what a shop sells in an hour
+_OPENED_MS = 1_767_258_000_000  # 1 January 2026, 9:00; the demo makes an hour's sales in seconds
 _BETWEEN_ORDERS_MS = 2_000
 
 
 class CardDeclined(Exception):
-    """The payment failed after order and event had been written: the transaction is rolled back."""
+    """The payment failed after order and event were written: the transaction is rolled back."""
 
 
 class NoSuchAddress(Exception):
@@ -45,7 +45,7 @@ class NoSuchAddress(Exception):
 
 @dataclass(slots=True)
 class Tally:
-    """What the shop has seen."""
+    """The counts of a shop."""
 
     placed: int = 0
     declined: int = 0
@@ -69,7 +69,7 @@ class Shop:
     def trade(self, orders: int, *, first: int = 1, wrong: Container[str] = (POISON,)) -> Iterator[Tally]:
         """Place that many orders, one transaction each; yield the tally after each.
 
-        The orders of `wrong` have an address that no mail can be sent to, until it is put right.
+        The orders of `wrong` have an address that no mail can be sent to, until it is corrected.
         """
         tally = Tally()
         with closing(self._connect()) as conn:
@@ -83,7 +83,7 @@ class Shop:
                 yield tally
 
     def deliver(self) -> Counts:
-        """Move the events into the log and hand them to the readers, here and now."""
+        """Move the events into the log and deliver them to the readers at once."""
         return self.outbox.drain()
 
     def put_right(self, order_id: str) -> None:
@@ -95,25 +95,25 @@ class Shop:
         return {row[0] for row in self._rows("SELECT id FROM orders")}
 
     def mailed(self) -> Counter[str]:
-        """Return how often a mail was sent for each order."""
+        """Return the number of mails sent for each order."""
         return Counter(
             {row[0]: row[1] for row in self._rows("SELECT order_id, count(*) FROM mailed GROUP BY 1")}
         )
 
     def repeated(self) -> int:
-        """Return how many mails were sent again; each was marked as perhaps delivered before."""
+        """Return the number of repeated mails; each was marked as redelivered."""
         return sum(count - 1 for count in self.mailed().values())
 
     def booked(self) -> set[str]:
-        """Return the orders that accounting has."""
+        """Return the ids of the booked orders."""
         return {row[0] for row in self._rows("SELECT order_id FROM booked")}
 
     def revenue_cents(self) -> Counter[str]:
-        """Return what each customer has spent."""
+        """Return the total of each customer."""
         return Counter(dict(self._rows("SELECT customer, sum(cents) FROM booked GROUP BY 1")))
 
     def logged_ids(self) -> list[str | None]:
-        """Return the order that each record in the log is about."""
+        """Return the order id of each record in the log."""
         log = self.outbox.log
         topic = log.topic("events")
         return [
@@ -137,7 +137,7 @@ class Shop:
     def _mail(self, record: Record) -> None:
         order_id = record.value["order_id"]
         if self._rows("SELECT 1 FROM wrong WHERE order_id = ?", order_id):
-            raise NoSuchAddress(f"nobody lives at the address of order {order_id}")
+            raise NoSuchAddress(f"order {order_id} has an address that no mail can be sent to")
         self._write("INSERT INTO mailed VALUES (?, ?)", order_id, record.redelivered)
 
     def _book(self, record: Record) -> None:
@@ -158,7 +158,7 @@ class Shop:
 
 
 def __getattr__(name: str) -> Outbox:
-    """Give a worker process the outbox of the shop that it was started for."""
+    """Return the outbox of the shop, for the worker process that was started for it."""
     if name != "outbox" or SHOP_FILE not in os.environ:
         raise AttributeError(f"module {__name__} has no attribute {name!r}")
     return Shop(Path(os.environ[SHOP_FILE])).outbox

@@ -1,4 +1,4 @@
-"""The processes of the demo shop: workers that serve it, and a broker that lets Kafka clients read it."""
+"""The processes of the demo shop: workers, and a broker for Kafka clients."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from .shop import SHOP_FILE
 
 _PROGRAM = "import sys; from penstock.cli import main; main(sys.argv[1:])"
 _OUTBOX = "penstock.testing.shop:outbox"
-# So that a demo takes seconds: heartbeats and leases as for a test, not for a data centre.
+# Heartbeats and leases as in a test, so that the demo takes seconds.
 _HASTE = {
     "PENSTOCK_CLUSTER_HEARTBEAT_INTERVAL": "0.3",
     "PENSTOCK_CLUSTER_LEASE_TTL": "3",
@@ -20,7 +20,7 @@ _HASTE = {
 
 
 class ShopProcess:
-    """A command of ours in a process of its own, on the file of a shop."""
+    """A command in a separate process, on the file of a shop."""
 
     def __init__(self, path: Path, *command: str) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - this Python, and a program of ours
@@ -33,21 +33,21 @@ class ShopProcess:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Its process id."""
         return self._process.pid
 
     def said(self) -> str:
-        """Wait for its next line and return it; an empty one once it has ended."""
+        """Wait for its next output line and return it; empty once it has ended."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().rstrip("\n")
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill it, as a power cut would."""
         self._process.send_signal(signal.SIGKILL)
         self._end()
 
     def stop(self) -> int:
-        """Ask it to finish and leave; return its exit code."""
+        """Ask it to finish and exit; return its exit code."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         return self._end()
@@ -67,7 +67,7 @@ class ShopWorker(ShopProcess):
 
 
 class ShopBroker(ShopProcess):
-    """A broker of the shop's topics, on a port that is free: `penstock serve --kafka 127.0.0.1:0`."""
+    """A broker of the shop's topics, on a free port: `penstock serve --kafka 127.0.0.1:0`."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "serve", "--url", f"sqlite:///{path}", "--kafka", "127.0.0.1:0")

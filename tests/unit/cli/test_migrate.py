@@ -86,7 +86,7 @@ def test_check_says_so_in_json(run: Run, url: str) -> None:
     ("statement", "words"),
     [
         ("ALTER TABLE penstock_dead DROP COLUMN headers", "drift: penstock_dead lacks headers BLOB"),
-        ("ALTER TABLE penstock_log ADD COLUMN extra TEXT", "drift: penstock_log has extra TEXT"),
+        ("ALTER TABLE penstock_log ADD COLUMN extra TEXT", "drift: penstock_log has unexpected extra TEXT"),
         ("DROP INDEX ix_penstock_scheduled_id", "drift: penstock_scheduled lacks index plain (id)"),
         ("DROP TABLE penstock_slot", "drift: table penstock_slot is missing"),
     ],

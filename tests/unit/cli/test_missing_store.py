@@ -90,7 +90,7 @@ def test_every_command_with_a_store_is_in_the_table() -> None:
 def test_a_missing_store_is_one_sentence_and_stays_missing(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for place, said in (("shop.db", "run `penstock migrate --url "), ("no/shop.db", "make it first")):
+    for place, said in (("shop.db", "run `penstock migrate --url "), ("no/shop.db", "create it first")):
         url = f"sqlite:///{tmp_path}/{place}"
         left = refusal(SystemExit, main, [*name.split(), *ARGUMENTS[name], "--url", url])
         printed = capsys.readouterr()

@@ -53,5 +53,5 @@ def test_what_is_there_is_not_made_again() -> None:
 
 @pytest.mark.parametrize(("since", "to"), [(-1, 2), (3, 2), (0, 99), (99, None)])
 def test_versions_that_there_are_not_are_refused(since: int, to: int | None) -> None:
-    with pytest.raises(InvalidInput, match="this Penstock has those from 1 to"):
+    with pytest.raises(InvalidInput, match="this Penstock has 1 to"):
         steps_between("sqlite", Names(), since, to)

@@ -178,7 +178,7 @@ def test_a_laboratory_whose_kills_do_not_happen_is_not_content(monkeypatch: pyte
     assert not report.findings
     assert len(report.missed) == report.rounds == len(report.visits) > 0
     assert not report.ok
-    with pytest.raises(AssertionError, match="never came to the place of their kill"):
+    with pytest.raises(AssertionError, match="never reached the place of their kill"):
         report.check()
 
 
@@ -215,8 +215,8 @@ def _tears_down(world: World) -> None:
         (bank.mark_and_add, {"publish": _nothing}, "no handler is called"),
         (bank.mark_and_add, {"make": _tears_down}, "RuntimeError: the table is locked"),
         (_fails, {}, "leaves 2 dead letters, not 0; make the handlers work first"),
-        (_exits, {}, "ended by itself, with 3"),
-        (_waits, {"silence_seconds": 1.0}, "said nothing for 1 s"),
+        (_exits, {}, "ended with exit code 3"),
+        (_waits, {"silence_seconds": 1.0}, "was silent for 1 s"),
     ],
 )
 def test_a_laboratory_that_can_prove_nothing_says_why(

@@ -47,7 +47,7 @@ def test_people_are_told_how_to_play_it_again() -> None:
     done = run("tests.unit.testing.bank:adding", "--seed", "13")
     assert done.returncode == 1, done.stderr
     assert "NOT IDEMPOTENT: add\n" in done.stdout
-    assert "play it again: penstock lab tests.unit.testing.bank:adding --seed 13\n" in done.stdout
+    assert "replay it: penstock lab tests.unit.testing.bank:adding --seed 13\n" in done.stdout
     assert done.stderr == ""
 
 

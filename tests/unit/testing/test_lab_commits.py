@@ -44,7 +44,7 @@ def seen(work: Work, address: str) -> list[tuple[str, int]]:
         watch(around)
         work(address)
 
-    return [(word, rows) for word, rows in apart(watched, silence_seconds=60).said.get("seen", [])]
+    return [(word, rows) for word, rows in apart(watched, silence_seconds=60).messages.get("seen", [])]
 
 
 def _rows(address: str, connect: Any) -> int:

@@ -1,1 +1,1 @@
-"""The log in files: a directory of segments that one process writes and many may read."""
+"""The log in files: a directory of segments, written by one process and readable by many."""

@@ -1,7 +1,7 @@
-"""Appending to a log in files by records: placed by key, encoded as batches, handed to the writer together.
+"""Appends records to a log in files: places them by key, encodes batches and hands them to the writer.
 
-Placing and writing are two steps, and a topic may grow between them: then the writer refuses, and all is
-placed again by the new map.
+Placing and writing are two steps, and a topic may grow between them: then the writer refuses the append, and
+all records are placed again by the new map.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from .directory import TopicFiles
     from .log import FileLog
 
-_BATCH_RECORDS = 10_000  # of one append that go into one batch
+_BATCH_RECORDS = 10_000  # most records of one batch
 
 
 class _BatchPart(NamedTuple):
-    """Records of one batch that go to one partition, by their numbers in the batch."""
+    """The records of a batch that go to one partition, by their index in the batch."""
 
     partition: int
     numbers: list[int]
 
 
 class Appending:
-    """What adds records to one log. From any thread."""
+    """Adds records to one log. Safe from any thread."""
 
     def __init__(self, log: "FileLog", notes: ProducerNotes) -> None:
         self._log, self._notes = log, notes
-        self._placed_by: dict[str, tuple[TopicFiles, Topic, int]] = {}  # as it was last, by name
+        self._placed_by: dict[str, tuple[TopicFiles, Topic, int]] = {}  # last known placing, by topic name
 
     def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
-        """Add batches; all that can be refused is refused before anything is written.
+        """Add batches; every check is made before anything is written.
 
-        A crash, or a disk that fails, may leave a part of them in the log, and nothing is returned then; with
-        a producer the part that is there is known (`last_batch`).
+        A crash or a failing disk may leave a part of them in the log without a result; for a batch with a
+        producer, `last_batch` finds that part.
         """
         writer = self._log.writer
         while True:
@@ -58,7 +58,7 @@ class Appending:
                 return given
 
     def append_at_once(self, batches: Sequence[Batch]) -> list[list[Position]] | None:
-        """Add batches in this thread, if it writes the log, knows the topics, and nobody else is at work."""
+        """Add batches in this thread, if this process writes, knows the topics, and the writer is idle."""
         plans: list[list[_BatchPart]] = []
         writes: list[PartitionWrite] = []
         taken: set[PartitionLog] = set()
@@ -66,7 +66,7 @@ class Appending:
             known = self._placed_by.get(batch.topic)
             if known is None or batch.producer is not None:
                 return None
-            files, topic, maps = known  # only the writer's process makes a topic grow, or deletes it
+            files, topic, maps = known  # only the writer's process grows or deletes a topic
             if files.maps != maps or files.is_growing or self._log.directory.known(topic.id) is not files:
                 return None
             if batch.partition is not None:
@@ -84,7 +84,7 @@ class Appending:
             return None
         for each in results:
             if isinstance(each.error, MapChanged):
-                return None  # then nothing was written
+                return None  # nothing was written
             if each.error is not None:
                 raise each.error
         written = iter(results)
@@ -94,7 +94,7 @@ class Appending:
         ]
 
     def _written_at_once(self, writes: Sequence[PartitionWrite]) -> Sequence[WriteResult] | None:
-        """Write what has its place, all or none; one batch, as most requests have, by the shortest way."""
+        """Write placed batches, all or none; a single batch, the common case, takes a shortcut."""
         if len(writes) > 1 or len(writes[0].headers) > 1:
             return self._log.writer.append_at_once(writes)
         (write,) = writes
@@ -105,13 +105,13 @@ class Appending:
         return None if written is None else [written]
 
     def _placing(self, name: str) -> tuple[Topic, int]:
-        """Return a topic, and the number of its map, to place records by."""
+        """Return a topic and the number of its partition map, for placing records."""
         check_topic(name)
         known = self._placed_by.get(name)
         files = self._log.files_of(self._log.tables.topic(name)) if known is None else known[0]
-        maps = self._log.settled_map(files)  # before the topic is read: a growth in between is then noticed
+        maps = self._log.settled_map(files)  # read before the topic, so that a growth in between is noticed
         topic = self._log.tables.topic(name)
-        if self._log.files_of(topic) is not files:  # another has the name now
+        if self._log.files_of(topic) is not files:  # another topic has the name now
             self._placed_by.pop(name, None)
             return self._placing(name)
         self._placed_by[name] = files, topic, maps
@@ -120,7 +120,7 @@ class Appending:
     def _append_once(
         self, writer: LogWriter, batches: Sequence[Batch], topics: Mapping[str, tuple[Topic, int]]
     ) -> list[list[Position]] | None:
-        """Append batches; None if a topic has grown meanwhile."""
+        """Append batches once; None if a topic has grown meanwhile."""
         given: list[list[Position] | None] = []
         plans: list[list[_BatchPart]] = []
         writes: list[PartitionWrite] = []
@@ -169,7 +169,7 @@ class Appending:
 
 
 def _parts(topic: Topic, batch: Batch) -> list[_BatchPart]:
-    """Return which records of a batch go to which partition."""
+    """Split a batch by partition."""
     if batch.partition is not None:
         return [_BatchPart(batch.partition, list(range(len(batch.contents))))] if batch.contents else []
     parts: dict[int, list[int]] = {}
@@ -180,7 +180,7 @@ def _parts(topic: Topic, batch: Batch) -> list[_BatchPart]:
 
 
 def _positions(batch: Batch, written: Sequence[tuple[_BatchPart, WriteResult]]) -> list[Position]:
-    """Return where each record of a batch stands."""
+    """Return the position of each record of a batch."""
     positions: list[Position] = [Position(0, 0)] * len(batch.contents)
     for part, result in written:
         for at, number in enumerate(part.numbers):
@@ -189,13 +189,13 @@ def _positions(batch: Batch, written: Sequence[tuple[_BatchPart, WriteResult]]) 
 
 
 def _appended(writer: LogWriter, writes: Sequence[PartitionWrite]) -> list[WriteResult]:
-    """Hand writes over and wait until they are durable or refused."""
+    """Hand writes to the writer and wait until they are durable or refused."""
     done, results = Event(), list[WriteResult]()
 
-    def told(found: Sequence[WriteResult]) -> None:
+    def finish(found: Sequence[WriteResult]) -> None:
         results.extend(found)
         done.set()
 
-    writer.append(writes, told, whole=True, at_once=True)  # who waits for the answer sends nothing more
+    writer.append(writes, finish, whole=True, at_once=True)  # this caller waits, so it sends nothing more
     done.wait()
     return results

@@ -1,8 +1,8 @@
-"""The log in files by batches, for the broker: they go in and out as they are.
+"""The log in files for the broker: record batches are stored and served unchanged.
 
-Records of open transactions are in the log from the start; markers say what became of them. What a producer
-sends in a transaction is compared with the tables once in each partition, when the transaction begins there,
-and the transactional id that it names with each batch.
+Records of open transactions are in the log from the start; markers record the outcome. A producer's
+transaction is checked against the tables once in each partition, when it begins there, and the transactional
+id with each batch.
 """
 
 import logging
@@ -60,32 +60,29 @@ from .writer import PartitionWrite
 
 logger = logging.getLogger("penstock.files")
 
-PlacedHeader = tuple[int, BatchHeader]  # where the batch begins among others
-_MOST_NAMES = 10_000  # transactional ids that are remembered
-_QUICK_BYTES, _QUICK_KEYS = (
-    1 << 20,
-    4096,
-)  # of batches that are checked at once, by their checksum or keys, too
-_MOST_PASSED = 1000  # pieces without a record that a fetch passes over: compaction has emptied their segments
+PlacedHeader = tuple[int, BatchHeader]  # position of the batch in its buffer
+_MOST_NAMES = 10_000  # cached transactional ids
+_QUICK_BYTES, _QUICK_KEYS = 1 << 20, 4096  # bytes of batches whose checksum, or keys, are checked at once
+_MOST_PASSED = 1000  # pieces without a record that a fetch skips: compaction has emptied their segments
 
 
 class FileBatchLog(BatchLog):
-    """A log in files, by batches. In the process that writes it. Raises WriterElsewhere, LogMismatch."""
+    """A log in files, by batches, for the process that writes it. Raises WriterElsewhere, LogMismatch."""
 
     holds_back = False
 
     def __init__(self, log: FileLog, clock: Clock = SYSTEM, *, batch_bytes: int = BATCH_BYTES) -> None:
         self._log, self._clock, self._batch_bytes = log, clock, batch_bytes
         self._writer = log.writer
-        self._there: set[int] = set()  # topics that were seen in the tables
-        self._names: dict[int, str | None] = {}  # transactional ids of producers that were seen in the tables
+        self._there: set[int] = set()  # ids of topics known to exist
+        self._names: dict[int, str | None] = {}  # transactional ids by producer, from the tables
 
     # -- writing
 
     def write(
         self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None
     ) -> None:
-        """Check batches and hand them over to the writer; above the limit of what waits all are refused."""
+        """Check batches and hand them to the writer; all are refused while its buffer is full."""
         try:
             self._writer.append([self._checked(each) for each in writes], done, wait=False, at_once=alone)
         except Error as exc:
@@ -102,7 +99,7 @@ class FileBatchLog(BatchLog):
         return self._log.held(topic, write.partition) is not None
 
     def write_at_once(self, write: Write) -> WriteResult | None:
-        """Append one batch in this thread, where the log does not wait for the disk and nobody is at work."""
+        """Append one batch in this thread, if the log does not wait for the disk and the writer is idle."""
         topic, batch = write.topic, write.batches
         if (
             not self._writer.may_take_at_once
@@ -139,7 +136,7 @@ class FileBatchLog(BatchLog):
             check, refusal = self._placed(write, headers)
         except Error as exc:
             return PartitionWrite(None, write.batches, (), error=exc)
-        except OSError as exc:  # a partition is looked at when it is asked for first
+        except OSError as exc:  # a partition is recovered on first use
             where = f"partition {write.partition} of topic {write.topic.name}"
             refusal = PartitionUnwritable(where, exc.strerror or str(exc))
             return PartitionWrite(None, write.batches, (), error=refusal)
@@ -148,9 +145,9 @@ class FileBatchLog(BatchLog):
         return PartitionWrite(partition, write.batches, headers, check=check, verify=verify, refusal=refusal)
 
     def _timed(self, write: Write, headers: list[PlacedHeader]) -> tuple[Write, list[PlacedHeader]]:
-        """Give records without a time the present one, as a database does: retention goes by it.
+        """Give records without a time the current one, as a database does: retention needs it.
 
-        Their headers keep the checksum that they were sent with: one that is sent again is known by it.
+        Their headers keep the original checksum, by which a repeated batch is recognised.
         """
         if all(header.max_timestamp != NO_TIME_MS for _, header in headers):
             return write, headers
@@ -175,12 +172,12 @@ class FileBatchLog(BatchLog):
     def _placed(
         self, write: Write, headers: Sequence[PlacedHeader]
     ) -> tuple[Callable[[], bool] | None, Error | None]:
-        """Return what is asked of keys when it is their turn, and why they are refused unless sent before."""
+        """Return the check to make at placing, and the refusal of foreign keys unless it is a repetition."""
         if write.topic.partitioner != MURMUR3:
             return None, None
         files = self._log.files_of(write.topic)
         maps = self._log.settled_map(files)
-        partitions = self._log.topic(write.topic.name).partitions  # it may have grown since it was looked up
+        partitions = self._log.topic(write.topic.name).partitions  # it may have grown since its lookup
         refusal = self._foreign(write, headers, partitions)
         if refusal is None:
             return lambda: files.maps == maps, None
@@ -191,7 +188,7 @@ class FileBatchLog(BatchLog):
     def _foreign(
         self, write: Write, headers: Sequence[PlacedHeader], partitions: int
     ) -> ForeignPartition | None:
-        """Return what is said of a key that the topic itself would put elsewhere, unless it allows that."""
+        """Return the error for a key that belongs to another partition, unless the topic allows that."""
         topic, left = write.topic, self._batch_bytes
         for position, header in headers:
             whole = memoryview(write.batches)[position : position + header.size]
@@ -213,9 +210,10 @@ class FileBatchLog(BatchLog):
         return any((name, value) == (FOREIGN_KEYS, ALLOWED) for _, name, value in rows)
 
     def _verify(self, transactional_id: str | None, partition: PartitionLog, header: BatchHeader) -> None:
-        """Raise unless a producer's transaction, of this name, is open and has this partition.
+        """Raise unless the producer has an open transaction of this name that includes this partition.
 
-        Asked by the writer's thread; the tables are, when it begins there, or another name is given.
+        Called in the writer's thread; it reads the tables only when the transaction begins in the partition
+        or the name changes.
         """
         id = header.producer_id
         if partition.has_open(id) and self._names.get(id) == transactional_id is not None:
@@ -232,7 +230,7 @@ class FileBatchLog(BatchLog):
     # -- reading
 
     def fetch(self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool) -> Fetched:
-        """Return batches as they stand in a segment."""
+        """Return batches as stored in a segment."""
         held = self._partition(topic, partition)
         producers, end = held.producers, held.end
         start, stable = held.start, producers.stable(end)
@@ -252,13 +250,13 @@ class FileBatchLog(BatchLog):
         if piece is None:
             return Fetched((), start, end, stable)
         aborted = producers.aborted_in(offset, piece.next_offset) if committed else []
-        told = [Aborted(each.producer_id, each.first_offset) for each in aborted]
-        return Fetched((piece.batches,), start, end, stable, told)
+        listed = [Aborted(each.producer_id, each.first_offset) for each in aborted]
+        return Fetched((piece.batches,), start, end, stable, listed)
 
     def fetch_at_once(
         self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool
     ) -> Fetched | None:
-        """Return batches that are in the system's memory."""
+        """Return batches from the system's page cache, or None."""
         if topic.id not in self._there:
             return None
         held = self._log.held(topic, partition)
@@ -267,11 +265,11 @@ class FileBatchLog(BatchLog):
         return self.fetch(topic, partition, offset, max_bytes=max_bytes, committed=committed)
 
     def end(self, topic: Topic, partition: int) -> int:
-        """Return where a partition ends."""
+        """Return the end of a partition."""
         return self._partition(topic, partition).end
 
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
-        """Be told by the writer's thread."""
+        """Call `moved` in the writer's thread."""
         return self._log.directory.watch(moved)
 
     # -- transactions
@@ -281,7 +279,7 @@ class FileBatchLog(BatchLog):
         return ()
 
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
-        """Append a marker where the transaction is still open, and wait until the disk has it."""
+        """Append a marker where the transaction is still open, and wait until it is durable."""
         topics = {each.id: each for each in self._log.topics()}
         marker = Marker.COMMIT if committed else Marker.ABORT
         writes = [
@@ -293,11 +291,11 @@ class FileBatchLog(BatchLog):
             return
         done, results = Event(), list[WriteResult]()
 
-        def told(found: Sequence[WriteResult]) -> None:
+        def finish(found: Sequence[WriteResult]) -> None:
             results.extend(found)
             done.set()
 
-        self._writer.append(writes, told)
+        self._writer.append(writes, finish)
         done.wait()
         for each in results:
             if each.error is not None:
@@ -316,7 +314,7 @@ class FileBatchLog(BatchLog):
         return PartitionWrite(self._log.partition(topic, number), batch, [(0, read_header(batch))], marker)
 
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
-        """Return the producers that a partition knows."""
+        """Return the producers known to a partition."""
         states = dict(self._partition(topic, partition).producers.states)
         return [
             Sequenced(
@@ -330,11 +328,11 @@ class FileBatchLog(BatchLog):
         ]
 
     def close(self) -> None:
-        """Do nothing: the log ends its writer when it is closed."""
+        """Do nothing: closing the log stops its writer."""
 
 
 def _is_empty(batches: memoryview) -> bool:
-    """Return whether no batch has a record or a marker: librdkafka takes such an answer for one cut short."""
+    """Return whether no batch has a record or marker: librdkafka takes such an answer for a truncated one."""
     at = 0
     while at < len(batches):
         header = BatchHeader._make(HEADER.unpack_from(batches, at))

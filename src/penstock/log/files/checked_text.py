@@ -1,4 +1,4 @@
-"""Small files for people to read, as one line of text, and a second line with its CRC32C in hex."""
+"""Small readable files: one line of text, and a second line with its CRC32C in hex."""
 
 from fastcrc.crc32 import iscsi as crc32c
 
@@ -9,6 +9,6 @@ def encode_checked(line: bytes) -> bytes:
 
 
 def decode_checked(content: bytes) -> bytes | None:
-    """Return the line that a file holds; None if it is damaged."""
+    """Return the line of a file; None if it is damaged."""
     line, _, _ = content.partition(b"\n")
     return line if content == encode_checked(line) else None

@@ -1,7 +1,8 @@
-"""Whether a directory and the tables beside it belong together: looked at by all, settled by who writes.
+"""Checks that a directory and the tables beside it belong together; the writer marks both.
 
-Each start of a writer draws a mark and puts it into the directory, into the tables, and into the directory
-again as confirmed. So parts of two times, or of two logs, are told from a crash in between (`identity.py`).
+Each start of a writer draws a random mark and writes it to the directory, to the tables, and to the directory
+again as confirmed. So parts from two points in time, or of two logs, can be told from a crash in between
+(`identity.py`).
 """
 
 import logging
@@ -28,10 +29,10 @@ class LogClaim:
 
     def __init__(self, directory: LogDirectory, database: Database, tables: SqlLog) -> None:
         self._directory, self._database, self._tables = directory, database, tables
-        self._looked = False  # for damage
+        self._looked = False  # checked for damage
 
     def claim(self) -> None:
-        """Make sure that directory and tables belong together, and mark this start in both.
+        """Check that directory and tables belong together, and mark this start in both.
 
         Raises LogMismatch, StoreDamaged.
         """
@@ -43,19 +44,19 @@ class LogClaim:
         self._mark(identity, known)
         try:
             self._database.run(lambda tx: keep_copies(tx, self._database))
-        except (StoreFull, StoreLocked) as exc:  # they help to find damage; what is there is served without
+        except (StoreFull, StoreLocked) as exc:  # copies only help to find damage; the log works without them
             logger.warning("the tables of %s have no copies yet: %s", self._directory.path, exc)
 
     def check(self) -> None:
-        """Make sure that directory and tables belong together, without writing.
+        """Check that directory and tables belong together, without writing.
 
-        Raises LogMismatch, and the first time StoreDamaged.
+        Raises LogMismatch, and on the first call StoreDamaged.
         """
         if not self._looked:
             self._refuse_damage()
         mismatch = None
-        for _ in range(_LOOKS):  # a writer that starts may change both between two looks
-            # The tables first: the directory knows the mark that they had before.
+        for _ in range(_LOOKS):  # a starting writer may change both between two reads
+            # The tables first: the directory also holds their previous mark.
             mismatch = self._mismatch(self._tables.identity(), _read_mark(self._database))
             if mismatch is None:
                 return
@@ -63,21 +64,21 @@ class LogClaim:
         raise mismatch
 
     def accept(self, identity: LogIdentity) -> None:
-        """Let both be of one time from now on, whatever they were. While nobody else writes."""
+        """Mark both as belonging together from now on. Call it while no other process writes."""
         self._mark(identity, _read_mark(self._database))
 
     def accept_in(self, tx: Transaction, identity: LogIdentity) -> DirectoryIdentity:
-        """Put a new mark into the tables within a transaction; return what the directory is to say."""
+        """Put a new mark into the tables in a transaction; return the identity to write to the directory."""
         mark = uuid4().hex
         _put_mark(tx, mark)
         return DirectoryIdentity(*identity, mark, mark)
 
-    def say(self, identity: DirectoryIdentity) -> None:
-        """Let the directory say which log it is."""
+    def write(self, identity: DirectoryIdentity) -> None:
+        """Write the identity of the directory."""
         write_identity(self._directory.disk, self._directory.path, identity)
 
-    def said(self) -> DirectoryIdentity | None:
-        """Return what the directory says; None before anybody has written. Raises LogMismatch."""
+    def read(self) -> DirectoryIdentity | None:
+        """Return the identity of the directory; None before the first write. Raises LogMismatch."""
         try:
             return read_identity(self._directory.disk, self._directory.path)
         except ValueError as exc:
@@ -90,8 +91,11 @@ class LogClaim:
         self._looked = True
 
     def _mismatch(self, identity: LogIdentity, known: str) -> LogMismatch | None:
-        """Return what is wrong with directory and tables, by what the tables say."""
-        where, found = str(self._directory.path), self.said()
+        """Return the mismatch of directory and tables; None if they agree.
+
+        `known`: the mark in the tables.
+        """
+        where, found = str(self._directory.path), self.read()
         if found is None:
             if known or self._directory.disk.names(self._directory.path / "topics"):
                 return LogMismatch(where, "the file `identity` is missing")
@@ -100,14 +104,14 @@ class LogClaim:
             ours = f"{identity.id} ({identity.incarnation})"
             return LogMismatch(where, f"the segments are of log {theirs}, the tables of {ours}")
         elif known not in (found.mark, found.known_mark):
-            return LogMismatch(where, "one of them is of an earlier time than the other")
+            return LogMismatch(where, "one of them is older than the other")
         return None
 
     def _mark(self, identity: LogIdentity, known: str) -> None:
         mark = uuid4().hex
-        self.say(DirectoryIdentity(*identity, mark, known))
+        self.write(DirectoryIdentity(*identity, mark, known))
         self._database.run(lambda tx: _put_mark(tx, mark))
-        self.say(DirectoryIdentity(*identity, mark, mark))
+        self.write(DirectoryIdentity(*identity, mark, mark))
 
 
 def _read_mark(database: Database) -> str:

@@ -1,17 +1,17 @@
-"""Key compaction: of each key the last record stays; what came before it goes, and offsets do not change.
+"""Key compaction: keeps the last record of each key and removes the earlier ones; offsets do not change.
 
-A pass over one partition looks at closed segments before the last stable offset, and before what the caller
-allows. First it reads the segments that came since the last pass and notes each key's last offset; then it
-rewrites every segment up to there, the oldest first, without the records that a later one replaces. Then it
-writes down how far it came (`compacted`, beside the segments).
+A pass over one partition covers closed segments before the last stable offset, and before the caller's limit.
+First it reads the segments that are new since the last pass and notes each key's last offset; then it
+rewrites every segment up to there, oldest first, without the records that a later one replaces. Then it
+records its progress (`compacted`, beside the segments).
 
-What stays: the last record of each key; records without a key; markers; the header of each producer's last
-batch, perhaps without records, so that its sequence is known. Offsets that hold nothing any more are covered
-by empty batches. A tombstone (a record without a value) stays until it is older than the topic says, counted
-from when its segment was closed: by the writer's clock, not by what the producer says.
+It keeps the last record of each key; records without a key; markers; the header of each producer's last
+batch, perhaps without records, so that its sequence is known. Empty batches cover the offsets of removed
+records. A tombstone (a record without a value) is kept for the time that the topic sets, counted from the
+closing of its segment, by the writer's clock and not by the producer's time.
 
-Crash: a segment is the old one or the new one. The oldest goes first, so a tombstone never goes before what
-it deletes. A pass that was cut short is done again.
+Crash: a segment is either the old one or the new one. The oldest is rewritten first, so a tombstone never
+goes before the records that it deletes. An interrupted pass is done again.
 """
 
 import logging
@@ -47,31 +47,31 @@ logger = logging.getLogger("penstock.files")
 
 MAPPED = points.declare("compaction.mapped", "The last offset of each key is known; nothing is rewritten.")
 SEGMENT_DONE = points.declare("compaction.segment", "One segment of a compaction is in place.")
-REWRITTEN = points.declare("compaction.rewritten", "All segments are compacted; how far is not noted.")
-NOTED = points.declare("compaction.noted", "A compaction is done, and how far is noted.")
+REWRITTEN = points.declare("compaction.rewritten", "All segments are compacted; the progress is not noted.")
+NOTED = points.declare("compaction.noted", "A compaction is done, and its progress is noted.")
 
 NAME = "compacted"
-_DIRTY_PART = 0.5  # of the bytes must be new before all of it is rewritten
+_DIRTY_PART = 0.5  # share of new bytes from which a pass is due
 _MOST_OFFSETS = 1 << 30  # that one empty batch covers
-_KEY_BYTES = 100  # that an entry of the map takes beside the key, about
+_KEY_BYTES = 100  # rough size of a map entry beside its key
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """How far a partition was compacted, and when the oldest tombstone that was left may go."""
+    """How far a partition was compacted, and when the oldest kept tombstone is due."""
 
     offset: int = 0
     tombstones_due_ms: int = -1
 
 
 class CompactionPlan(NamedTuple):
-    """What one pass does: `lasts` are the last offsets of keys before `until`."""
+    """The plan of one pass: `lasts` are the last offsets of keys before `until`."""
 
     until: int
     lasts: Mapping[bytes, int]
 
 
 def read_compacted(partition: PartitionLog) -> Compacted:
-    """Return how far a partition was compacted; a note that is lost or damaged begins again."""
+    """Return how far a partition was compacted; from the start if the file is missing or damaged."""
     content = read_whole(partition.files.disk, partition.folder.path / NAME)
     try:
         line = decode_checked(content or b"")
@@ -81,19 +81,19 @@ def read_compacted(partition: PartitionLog) -> Compacted:
 
 
 def write_compacted(partition: PartitionLog, done: Compacted) -> None:
-    """Note how far a partition was compacted."""
+    """Record how far a partition was compacted."""
     path = partition.folder.path / NAME
     write_whole(partition.files.disk, path, encode_checked(msgspec.json.encode(done)))
 
 
 def closed_segments(partition: PartitionLog, below: int) -> list[Segment]:
-    """Return the closed segments that lie wholly before an offset, and before the last stable one."""
+    """Return the closed segments that end before an offset, and before the last stable one."""
     below = min(below, partition.stable)
     return [each for each in partition.segments[:-1] if each.end_offset <= below]
 
 
 def is_due(partition: PartitionLog, below: int, now_ms: int) -> bool:
-    """Return whether enough has come since the last pass, or tombstones may go."""
+    """Return whether there is enough new data since the last pass, or tombstones are due."""
     closed, done = closed_segments(partition, below), read_compacted(partition)
     dirty = sum(each.end_position for each in closed if each.end_offset > done.offset)
     if dirty and dirty >= _DIRTY_PART * sum(each.end_position for each in closed):
@@ -102,7 +102,7 @@ def is_due(partition: PartitionLog, below: int, now_ms: int) -> bool:
 
 
 def planned(partition: PartitionLog, below: int, map_bytes: int) -> CompactionPlan:
-    """Read what came since the last pass, as far as the map of keys may grow. Raises Damaged."""
+    """Read the data since the last pass, up to the size limit of the key map. Raises Damaged."""
     done, lasts, size = read_compacted(partition), dict[bytes, int](), 0
     until = done.offset
     producers = partition.producers
@@ -125,7 +125,10 @@ def planned(partition: PartitionLog, below: int, map_bytes: int) -> CompactionPl
 
 
 class SegmentCompaction:
-    """What one segment becomes. `removed` and `tombstones` count what `batches` has left out, and left in."""
+    """The new content of one segment.
+
+    `removed` and `tombstones` count records that `batches` left out and kept.
+    """
 
     def __init__(
         self, partition: PartitionLog, segment: Segment, plan: CompactionPlan, *, drop_tombstones: bool
@@ -137,7 +140,7 @@ class SegmentCompaction:
         self.removed = self.tombstones = 0
 
     def changes(self) -> bool:
-        """Return whether anything of it goes; then `removed` and `tombstones` begin anew. Raises Damaged."""
+        """Return whether any record is removed; this resets `removed` and `tombstones`. Raises Damaged."""
         for _, header, batch in self._segment.batches():
             if header.record_count and self._kept(header, batch) is not batch:
                 self.removed = self.tombstones = 0
@@ -163,10 +166,10 @@ class SegmentCompaction:
             yield _covering(hole)
 
     def _kept(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """Return what stays of a batch; None if nothing of it does."""
+        """Return the kept part of a batch; None if nothing is kept."""
         if header.is_control:
             return batch
-        if not header.record_count:  # of an earlier pass: it covers a hole, or was a producer's last
+        if not header.record_count:  # from an earlier pass: it covers a hole, or was a producer's last
             return batch if header.base_offset in self._last_batches else None
         records = [] if self._producers.is_aborted(header) else _decoded(batch)
         if records is None:
@@ -195,7 +198,7 @@ class SegmentCompaction:
 
 
 def _decoded(batch: Buffer) -> list[KafkaRecord] | None:
-    """Return the records of a batch; None where they cannot be decoded: such a batch stays as it came."""
+    """Return the records of a batch; None where they cannot be decoded: such a batch is kept unchanged."""
     try:
         return list(decode_records(batch))
     except InvalidBatch:
@@ -210,8 +213,8 @@ def _joined(hole: BatchHeader, following: BatchHeader) -> BatchHeader:
 
 
 def _covering(hole: BatchHeader) -> Buffer:
-    """Return an empty batch of nobody's over the offsets of a hole."""
-    nobody = hole._replace(
+    """Return an empty batch without a producer over the offsets of a hole."""
+    covering = hole._replace(
         attributes=0, producer_id=NO_PRODUCER, producer_epoch=-1, base_sequence=NO_SEQUENCE
     )
-    return emptied(nobody)
+    return emptied(covering)

@@ -1,7 +1,7 @@
-"""Compressing cold segments: the records of each batch as one zstd frame, under the same header.
+"""Compresses cold segments: the records of each batch as one zstd frame, under the same header.
 
-Records are not decoded: Kafka's compression is over their bytes as they stand. A batch that is compressed
-already, is a marker, or would not get smaller stays as it is; a segment where little is gained is left alone.
+Records are not decoded: Kafka compresses their encoded bytes. A batch that is compressed already, is a
+marker, or would not get smaller is kept unchanged; a segment with little gain is left alone.
 """
 
 import logging
@@ -28,20 +28,20 @@ logger = logging.getLogger("penstock.files")
 CHOSEN = points.declare("compression.chosen", "A cold segment is chosen; nothing is written.")
 
 _SAMPLE_BYTES = 1 << 20
-_GAIN = 0.9  # what is left must be less than this part
-_LEAST_BYTES = 512  # of a batch's records: a frame has a head of its own
+_GAIN = 0.9  # the result must be below this share
+_LEAST_BYTES = 512  # least size of a batch's records: a frame has its own header
 _LEVEL = 3
 
 
 def compressed(header: BatchHeader, batch: memoryview) -> Buffer:
-    """Return a batch with its records compressed; as it is where that gains nothing."""
+    """Return a batch with its records compressed; unchanged if that gains nothing."""
     records = record_bytes(batch)
     if header.codec != Compression.NONE or header.is_control or len(records) < _LEAST_BYTES:
         return batch
     packed = bytes(cramjam.zstd.compress(records, _LEVEL))
     if len(packed) >= len(records) * _GAIN:
         return batch
-    assert bytes(cramjam.zstd.decompress(packed)) == records, "what was compressed comes back as it was"
+    assert bytes(cramjam.zstd.decompress(packed)) == records, "decompression must undo compression"
     return sealed(header._replace(attributes=header.attributes | Compression.ZSTD), packed)
 
 
@@ -63,7 +63,7 @@ def compressed_batches(segment: Segment) -> Iterator[Buffer]:
 
 
 def cold_segments(partition: PartitionLog, before_ms: int) -> list[Segment]:
-    """Return the segments that were closed before a moment, the oldest first."""
+    """Return the segments that were closed before a time, oldest first."""
     segments = partition.segments
     return [
         segment for segment, following in pairwise(segments) if 0 < following.header.created_ms < before_ms

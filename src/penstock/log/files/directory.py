@@ -1,15 +1,14 @@
 """The directory of a log in files: its topics' folders, its open files, and, in one process, its writer.
 
     data/
-        penstock.db            topics, groups, cursors, lanes: the same tables as ever, in SQLite
-        identity               which log it is
-        writer.lock            held by the process that writes
-        topics/<uuid>/         one folder for each topic
-            heads              what its partitions hold
-            <partition>/       segments, their indexes, snapshots of producers
+        penstock.db            topics, groups, cursors, lanes: the usual tables, in SQLite identity
+        which log it is writer.lock            held by the process that writes topics/<uuid>/         one
+        folder for each topic
+            heads              the bounds of its partitions <partition>/       segments, their indexes,
+            snapshots of producers
 
-All that open the same directory in one process share one `LogDirectory`, and so one writer. It refuses to
-know SQL: `FileLog` joins it with the tables. Safe from any thread.
+All users of the same directory in one process share one `LogDirectory`, and so one writer. It does not know
+SQL: `FileLog` joins it with the tables. Safe from any thread.
 """
 
 import os
@@ -43,16 +42,16 @@ class TopicFiles:
         self.heads = HeadsFile(disk, path)
         self.views: dict[int, PartitionReader] = {}
         self.partitions: dict[int, PartitionLog] = {}
-        self.maps = 0  # rises when it grows: what was placed by an older map is placed again
-        self.settled_maps = 0  # up to here the growths have ended: who reads the tables finds them there
+        self.maps = 0  # rises with each growth: records placed by an older map are placed again
+        self.settled_maps = 0  # growths up to here are committed and in the tables
 
     @property
     def is_growing(self) -> bool:
-        """Whether a growth has begun whose transaction may not have ended."""
+        """Whether a growth has begun whose transaction may still be open."""
         return self.maps != self.settled_maps
 
     def folder(self, partition: int) -> PartitionFolder:
-        """Return where a partition is."""
+        """Return the folder of a partition."""
         return PartitionFolder(self.path / str(partition), self.uuid, partition, self._name)
 
 
@@ -68,7 +67,7 @@ class LogDirectory:
         self.upkeep = Upkeep(settings)
         self._topics: dict[int, TopicFiles] = {}
         self._lock = RLock()
-        self._writer_change = RLock()  # held while the writer begins or ends; it may need the other one
+        self._writer_change = RLock()  # held while the writer starts or stops; `_lock` is taken inside it
         self._writer: LogWriter | None = None
         self._writer_lock: WriterLock | None = None
         self._watchers: list[Callable[[int, int], None]] = []
@@ -79,7 +78,7 @@ class LogDirectory:
 
     @classmethod
     def shared(cls, path: Path, settings: FilesSettings, clock: Clock) -> "LogDirectory":
-        """Return the one object of this process for a directory; `close` it as often as it was asked for."""
+        """Return this process's one object for a directory; each call needs one `close`."""
         key = os.getpid(), os.path.realpath(path)
         with cls._shared_lock:
             found = cls._shared.get(key)
@@ -89,7 +88,7 @@ class LogDirectory:
             return found
 
     def close(self) -> None:
-        """Stop writing once nobody in this process uses it any more."""
+        """Stop writing once the last user in this process has closed it."""
         with self._shared_lock:
             self._users -= 1
             if self._users > 0:
@@ -110,7 +109,7 @@ class LogDirectory:
         return self._writer is not None
 
     def writer(self, claim: Callable[[], None]) -> LogWriter:
-        """Return the writer; the first time take the lock and `claim` the directory.
+        """Return the writer; the first call takes the lock and claims the directory.
 
         Raises WriterElsewhere.
         """
@@ -132,7 +131,7 @@ class LogDirectory:
             return self._writer
 
     def stop_writing(self) -> None:
-        """Finish, sync and let another process write."""
+        """Finish, sync and release the lock for another process."""
         with self._writer_change:
             writer, self._writer = self._writer, None
             if writer is None:
@@ -149,7 +148,10 @@ class LogDirectory:
             self._writer_lock = None
 
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
-        """Call `moved(topic_id, partition)` in the writer's thread when an end rises; return what ends it."""
+        """Call `moved(topic_id, partition)` in the writer's thread when an end rises.
+
+        Return a function that stops it.
+        """
         self._watchers.append(moved)
         return lambda: self._watchers.remove(moved)
 
@@ -160,11 +162,11 @@ class LogDirectory:
     # -- topics
 
     def known(self, id: int) -> TopicFiles | None:
-        """Return the files of a topic that was asked for before."""
+        """Return the files of a topic if they are known."""
         return self._topics.get(id)
 
     def topic(self, id: int, uuid: UUID, name: str = "") -> TopicFiles:
-        """Return the files of a topic, whether there are any yet or not; who writes them knows its name."""
+        """Return the files of a topic, even before any exist; the writer passes its name."""
         found = self._topics.get(id)
         if found is None:
             with self._lock:
@@ -175,9 +177,10 @@ class LogDirectory:
     def partition(
         self, topic: TopicFiles, number: int, start: Callable[[], int], passed: Callable[[], int]
     ) -> PartitionLog:
-        """Return a partition for writing; the first time it is recovered. Raises OSError.
+        """Return a partition for writing, recovered on first use.
 
-        `start`, `passed`: the first offset kept, and where the foremost group stands, by the tables.
+        Raises OSError. `start`, `passed`: the first offset kept, and the highest offset that a group has
+        passed, from the tables.
         """
         found = topic.partitions.get(number)
         if found is None:
@@ -201,7 +204,7 @@ class LogDirectory:
     ) -> PartitionReader:
         """Return a partition as its writer in another process has published it.
 
-        `start`: the first offset kept, as far as it is known elsewhere.
+        `start`: returns the first offset kept, from the tables.
         """
         found = topic.views.get(number)
         if found is None:
@@ -215,7 +218,7 @@ class LogDirectory:
         return topic_id in self._gone
 
     def forget(self, topic: TopicFiles) -> None:
-        """Remove the files of a topic that is deleted."""
+        """Remove the files of a deleted topic."""
         with self._lock:
             self._gone.add(topic.id)
             self._topics.pop(topic.id, None)

@@ -1,8 +1,7 @@
-"""The disk as a log in files uses it: the few calls whose order makes it survive a crash.
+"""The disk of a log in files: the few calls whose order makes it survive a crash.
 
-Everything that the log writes goes through here, so a test can put a disk in its place that forgets what was
-not synced. Owns the system calls and the rights of what is made (0700, 0600); knows nothing of what the bytes
-mean.
+All writes of the log go through here, so a test can substitute a disk that forgets unsynced bytes. Owns the
+system calls and the file modes (0700, 0600); does not know the meaning of the bytes.
 """
 
 import contextlib
@@ -16,20 +15,20 @@ from pathlib import Path
 from penstock.wire.kafka.buffer import Buffer
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
-BESIDE = ".new"  # ends the name of a file that is about to take the place of another
-_PIECES = 1024  # that one call takes: IOV_MAX of every system we know
-_AT_ONCE: int | None = getattr(os, "RWF_NOWAIT", None)  # of preadv: what would wait is refused
-_LOOK_BYTES = 256 * 1024  # between two looks
+BESIDE = ".new"  # suffix of a file that is about to replace another
+_PIECES = 1024  # buffers of one call: IOV_MAX of every system we know
+_AT_ONCE: int | None = getattr(os, "RWF_NOWAIT", None)  # flag of preadv: fail instead of waiting
+_LOOK_BYTES = 256 * 1024  # distance between two probes
 
 
 class DiskFile:
-    """One open file. Reads and writes say where; two threads may use it at once."""
+    """One open file. Reads and writes name their position; two threads may use it at once."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     def read(self, position: int, size: int) -> bytes:
-        """Return bytes from a position on; fewer only where the file ends."""
+        """Return bytes from a position on; fewer only at the end of the file."""
         found = os.pread(self._fd, size, position)
         while len(found) < size:  # a signal, or the end
             more = os.pread(self._fd, size - len(found), position + len(found))
@@ -39,9 +38,9 @@ class DiskFile:
         return found
 
     def is_cached(self, position: int, size: int) -> bool:
-        """Return whether bytes can be read without waiting for the disk, by a look here and there.
+        """Return whether bytes can be read without waiting for the disk, by probing some of them.
 
-        False where the system does not say.
+        False if the system cannot tell.
         """
         if _AT_ONCE is None:
             return False
@@ -50,14 +49,14 @@ class DiskFile:
             for at in (*range(position, last, _LOOK_BYTES), last):
                 if not os.preadv(self._fd, [byte], at, _AT_ONCE):
                     return False
-        except OSError:  # it would have to wait, or the file system does not know
+        except OSError:  # it would wait, or the file system does not support this
             return False
         return True
 
     def write(self, position: int, pieces: Sequence[Buffer]) -> int:
-        """Write pieces one after another from a position on and return how many bytes that were.
+        """Write pieces one after another from a position on and return the number of bytes.
 
-        Raises OSError; then some of it may have been written.
+        Raises OSError; a part may have been written then.
         """
         if len(pieces) == 1 and os.pwrite(self._fd, pieces[0], position) == len(pieces[0]):
             return len(pieces[0])
@@ -66,26 +65,26 @@ class DiskFile:
             some = pieces[first : first + _PIECES]
             size = sum(len(each) for each in some)
             done = os.pwritev(self._fd, some, position + written)
-            while done < size:  # a full disk writes what fits, and refuses the next call
+            while done < size:  # a full disk writes a part, and fails the next call
                 rest = memoryview(b"".join(some))[done:]
                 done += os.pwritev(self._fd, [rest], position + written + done)
             written += size
         return written
 
     def sync(self) -> None:
-        """Return once the disk has the bytes; never call it again after it failed.
+        """Return once the bytes are on disk; never call it again after it failed.
 
-        The system may have thrown the bytes away and forgotten that it did: the second call would succeed.
+        The system may have dropped the bytes and the error with them: the second call would succeed.
         """
         if sys.platform == "darwin":
-            fcntl.fcntl(self._fd, fcntl.F_FULLFSYNC)  # fsync stops at the drive's cache there
+            fcntl.fcntl(self._fd, fcntl.F_FULLFSYNC)  # fsync stops at the drive's cache on macOS
         else:
             os.fdatasync(self._fd)
 
     def allocate(self, size: int) -> None:
-        """Let the file have that many bytes at least; new ones are zero.
+        """Extend the file to at least that many bytes; new ones are zero.
 
-        Raises OSError when there is no room.
+        Raises OSError when the disk is full.
         """
         if hasattr(os, "posix_fallocate"):
             try:
@@ -98,12 +97,12 @@ class DiskFile:
             os.ftruncate(self._fd, size)
 
     def truncate(self, size: int) -> None:
-        """Let the file end there."""
+        """Cut the file to a size."""
         os.ftruncate(self._fd, size)
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """Its size in bytes."""
         return os.fstat(self._fd).st_size
 
     def close(self) -> None:
@@ -117,44 +116,44 @@ class Disk:
     """The file system of this machine."""
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder, and those it lies in, unless it is there; nobody else may look into it."""
+        """Make a folder and its parents, unless they exist; only the owner may enter it."""
         path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
 
     def names(self, folder: Path) -> list[str]:
-        """Return what a folder holds; nothing if it is not there."""
+        """Return the names in a folder; none if it does not exist."""
         try:
             return sorted(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def create(self, path: Path) -> DiskFile:
-        """Make a file that is not there yet and open it. Raises FileExistsError."""
+        """Create a file and open it. Raises FileExistsError."""
         return DiskFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
 
     def open(self, path: Path, *, write: bool = False) -> DiskFile:
-        """Open a file that is there. Raises FileNotFoundError."""
+        """Open an existing file. Raises FileNotFoundError."""
         return DiskFile(os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC))
 
     def exists(self, path: Path) -> bool:
-        """Return whether something of that name is there."""
+        """Return whether the path exists."""
         return path.exists()
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file another name, in place of what had it; lasting only once the folder is synced."""
+        """Rename a file, replacing the target; durable only once the folder is synced."""
         os.replace(old, new)
 
     def remove(self, path: Path) -> None:
-        """Remove a file; one that is not there is no error."""
+        """Remove a file, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
     def remove_folder(self, path: Path) -> None:
-        """Remove an empty folder; one that is not there, or not empty, is no error."""
+        """Remove a folder, if it exists and is empty."""
         with contextlib.suppress(FileNotFoundError, OSError):
             os.rmdir(path)
 
     def sync_folder(self, path: Path) -> None:
-        """Return once the disk has the names in a folder."""
+        """Return once the names in a folder are on disk."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -163,7 +162,7 @@ class Disk:
 
 
 def write_whole(disk: Disk, path: Path, content: bytes) -> None:
-    """Put a small file in its place: after a crash it holds the old or the new content, nothing between."""
+    """Replace a small file: after a crash it holds the old or the new content, nothing between."""
     beside = path.with_name(path.name + BESIDE)
     disk.remove(beside)
     file = disk.create(beside)
@@ -177,7 +176,7 @@ def write_whole(disk: Disk, path: Path, content: bytes) -> None:
 
 
 def read_whole(disk: Disk, path: Path) -> bytes | None:
-    """Return what a small file holds; None if it is not there."""
+    """Return the content of a small file; None if it does not exist."""
     try:
         file = disk.open(path)
     except FileNotFoundError:

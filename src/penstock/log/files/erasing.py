@@ -1,4 +1,4 @@
-"""Erasing: key, value, headers and owner tag go out of records, which keep their places.
+"""Erases records: removes key, value, headers and owner tag and keeps their offsets.
 
 Segments are rewritten.
 """
@@ -17,7 +17,7 @@ from .rewriting import rewrite
 
 
 def erase(partition: PartitionLog, offsets: Collection[int], owner: str | None) -> int:
-    """Erase the records at some offsets and return how many; in the writer's thread.
+    """Erase the records at some offsets and return how many. Runs in the writer's thread.
 
     Raises Damaged, OSError.
     """
@@ -33,7 +33,7 @@ def erase(partition: PartitionLog, offsets: Collection[int], owner: str | None) 
 
 
 def _erasable(partition: PartitionLog, offsets: Collection[int], owner: str | None) -> dict[int, str]:
-    """Return offset and id of the records that are there, not erased yet, of the owner if one is given."""
+    """Return offset and id of the existing records, not erased yet, of the owner if one is given."""
     found = {}
     for offset in sorted(offsets):
         if offset in found:
@@ -45,7 +45,7 @@ def _erasable(partition: PartitionLog, offsets: Collection[int], owner: str | No
 
 
 def _erased(ids: Mapping[int, str], header: BatchHeader, batch: memoryview) -> bytearray | None:
-    """Return a batch without the content of some records, given by offset and id; None if it holds none."""
+    """Return a batch without the content of some records (offset to id); None if it has none of them."""
     if header.is_control or not any(header.base_offset <= each < header.next_offset for each in ids):
         return None
     records = []

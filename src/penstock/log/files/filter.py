@@ -1,18 +1,18 @@
-"""Which ids, keys and owner tags a closed segment may hold: a Bloom filter, the file `<base offset>.filter`.
+"""A Bloom filter of the ids, keys and owner tags in a closed segment: the file `<base offset>.filter`.
 
 | bytes  | field        | meaning                                             |
 |--------|--------------|-----------------------------------------------------|
 | 0-7    | magic        | `PENSTFLT`                                          |
 | 8-15   | base_offset  | of the segment                                      |
 | 16-19  | generation   | of the segment                                      |
-| 20-23  | hashes       | bits that are set for each name                     |
+| 20-23  | hashes       | bits set for each name                              |
 | 24-31  | end_position | where the segment ends                              |
 | 32-39  | end_offset   | likewise                                            |
 | 40-    | bits         | byte n holds bits 8n to 8n + 7, lowest first        |
 | last 4 | crc          | CRC32C of all before it                             |
 
-A name's bits are drawn by murmur3 of its kind and bytes. Made by whoever needs it first, as nothing of it is
-on the way of an append. Crash: one that is missing, damaged or about other bytes is made again.
+A name's bits come from murmur3 of its kind and bytes. The first search that needs a filter makes it, so that
+appends do not pay for it. Crash: a filter that is missing, damaged or of another segment end is rebuilt.
 """
 
 import logging
@@ -36,11 +36,11 @@ _MAGIC = b"PENSTFLT"
 _HEAD = struct.Struct(">8sqIIqq")
 _CRC = struct.Struct(">I")
 _HASHES = 7
-_BITS_PER_NAME = 10  # about one in a hundred is a false alarm
+_BITS_PER_NAME = 10  # about 1 % false positives
 
 
 class NameKind(Enum):
-    """What a name is."""
+    """The kind of a name."""
 
     ID = b"i"
     KEY = b"k"
@@ -55,7 +55,7 @@ class SegmentFilter:
 
     @classmethod
     def of(cls, names: set[bytes]) -> "SegmentFilter":
-        """Return the filter of some names, each with its kind before it."""
+        """Return the filter of some names, each prefixed with its kind."""
         bits = bytearray(max(8, len(names) * _BITS_PER_NAME // 8 + 1))
         size = len(bits) * 8
         for name in names:
@@ -66,7 +66,7 @@ class SegmentFilter:
         return cls(bytes(bits))
 
     def may_hold(self, kind: NameKind, name: bytes) -> bool:
-        """Return False if the segment certainly does not hold it."""
+        """Return False if the segment certainly does not hold the name."""
         first, step = mmh3.hash64(kind.value + name, signed=False)
         size = len(self._bits) * 8
         for turn in range(self._hashes):
@@ -76,13 +76,13 @@ class SegmentFilter:
         return True
 
     def encode(self, end: SegmentEnd) -> bytes:
-        """Return it as the bytes of its file."""
+        """Encode it as the bytes of its file."""
         head = _HEAD.pack(_MAGIC, end.base_offset, end.generation, self._hashes, end.position, end.offset)
         return head + self._bits + _CRC.pack(crc32c(head + self._bits))
 
     @classmethod
     def decode(cls, content: bytes, end: SegmentEnd) -> "SegmentFilter | None":
-        """Return the filter that a file holds; None if it is damaged, or about other bytes."""
+        """Return the filter of a file; None if it is damaged, or of another segment end."""
         if len(content) <= _HEAD.size + 4 or _CRC.unpack(content[-4:])[0] != crc32c(content[:-4]):
             return None
         magic, base, generation, hashes, position, offset = _HEAD.unpack_from(content)
@@ -92,7 +92,7 @@ class SegmentFilter:
 
 
 def may_hold(view: PartitionView, segment: Segment, kind: NameKind, name: bytes) -> bool:
-    """Return False if a segment certainly does not hold a name; the one being written may hold any."""
+    """Return False if a segment certainly does not hold a name; the last segment may hold any."""
     if segment is view.segments[-1]:
         return True
     disk, path = view.files.disk, segment.path.with_suffix(SUFFIX)
@@ -110,7 +110,7 @@ def may_hold(view: PartitionView, segment: Segment, kind: NameKind, name: bytes)
 
 
 def names_in(view: PartitionView, segment: Segment) -> set[bytes]:
-    """Return all names of a segment, each with its kind before it. Raises Damaged."""
+    """Return all names of a segment, each prefixed with its kind. Raises Damaged."""
     names: set[bytes] = set()
     for _, header, batch in segment.batches():
         if header.is_control:

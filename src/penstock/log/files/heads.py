@@ -1,25 +1,25 @@
-"""What the partitions of one topic hold, published by the writer for everybody: the file `heads` of a topic.
+"""The bounds of a topic's partitions, published by the writer for all readers: the file `heads` of a topic.
 
 One slot of 64 bytes for each partition, at byte 64 × partition:
 
 | bytes | field           | meaning                                                                       |
 |-------|-----------------|-------------------------------------------------------------------------------|
-| 0-7   | start           | the first offset that is kept                                                 |
-| 8-15  | end             | the offset after the last that readers may see                                |
+| 0-7   | start           | the first offset kept                                                         |
+| 8-15  | end             | the offset after the last visible one                                         |
 | 16-23 | stable          | the last stable offset: before it no transaction is undecided                 |
-| 24-31 | segment         | base offset of the segment that is written                                    |
-| 32-39 | synced_position | up to where the disk has that segment                                         |
-| 40-47 | synced_offset   | the offset there                                                              |
+| 24-31 | segment         | base offset of the active segment                                             |
+| 32-39 | synced_position | up to where that segment is on disk                                           |
+| 40-47 | synced_offset   | the offset at that position                                                   |
 | 48-55 | changes         | rises whenever segments are added, removed or replaced                        |
 | 56-59 |                 | zero                                                                          |
 | 60-63 | crc             | CRC32C of bytes 0-59                                                          |
 
-Invariant: a slot is written after the disk has what it tells of (but for `end` where the log is set to
+Invariant: a slot is written after the bytes it describes are on disk (except `end` where the log is set to
 acknowledge earlier). So a slot may be old, never ahead: recovery begins at it.
-Safety: one writer; a reader that meets a slot half written finds a wrong checksum and reads it again.
-Crash: the disk has a slot of each segment before anything is in it; later ones reach it when the system
-likes. An old one costs a longer look at the last segment. Where none speaks of that segment, the file was
-damaged, lost or put back: all that stands there may have been acknowledged (`tail.py`).
+Safety: one writer; a reader that finds a half-written slot sees a wrong checksum and reads it again.
+Crash: a slot that names a segment is on disk before the first batch of that segment; later slots are written
+back by the system. An old slot makes recovery read more of the last segment. If no slot names that segment,
+the file was damaged, lost or restored: all its bytes may have been acknowledged (`tail.py`).
 """
 
 import struct
@@ -36,11 +36,11 @@ SLOT_BYTES = 64
 NAME = "heads"
 _FIELDS = struct.Struct(">qqqqqqq4x")
 _CRC = struct.Struct(">I")
-_TRIES = 20  # to read a slot that is being written
+_TRIES = 20  # attempts to read a slot that is being written
 
 
 class PartitionHead(NamedTuple):
-    """What one partition holds."""
+    """The bounds of one partition."""
 
     start: int = 0
     end: int = 0
@@ -51,29 +51,29 @@ class PartitionHead(NamedTuple):
     changes: int = 0
 
     def encode(self) -> bytes:
-        """Return it as the bytes of its slot."""
+        """Encode it as the bytes of its slot."""
         body = _FIELDS.pack(*self)
         return body + _CRC.pack(crc32c(body))
 
 
 def decode_head(slot: bytes) -> PartitionHead | None:
-    """Return what a slot says; None if it was never written, or is damaged."""
+    """Decode a slot; None if it was never written or is damaged."""
     if len(slot) < SLOT_BYTES or _CRC.unpack_from(slot, SLOT_BYTES - 4)[0] != crc32c(slot[: SLOT_BYTES - 4]):
         return None
     return PartitionHead._make(_FIELDS.unpack_from(slot))
 
 
 class HeadsFile:
-    """The heads of one topic. Safe from any thread; `put` is for the process that writes."""
+    """The heads of one topic. Safe from any thread; only the writing process calls `put`."""
 
     def __init__(self, disk: Disk, folder: Path) -> None:
         self._disk, self.path = disk, folder / NAME
-        self._lock = RLock()  # a partition is recovered, and so published, by whoever needs it first
+        self._lock = RLock()  # any thread may be the first to need a partition, and so recover and publish it
         self._file: DiskFile | None = None
         self._is_writing = False
 
     def get(self, partition: int) -> PartitionHead | None:
-        """Return what a partition holds; None if nothing was ever written, or nobody can say."""
+        """Return the head of a partition; None if it was never written or cannot be read."""
         with self._lock:
             file = self._opened()
             if file is None:
@@ -86,7 +86,7 @@ class HeadsFile:
             return None
 
     def all(self) -> dict[int, PartitionHead]:
-        """Return what every partition holds that ever held something, in one look."""
+        """Return the head of every partition that ever held a record, with one read."""
         with self._lock:
             file = self._opened()
             content = b"" if file is None else file.read(0, file.size)
@@ -100,12 +100,12 @@ class HeadsFile:
         return found
 
     def put(self, partition: int, head: PartitionHead) -> None:
-        """Publish what a partition holds. Raises OSError."""
+        """Publish the head of a partition. Raises OSError."""
         with self._lock:
             self._writing().write(partition * SLOT_BYTES, [head.encode()])
 
     def put_all(self, heads: Mapping[int, PartitionHead]) -> None:
-        """Publish what several partitions hold, neighbours with one call. Raises OSError."""
+        """Publish the heads of several partitions, adjacent ones with one write. Raises OSError."""
         with self._lock:
             file, slots, following = self._writing(), list[bytes](), -1
             for partition in sorted(heads):
@@ -130,7 +130,7 @@ class HeadsFile:
         return self._file
 
     def sync(self) -> None:
-        """Return once the disk has all of them."""
+        """Return once all heads are on disk."""
         with self._lock:
             if self._file is not None and self._is_writing:
                 self._file.sync()

@@ -1,8 +1,8 @@
-"""Which log a directory holds: the file `identity`, compared with the SQLite file when a writer starts.
+"""The identity of the log in a directory: the file `identity`, compared with SQLite at a writer's start.
 
-A JSON object of log id, incarnation, and two marks. Each start of a writer draws a new mark and puts it here,
-into the SQLite file, and here again as confirmed. So a directory or a SQLite file that was put back from a
-backup of an earlier start is told from a crash in between: its mark is neither the last nor the one before.
+A JSON object of log id, incarnation, and two marks. Each start of a writer draws a new mark and writes it
+here, to the SQLite file, and here again as confirmed. So a directory or a SQLite file restored from a backup
+of an earlier start can be told from a crash in between: its mark is neither the last nor the one before.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ NAME = "identity"
 
 
 class DirectoryIdentity(msgspec.Struct, frozen=True):
-    """What the file says. `mark` is of the last start, `known_mark` what the SQLite file may have instead."""
+    """Its content. `mark` is of the last start; the SQLite file may still have `known_mark` instead."""
 
     log_id: str
     incarnation: int
@@ -24,14 +24,14 @@ class DirectoryIdentity(msgspec.Struct, frozen=True):
 
 
 def read_identity(disk: Disk, folder: Path) -> DirectoryIdentity | None:
-    """Return what the file says; None if there is none.
+    """Return the content of the file; None if it does not exist.
 
-    Raises msgspec.MsgspecError for one that is damaged.
+    Raises msgspec.MsgspecError for a damaged file.
     """
     content = read_whole(disk, folder / NAME)
     return None if content is None else msgspec.json.decode(content, type=DirectoryIdentity)
 
 
 def write_identity(disk: Disk, folder: Path, identity: DirectoryIdentity) -> None:
-    """Put the file in its place."""
+    """Replace the file."""
     write_whole(disk, folder / NAME, msgspec.json.encode(identity) + b"\n")

@@ -1,4 +1,4 @@
-"""The sparse index of one segment: where its batches stand in the file, and when their records are from.
+"""The sparse index of one segment: file positions and times of its batches.
 
 In memory three columns; in the file `<base offset>.index`, written when the segment is closed:
 
@@ -6,18 +6,18 @@ In memory three columns; in the file `<base offset>.index`, written when the seg
 |---------|--------------|--------------------------------------------------------------|
 | 0-7     | magic        | `PENSTIDX`                                                   |
 | 8-15    | base_offset  | of the segment                                               |
-| 16-19   | generation   | of the segment: how often it was rewritten                   |
+| 16-19   | generation   | of the segment: number of its rewrites                       |
 | 20-23   | count        | how many rows follow                                         |
 | 24-31   | end_position | where the segment's last batch ends                          |
 | 32-39   | end_offset   | the offset after its last record                             |
 | 40-     | rows         | offset u64, position u64, latest time i64 of the rows' batches |
 | last 4  | crc          | CRC32C of all before it                                      |
 
-Invariant: offsets and positions rise strictly, each row is the beginning of a batch, and a row's time is the
-latest of the batches from it to before the next row. Safety: one writer appends; readers in other threads see
-a row whole or not at all, because its offset is added last.
-Crash: the file is made beside and renamed; one that is missing, torn, damaged or of another generation or end
-is not used, and the index is made again from the segment.
+Invariant: offsets and positions rise strictly, each row is the start of a batch, and a row's time is the
+latest of the batches up to the next row. Safety: one writer appends; readers in other threads see a whole row
+or none, because its offset is added last.
+Crash: the file is written under another name and renamed; if it is missing, torn, damaged or of another
+generation or end, it is ignored and the index is rebuilt from the segment.
 """
 
 import struct
@@ -43,7 +43,7 @@ class Mark(NamedTuple):
 
 
 class SegmentEnd(NamedTuple):
-    """Which bytes of a segment an index is about: all up to here."""
+    """The end of the segment bytes that an index covers."""
 
     base_offset: int
     generation: int
@@ -52,7 +52,7 @@ class SegmentEnd(NamedTuple):
 
 
 class SparseIndex:
-    """Finds where to begin to look in one segment."""
+    """Finds the position in a segment from which to search."""
 
     def __init__(self, distance_bytes: int) -> None:
         self._distance = distance_bytes
@@ -62,7 +62,7 @@ class SparseIndex:
         return len(self._offsets)
 
     def note(self, offset: int, position: int, latest_ms: int) -> None:
-        """Learn of the next batch."""
+        """Add the next batch."""
         if self._offsets and position - self._positions[-1] < self._distance:
             if latest_ms > self._times[-1]:
                 self._times[-1] = latest_ms
@@ -77,7 +77,7 @@ class SparseIndex:
         return None if place < 0 else self._mark(place)
 
     def marks(self, offset: int = 0) -> Iterator[Mark]:
-        """Yield the marks from the last one at or before an offset on."""
+        """Yield the marks, beginning with the last one at or before an offset."""
         place = max(0, bisect_right(self._offsets, offset) - 1)
         while place < len(self._offsets):
             yield self._mark(place)
@@ -92,7 +92,7 @@ class SparseIndex:
         return Mark(self._offsets[place], self._positions[place], self._times[place])
 
     def encode(self, end: SegmentEnd) -> bytes:
-        """Return it as the bytes of its file."""
+        """Encode it as the bytes of its file."""
         count = len(self._offsets)
         head = _HEAD.pack(_MAGIC, end.base_offset, end.generation, count, end.position, end.offset)
         rows = array("q")
@@ -104,14 +104,14 @@ class SparseIndex:
 
     @staticmethod
     def is_whole(content: bytes) -> bool:
-        """Return whether the bytes of a file are an index, of whatever segment."""
+        """Return whether the bytes are an intact index, of any segment."""
         if len(content) < _HEAD.size + _CRC.size or not content.startswith(_MAGIC):
             return False
         return bool(_CRC.unpack(content[-4:])[0] == crc32c(content[:-4]))
 
     @classmethod
     def decode(cls, content: bytes, end: SegmentEnd, distance_bytes: int) -> "SparseIndex | None":
-        """Return the index that a file holds; None if it is damaged, or about other bytes than these."""
+        """Return the index of a file; None if it is damaged, or of another segment end."""
         if len(content) < _HEAD.size + _CRC.size or _CRC.unpack(content[-4:])[0] != crc32c(content[:-4]):
             return None
         magic, base, generation, count, position, offset = _HEAD.unpack_from(content)

@@ -1,8 +1,8 @@
-"""The segments of a partition as its folder holds them, and where each of them ends.
+"""Loads the segments of a partition from its folder, and finds the end of each.
 
-A segment ends where its successor's header says, or, rewritten, its own. Only where neither can be read its
-batches are walked. Nothing is removed here: a file that does not belong to the partition is left out and
-named.
+The header of the next segment gives the end of a segment, or, in a rewritten one, its own. Its batches are
+walked only if neither can be read. Nothing is removed here: a file that does not belong to the partition is
+skipped and named in the log.
 """
 
 import logging
@@ -24,7 +24,7 @@ logger = logging.getLogger("penstock.files")
 
 
 class PartitionFolder(NamedTuple):
-    """Where the files of a partition are, and which partition that is."""
+    """The folder of a partition, and its topic and number."""
 
     path: Path
     topic: UUID
@@ -32,18 +32,18 @@ class PartitionFolder(NamedTuple):
     topic_name: str = ""
 
     @property
-    def said(self) -> str:
-        """The partition as people know it."""
+    def label(self) -> str:
+        """Its name in messages."""
         where = f"of topic {self.topic_name}" if self.topic_name else f"in {self.path.parent}"
         return f"partition {self.partition} {where}"
 
     def segment_path(self, base_offset: int) -> Path:
-        """Return where the segment that begins at an offset is."""
+        """Return the path of the segment that begins at an offset."""
         return self.path / f"{base_offset:020}{SUFFIX}"
 
 
 def segment_bases(files: OpenFiles, folder: PartitionFolder) -> list[int]:
-    """Return the base offsets of the segments that are there."""
+    """Return the base offsets of the segments in a folder."""
     names = [name for name in files.disk.names(folder.path) if name.endswith(SUFFIX)]
     return sorted(
         int(stem) for name in names if (stem := name.removesuffix(SUFFIX)).isdecimal() and len(stem) == 20
@@ -51,7 +51,7 @@ def segment_bases(files: OpenFiles, folder: PartitionFolder) -> list[int]:
 
 
 def load_segments(files: OpenFiles, folder: PartitionFolder, index_bytes: int) -> list[Segment]:
-    """Return the segments, the oldest first; the last one's end is not known yet."""
+    """Return the segments, oldest first; the end of the last one is not known yet."""
     segments: list[Segment] = []
     for base in segment_bases(files, folder):
         header = _header(files, folder, base)
@@ -70,7 +70,7 @@ def _set_end(segment: Segment, following: SegmentHeader) -> None:
         segment.end_position, segment.end_offset = following.before_position, following.before_offset
     else:
         logger.error("%s: the segment that follows is missing, or its header is damaged", segment.name)
-        tail = find_tail(segment, synced=True)  # a later one was begun, so its own end may have been torn
+        tail = find_tail(segment, synced=True)  # a later one exists, so its own tail may be torn
         if tail.offset <= following.base_offset:
             segment.end_position, segment.end_offset = tail.position, tail.offset
         else:
@@ -79,7 +79,7 @@ def _set_end(segment: Segment, following: SegmentHeader) -> None:
 
 
 def set_end(segment: Segment) -> None:
-    """Let a segment of which nobody says where it ends do so behind its last batch."""
+    """Set the end of a segment: from its header, or else behind its last batch."""
     header = segment.header
     if header.end_position:
         segment.end_position, segment.end_offset = header.end_position, header.end_offset
@@ -88,7 +88,7 @@ def set_end(segment: Segment) -> None:
 
 
 def _header(files: OpenFiles, folder: PartitionFolder, base: int) -> SegmentHeader | None:
-    """Return the header of a segment; one that is damaged is made up from what else is known."""
+    """Return the header of a segment; a damaged one is reconstructed from its first batch."""
     path = folder.segment_path(base)
     with files.use(path) as file:
         content = file.read(0, HEADER_BYTES)
@@ -98,7 +98,7 @@ def _header(files: OpenFiles, folder: PartitionFolder, base: int) -> SegmentHead
         if (found.topic, found.partition, found.base_offset) == (folder.topic, folder.partition, base):
             return found
         logger.error(
-            "%s belongs to partition %s of topic %s at offset %s; it is left alone",
+            "%s belongs to partition %s of topic %s at offset %s; it is ignored",
             path,
             found.partition,
             found.topic,
@@ -109,11 +109,11 @@ def _header(files: OpenFiles, folder: PartitionFolder, base: int) -> SegmentHead
         batch = read_header(first)
         check_batch(first if batch.size <= len(first) else _batch(files, path, batch.size))
     except InvalidBatch:
-        return None  # nothing was ever in it
+        return None  # it never held a batch
     if batch.base_offset != base:
         return None
     logger.error("%s: %s; its batches are served, their checksums are right", path, found)
-    # All before it was in others, for all that is known.
+    # As far as is known, all offsets before it were in other segments.
     return SegmentHeader(folder.topic, folder.partition, base, batch.leader_epoch, before_offset=base)
 
 
@@ -123,9 +123,10 @@ def _batch(files: OpenFiles, path: Path, size: int) -> bytes:
 
 
 def write_again(file: DiskFile, position: int, end: int) -> None:
-    """Let the disk have bytes that are read back, by writing them once more. Raises OSError.
+    """Make bytes durable by reading them and writing them once more.
 
-    A sync alone is not enough: if an earlier one failed, the system may show bytes that it will not write.
+    Raises OSError. A sync alone is not enough: after a failed sync the system may return bytes that it will
+    never write.
     """
     while position < end:
         chunk = file.read(position, min(CHUNK_BYTES, end - position))

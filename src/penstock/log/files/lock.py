@@ -1,9 +1,9 @@
-"""Who may write a log in files: the one process that holds the lock on its file `writer.lock`.
+"""The writer's lock of a log in files, on its file `writer.lock`: only the process that holds it may write.
 
-The lock is the system's, so it ends with the process, however that ends. The file holds the process's number,
-for the message that a second one gets; the number alone says nothing, for after a kill it stays, and may be
-given to another program. Who only asks whether somebody writes takes the lock for a moment, together with
-others who ask, so a writer that finds it taken looks again unless it is another writer.
+The system releases the lock when the process ends, however it ends. The file holds the process id, for the
+error message of a second writer; the id alone proves nothing, because it stays after a kill and may be reused
+by another program. A process that only checks for a writer takes a shared lock for a moment, so a writer that
+finds the lock taken tries again unless the holder is another writer.
 """
 
 import fcntl
@@ -23,20 +23,20 @@ class WriterLock:
         self._fd = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         while not _taken(self._fd, fcntl.LOCK_EX):
             if _is_held(self._fd):
-                holder = _said(self._fd)
+                holder = _read_pid(self._fd)
                 os.close(self._fd)
                 raise WriterElsewhere(str(folder), holder or "of another user")
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let another process write."""
+        """Release the lock."""
         os.ftruncate(self._fd, 0)
         os.close(self._fd)
 
 
 def writer_pid(folder: Path) -> int | None:
-    """Return the process that writes; 0 if it has not said yet which it is, None if there is none."""
+    """Return the process id of the writer; 0 if it has not written its id yet, None if there is no writer."""
     try:
         fd = os.open(folder / NAME, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -44,14 +44,14 @@ def writer_pid(folder: Path) -> int | None:
     try:
         if not _is_held(fd):
             return None
-        said = _said(fd)
-        return int(said) if said.isdecimal() else 0
+        pid = _read_pid(fd)
+        return int(pid) if pid.isdecimal() else 0
     finally:
         os.close(fd)
 
 
 def _taken(fd: int, kind: int) -> bool:
-    """Return whether a lock was taken, without waiting for it."""
+    """Try to take a lock without waiting; return whether it was taken."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError:
@@ -60,12 +60,12 @@ def _taken(fd: int, kind: int) -> bool:
 
 
 def _is_held(fd: int) -> bool:
-    """Return whether a writer has the lock; others who ask at the same moment are none."""
+    """Return whether a writer has the lock; the shared locks of other checks do not count."""
     if not _taken(fd, fcntl.LOCK_SH):
         return True
     fcntl.flock(fd, fcntl.LOCK_UN)
     return False
 
 
-def _said(fd: int) -> str:
+def _read_pid(fd: int) -> str:
     return os.pread(fd, 20, 0).decode("ascii", "replace").strip()

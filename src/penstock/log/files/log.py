@@ -1,8 +1,8 @@
 """The log in files, behind the contract of every log.
 
-Records are in segment files; topics, growths and holds, and what producers appended last, in the tables of a
-SQLite file beside them. One process writes (`LogDirectory`); any may read. Each call stands for itself;
-inside a transaction of that SQLite file (`within`) what it says in the tables is part of it.
+Records are in segment files; topics, growths, holds and the last batches of producers are in the tables of a
+SQLite file beside them. One process writes (`LogDirectory`); any may read. Each call takes effect at once;
+inside a transaction of that SQLite file (`within`) its changes to the tables are part of it.
 """
 
 import logging
@@ -78,20 +78,20 @@ class FileLog(Log):
         self._close_lock = Lock()
 
     def within(self, tx: Transaction) -> "FileLog":
-        """Return this log with its tables as part of an open transaction of their database."""
+        """Return this log with its tables inside an open transaction of their database."""
         inside = FileLog(self.directory, self.database, self._clock, tx)
         inside._log_id = self._log_id
         return inside
 
     def close(self) -> None:
-        """Stop writing, unless others in this process use the same directory."""
+        """Stop writing, unless other users in this process have the same directory open."""
         with self._close_lock:
             if self._closed or self._tx is not None:
                 return
             self._closed = True
         self.directory.close()
 
-    # -- who writes
+    # -- the writer
 
     @property
     def writer(self) -> LogWriter:
@@ -103,28 +103,28 @@ class FileLog(Log):
         self.writer  # noqa: B018
 
     def check_parts(self) -> None:
-        """Make sure that directory and tables belong together, without writing. Raises LogMismatch."""
-        if not self.directory.is_writing:  # else it was looked at then
+        """Check that directory and tables belong together, without writing. Raises LogMismatch."""
+        if not self.directory.is_writing:  # the writer checked it when it started
             self._claim.check()
 
     # -- topics
 
     def identity(self) -> LogIdentity:
-        """Return the ids that stand in the tables, and in the directory once somebody has written."""
+        """Return the ids from the tables; the directory has them, too, after the first write."""
         return self.tables.identity()
 
     def raise_incarnation(self, above: int) -> LogIdentity:
-        """Raise the number in tables and directory: from now on they are of one time again."""
+        """Raise the incarnation in tables and directory; from now on they belong together again."""
         raised = self.tables.raise_incarnation(above)
         if self._tx is None:
             self._alone(lambda: self._claim.accept(raised))
-        else:  # the directory says so before the commit: if that fails, it is asked for again
-            said = self._claim.accept_in(self._tx, raised)
-            self._alone(lambda: self._claim.say(said))
+        else:  # the directory is written before the commit: if that fails, the caller tries again
+            identity = self._claim.accept_in(self._tx, raised)
+            self._alone(lambda: self._claim.write(identity))
         return raised
 
     def skip_to(self, topic: Topic, offsets: Mapping[int, int]) -> None:
-        """Reserve what readers have passed: what is appended next stands behind it, in a new segment."""
+        """Reserve the offsets that readers have passed; the next append begins a new segment behind them."""
         files, disk = self.files_of(topic), self.directory.disk
 
         def reserve() -> None:
@@ -140,14 +140,14 @@ class FileLog(Log):
             self._alone(reserve)
 
     def shortened(self, topic: Topic) -> dict[int, OffsetRange]:
-        """Return what partitions have lost at their ends, as their writer has found and nobody accepted."""
+        """Return the losses at the ends of partitions, as found by the writer and not accepted yet."""
         files, disk = self.files_of(topic), self.directory.disk
         numbers = sorted(int(name) for name in disk.names(files.path) if name.isdecimal())
         found = {number: read_shortened(disk, files.folder(number).path) for number in numbers}
         return {number: OffsetRange(number, *lost) for number, lost in found.items() if lost is not None}
 
     def _alone(self, work: Callable[[], None]) -> None:
-        """Do something while no other process writes. Raises WriterElsewhere."""
+        """Call a function while no other process writes. Raises WriterElsewhere."""
         if self.directory.is_writing:
             self.writer.call(work)
             return
@@ -161,7 +161,7 @@ class FileLog(Log):
     def create_topic(
         self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
     ) -> Topic:
-        """Make a topic, or return the one there is; its folder comes with its first record."""
+        """Create a topic, or return the existing one; its folder is made with its first record."""
         return self.tables.create_topic(name, partitions=partitions, partitioner=partitioner)
 
     def topics(self) -> list[Topic]:
@@ -177,7 +177,7 @@ class FileLog(Log):
         return self.tables.pinned_topic(name, alone=alone)
 
     def grow(self, name: str, partitions: int) -> Topic:
-        """Give a topic more partitions; what was placed by the old map and is not written is placed again."""
+        """Give a topic more partitions; unwritten records placed by the old map are placed again."""
         topic = self.tables.topic(name)
         files, writer = self.files_of(topic), self.writer
         held = [self.partition(topic, number) for number in range(topic.partitions)]
@@ -195,27 +195,27 @@ class FileLog(Log):
     def _grown(self, files: TopicFiles, change: Callable[[Transaction], Topic]) -> Topic:
         grown = self.database.run(change)
         files.settled_maps = files.maps + 1
-        files.maps += 1  # after the commit: who reads the number from now on finds the new map, too
+        files.maps += 1  # after the commit, so that readers of the number find the new map
         return grown
 
     def _begin_to_grow(self, files: TopicFiles) -> None:
-        """Let everybody who places by key wait until the growing transaction has ended."""
+        """Make appends that place by key wait until the growing transaction has ended."""
         files.maps += 1
 
     def settled_map(self, files: TopicFiles) -> int:
-        """Return the number of a topic's map, once no growth is under way; read the topic after it."""
-        maps = files.maps  # a growth that begins now is then noticed
-        if files.is_growing:  # a transaction that writes begins when the growing one has ended
+        """Return the number of a topic's map once no growth is in progress; read the topic after it."""
+        maps = files.maps  # read first, so that a growth that begins now is noticed
+        if files.is_growing:  # a write transaction cannot begin before the growing one has ended
             self.database.run(lambda tx: tx.rows("log", "topic_list"))
             files.settled_maps = maps
         return maps
 
     def growths(self, topic: Topic) -> list[Growth]:
-        """Return how a topic has grown."""
+        """Return the growths of a topic."""
         return self.tables.growths(topic)
 
     def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
-        """Say what is kept of a topic."""
+        """Set the retention limits of a topic."""
         self.tables.retain(topic, keep, only=only)
 
     def delete_topic(self, name: str) -> None:
@@ -228,20 +228,20 @@ class FileLog(Log):
     # -- appending
 
     def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
-        """Add batches; all that can be refused is refused before anything is written.
+        """Add batches; every check is made before anything is written.
 
-        A crash, or a disk that fails, may leave a part of them in the log, and nothing is returned then; with
-        a producer the part that is there is known (`last_batch`).
+        A crash or a failing disk may leave a part of them in the log without a result; for a batch with a
+        producer, `last_batch` finds that part.
         """
         return self._appending.append_all(batches)
 
     @property
     def appends_at_once(self) -> bool:
-        """Whether this process writes the log, and may do so now without waiting."""
+        """Whether this process writes the log, and can do so now without waiting."""
         return self._tx is None and self.directory.is_writing and self.writer.may_take_at_once
 
     def append_at_once(self, batches: Sequence[Batch]) -> list[list[Position]] | None:
-        """Add batches if this process writes the log, knows the topics, and nobody else is at work."""
+        """Add batches if this process writes the log, knows the topics, and the writer is idle."""
         return self._appending.append_at_once(batches) if self.appends_at_once else None
 
     def last_batch(self, producer: str) -> Appended | None:
@@ -249,16 +249,16 @@ class FileLog(Log):
         return self._notes.last(producer)
 
     def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
-        """Forget producers of a kind that are of an older epoch."""
+        """Forget producers with a prefix and an older epoch."""
         return self.tables.trim_producers(prefix, epoch, limit=limit)
 
     def durable(self, topic: Topic, position: Position) -> None:
-        """Return at once: what has a position is as durable as the log is set."""
+        """Return at once: a record with a position is already as durable as the settings demand."""
 
     # -- reading
 
     def files_of(self, topic: Topic) -> TopicFiles:
-        """Return the files of a topic, whether there are any yet or not."""
+        """Return the files of a topic, even before any exist."""
         known = self.directory.known(topic.id)
         if known is not None:
             return known
@@ -267,7 +267,7 @@ class FileLog(Log):
         return self.directory.topic(topic.id, topic_uuid(self._log_id, topic.id), topic.name)
 
     def held(self, topic: Topic, number: int) -> PartitionLog | None:
-        """Return a partition for writing, if it is known already."""
+        """Return a partition for writing, if it is open already."""
         known = self.directory.known(topic.id)
         return None if known is None else known.partitions.get(number)
 
@@ -292,7 +292,7 @@ class FileLog(Log):
         return self.directory.view(files, number, head, start)
 
     def _views(self, topic: Topic) -> Iterator[tuple[int, PartitionView]]:
-        """Yield the partitions that ever held something; nothing of a topic that is gone."""
+        """Yield the partitions that ever held a record; none of a deleted topic."""
         if not self.is_there(topic):
             return
         files = self.files_of(topic)
@@ -303,7 +303,7 @@ class FileLog(Log):
                 yield number, self.partition(topic, number)
         else:
             heads: dict[int, PartitionHead | None] = {**files.heads.all()}
-            if len(heads) < topic.partitions:  # others hold nothing, or their head is lost
+            if len(heads) < topic.partitions:  # the others are empty, or their head is lost
                 names = self.directory.disk.names(files.path)
                 heads = {**dict.fromkeys(int(name) for name in names if name.isdecimal()), **heads}
             for number, head in sorted(heads.items()):
@@ -312,15 +312,15 @@ class FileLog(Log):
                     yield number, view
 
     def is_there(self, topic: Topic) -> bool:
-        """Return whether a topic is not deleted."""
+        """Return whether a topic still exists."""
         return bool(self.tables.all_bounds(topic))
 
     def ends(self, topic: Topic) -> dict[int, int]:
-        """Return the next offset of every partition that ever held something."""
+        """Return the next offset of every partition that ever held a record."""
         return {number: each.stable for number, each in self._views(topic)}
 
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
-        """Return what every partition holds; it is part of no transaction, so nothing is pinned."""
+        """Return the bounds of every partition; files are outside any transaction, so nothing is pinned."""
         bounds = {
             number: Bounds(start, start) for number, (start, _) in self.tables.all_bounds(topic).items()
         }
@@ -336,13 +336,13 @@ class FileLog(Log):
             for number, low, high in ranges:
                 yield from self.view(topic, number).entries(low, high)
         except Damaged:
-            if self.is_there(topic):  # else its files are being removed
+            if self.is_there(topic):  # otherwise its files are being removed
                 raise
 
     def read_ranges(
         self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
     ) -> Chunk:
-        """Return the records of several ranges; before damage it ends early, at damage it raises Damaged."""
+        """Return the records of several ranges; it ends early before damage, and raises Damaged at it."""
         entries: list[Entry] = []
         size = 0
         try:
@@ -368,7 +368,7 @@ class FileLog(Log):
         ]
 
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
-        """Return where partitions go on."""
+        """Return the first offset held at or after each position."""
         found = {}
         for number, offset in positions:
             first = next(self._ranged(topic, [OffsetRange(number, offset, LAST_OFFSET)]), None)
@@ -377,7 +377,7 @@ class FileLog(Log):
         return found
 
     def voids(self, topic: Topic, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
-        """Return what of some ranges holds no record that counts, by the headers of the batches."""
+        """Return the void offsets in some ranges, from the headers of the batches."""
         if not self.is_there(topic):
             return []
         compacted = has_policy(self.directory.disk, self.files_of(topic).path)
@@ -390,7 +390,7 @@ class FileLog(Log):
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
     ) -> dict[int, int]:
-        """Return the first offsets at or after a moment, by the index of times."""
+        """Return the first offsets at or after a time, using the index of times."""
         if ranges is None:
             ranges = [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()]
         return {
@@ -401,7 +401,7 @@ class FileLog(Log):
     def find_id(
         self, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None = None
     ) -> Search:
-        """Look for a record by its id; segments whose filter does not know it are passed over."""
+        """Look for a record by its id; segments whose filter excludes it are skipped."""
         place = place_in(id)
         if place is not None and place[0] == topic.id:
             found = self.at(topic, [Position(*place[1:])], bare=True)
@@ -411,7 +411,7 @@ class FileLog(Log):
     def find_key(
         self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
     ) -> list[Entry]:
-        """Return records of a key in a range; segments whose filter does not know it are passed over."""
+        """Return records of a key in a range; segments whose filter excludes it are skipped."""
         if not self.is_there(topic):
             return []
         view = self.view(topic, within.partition)
@@ -424,7 +424,7 @@ class FileLog(Log):
         return {each.partition: sum(entry.size for entry in self._ranged(topic, [each])) for each in ranges}
 
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return how far each range goes to hold that many bytes."""
+        """Return, for each range, the offset after the record that brings it to that many bytes."""
         found = {}
         for each, wanted in zip(ranges, sizes, strict=True):
             found[each.partition] = each.high
@@ -439,8 +439,8 @@ class FileLog(Log):
     def trim(
         self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False
     ) -> int:
-        """Let partitions begin later, durably; then segments that nobody needs are removed."""
-        self.writer  # noqa: B018  # only the writer may
+        """Move the starts of partitions, durably; then remove the segments before them."""
+        self.writer  # noqa: B018  # only the writer may trim
         if not self.is_there(topic):
             raise UnknownTopic(topic.name)
         partitions = {each.partition: self.partition(topic, each.partition) for each in ranges}
@@ -455,7 +455,7 @@ class FileLog(Log):
         deleted = sum(max(0, start - partitions[number].start) for number, start in starts.items())
         if self._tx is not None:
             change(self._tx)
-            return deleted  # the segments go with `sweep`, after the commit
+            return deleted  # `sweep` removes the segments, after the commit
         if unless():
             raise StillNeeded(topic.name)
         self.database.run(change)
@@ -463,12 +463,12 @@ class FileLog(Log):
         return deleted
 
     def clear(self, topic: Topic) -> None:
-        """Let every partition begin where it ends."""
+        """Move the start of every partition to its end."""
         ranges = [OffsetRange(number, each.start, each.end) for number, each in self._views(topic)]
         self.trim(topic, ranges)
 
     def sweep(self, topic: Topic) -> None:
-        """Remove the segments below the starts that the tables say."""
+        """Remove the segments below the starts in the tables."""
         starts = {number: start for number, (start, _) in self.tables.all_bounds(topic).items() if start}
         if not starts:
             return
@@ -485,11 +485,11 @@ class FileLog(Log):
         return read_policy(self.directory.disk, self.files_of(topic).path)
 
     def compact(self, topic: Topic, compaction: Compaction | None) -> None:
-        """Say how a topic is compacted; the writer does so from its next pass on."""
+        """Set the compaction of a topic; the writer applies it from its next pass on."""
         if not self.is_there(topic):
             raise UnknownTopic(topic.name)
-        if self._claim.said() is None:
-            self.writer  # noqa: B018  # a directory says whose it is before anything is in it
+        if self._claim.read() is None:
+            self.writer  # noqa: B018  # a directory gets its identity before any other file
         write_policy(self.directory.disk, self.files_of(topic).path, compaction)
 
     def tend(
@@ -500,20 +500,20 @@ class FileLog(Log):
         leaving: Callable[[Sequence[OffsetRange]], None],
         now_ms: int,
     ) -> bool:
-        """Compact and compress closed segments, some in each pass."""
+        """Compact and compress closed segments, a bounded amount in each pass."""
         if not self.is_there(topic):
             return False
         writer, upkeep = self.writer, self.directory.upkeep
         try:
             policy = self.compaction(topic)
-        except ValueError as exc:  # nothing goes by a policy that nobody can read
+        except ValueError as exc:  # without a readable policy nothing is removed
             logger.error("topic %s is not compacted: %s", topic.name, exc)
             policy = None
         partitions = {number: self.partition(topic, number) for number, _ in self._views(topic)}
         return upkeep.run(writer, partitions, policy, below, leaving, now_ms)
 
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
-        """Take the content out of records: their segments are rewritten beside and replaced."""
+        """Remove the content of records: their segments are rewritten and replaced."""
         writer = self.writer
         if not self.is_there(topic):
             raise UnknownTopic(topic.name)
@@ -535,7 +535,7 @@ class FileLog(Log):
         return found
 
     def count_owned(self, owner: str) -> int:
-        """Return how many records have an owner tag."""
+        """Return the number of records with an owner tag."""
         return sum(1 for _ in self._owned(owner))
 
     def _owned(self, owner: str) -> Iterator[tuple[Topic, Entry]]:
@@ -545,20 +545,20 @@ class FileLog(Log):
                     yield topic, _bared(entry)._replace(owner=entry.owner)
 
     def hold(self, reader: str, topic: Topic, offsets: Mapping[int, int]) -> None:
-        """Keep retention back for a named reader."""
+        """Hold retention back for a named reader."""
         self.tables.hold(reader, topic, offsets)
 
     def holds(self, topic: Topic) -> dict[str, dict[int, int]]:
-        """Return what is held of a topic."""
+        """Return the holds on a topic."""
         return self.tables.holds(topic)
 
     def holds_of(self, topics: Sequence[Topic]) -> dict[int, dict[str, dict[int, int]]]:
-        """Return what is held of several topics."""
+        """Return the holds on several topics."""
         return self.tables.holds_of(topics)
 
 
 def open_file_log(path: str, database: Database, clock: Clock = SYSTEM) -> FileLog:
-    """Return the log in a directory, whose tables are in a database; nothing is opened yet."""
+    """Return the log in a directory with its tables in a database; nothing is opened yet."""
     return FileLog(LogDirectory.shared(Path(path), FilesSettings.load(), clock), database, clock)
 
 
@@ -573,7 +573,7 @@ def _read_passed(database: Database, topic_id: int, partition: int) -> int:
 
 
 def _reach(done: bytes) -> int:
-    """Return how far the bits of a bitmap go, the lowest of each byte first."""
+    """Return the length of a bitmap up to its last set bit; the lowest bit of each byte comes first."""
     there = done.rstrip(b"\0")
     return (len(there) - 1) * 8 + there[-1].bit_length() if there else 0
 

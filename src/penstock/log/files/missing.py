@@ -1,7 +1,8 @@
-"""Offsets of a partition that should stand in a segment and stand in none: a file is gone, or its header is.
+"""Offsets of a partition whose segment is missing: its file or its header is gone.
 
-Every segment says where the one before it ends. Offsets between that end and its own first one were given and
-hold nothing; all before that end must be in the segments before it, from the partition's start on.
+The header of every segment names the end of the one before. Offsets between that end and its own first one
+were assigned and are void; all offsets before that end must be in earlier segments, from the partition's
+start on.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from .segment import Segment
 
 
 class MissingRun(NamedTuple):
-    """Offsets from `low` to before `high` whose segment is not there; `name` is the file they were in."""
+    """Offsets from `low` to before `high` whose segment is missing; `name` is the file they were in."""
 
     low: int
     high: int
@@ -22,16 +23,16 @@ class MissingRun(NamedTuple):
 
     @property
     def why(self) -> str:
-        """Return what is to be said of it."""
+        """Return the reason for messages."""
         return f"the file, or its header, is missing, and offsets {self.low} to before {self.high} with it"
 
     def error(self, offset: int) -> Damaged:
-        """Return the error for a reader that has come to an offset of it, or that stands before it."""
+        """Return the error for a reader that has reached an offset of the run, or stops before it."""
         return Damaged(self.name, 0, max(offset, self.low), self.why, until=self.high)
 
 
 def missing_runs(folder: PartitionFolder, segments: Sequence[Segment]) -> list[MissingRun]:
-    """Return what is missing before the segments and between them; some of it may be before the start."""
+    """Return the gaps before and between the segments; some may be before the partition's start."""
     runs, reached = [], 0
     for segment in segments:
         header = segment.header
@@ -45,11 +46,11 @@ def missing_runs(folder: PartitionFolder, segments: Sequence[Segment]) -> list[M
 def missing_tail(
     folder: PartitionFolder, segments: Sequence[Segment], end: int, base: int
 ) -> MissingRun | None:
-    """Return what is missing behind the last segment; `base`: of the one that should be there."""
+    """Return the gap behind the last segment; `base`: base offset of the segment that should be there."""
     reached = segments[-1].end_offset if segments else 0
     return MissingRun(reached, end, name_of(folder, base)) if end > reached else None
 
 
 def name_of(folder: PartitionFolder, base: int) -> str:
-    """Return what messages call a segment."""
+    """Return the name of a segment in messages."""
     return "/".join(folder.segment_path(base).parts[-3:])

@@ -1,9 +1,9 @@
-"""What named producers appended last: a row each in the SQLite file, written before and after an append.
+"""The last batch of each named producer: a row in the SQLite file, written before and after an append.
 
-Two places cannot commit at once. So the row says first what is about to be appended, and from which offsets
-on it may be found (`floors`); then the records are appended; then it says where they are. Whoever finds a row
-of the first kind looks in the log for its ids: what is there was appended, and the producer goes on behind
-it.
+Two stores cannot commit atomically. So the row first holds the intent: the ids about to be appended, and the
+offsets from which on they may be found (`floors`). Then the records are appended; then the row gets their
+positions. A reader of an intent row searches the log for its ids: those found were appended, and the producer
+continues behind them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ from .partition_view import PartitionView
 if TYPE_CHECKING:
     from .log import FileLog
 
-_lock = RLock()  # one append of a named producer at a time, in all the process
+_lock = RLock()  # one append of a named producer at a time in this process
 _COLUMNS = "id epoch sequence topic_id positions ids"
 
 
 class _Floors(msgspec.Struct):
-    """Where the records of an append may be found whose end nobody has seen: partition → first offset."""
+    """Where to search for the records of an append in doubt: partition → first offset."""
 
     floors: dict[str, int]
 
@@ -36,14 +36,14 @@ _ids = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class ProducerNotes:
-    """The rows of one log's producers."""
+    """The producer rows of one log."""
 
     def __init__(self, log: "FileLog") -> None:
         self._log = log
 
     @contextmanager
     def guard(self, batches: Sequence[Batch]) -> Iterator[None]:
-        """Keep others of this process from appending as the same producers meanwhile."""
+        """Keep other threads from appending as a named producer meanwhile."""
         if any(batch.producer is not None for batch in batches):
             with _lock:
                 yield
@@ -51,13 +51,13 @@ class ProducerNotes:
             yield
 
     def last(self, producer: str) -> Appended | None:
-        """Return the last batch of a producer: all of it that is in the log."""
+        """Return the last batch of a producer: those records of it that are in the log."""
         with _lock:
             rows = self._log.database.look(lambda tx: tx.rows("log", "producer_find", id=producer))
             return self._appended(producer, rows[0]) if rows else None
 
     def repeated(self, batch: Batch) -> list[Position] | None:
-        """Return where a batch stands that was appended before. Raises ProducerFenced, OutOfSequence."""
+        """Return the positions of a batch that was appended before. Raises ProducerFenced, OutOfSequence."""
         if batch.producer is None:
             return None
         last = self.last(batch.producer.id)
@@ -73,7 +73,7 @@ class ProducerNotes:
         plans: Sequence[Sequence[Any]],
         topics: Mapping[str, tuple[Topic, int]],
     ) -> None:
-        """Say what is about to be appended, and from where on it may be found."""
+        """Record the ids about to be appended, and the offsets from which to search for them."""
         rows = []
         for batch, before, parts in zip(batches, known, plans, strict=True):
             if batch.producer is not None and before is None and parts:
@@ -89,7 +89,7 @@ class ProducerNotes:
         found: Sequence[list[Position]],
         topics: Mapping[str, tuple[Topic, int]],
     ) -> None:
-        """Say where the batches of producers stand."""
+        """Record the positions of the producers' batches."""
         self._put(
             [
                 _row(batch, topics[batch.topic][0], positions)
@@ -119,7 +119,7 @@ class ProducerNotes:
         floors: dict[str, int],
         ids: tuple[str, ...],
     ) -> Appended:
-        """Look in the log for what an append has left there that ended in between, and write it down."""
+        """Search the log for the records of an interrupted append, and record the result."""
         topic = next((each for each in self._log.topics() if each.id == topic_id), None)
         wanted, found = set(ids), dict[str, Position]()
         if topic is not None:
@@ -134,7 +134,7 @@ class ProducerNotes:
 
 
 def _appended_since(view: PartitionView, floor: int) -> Iterator[Entry]:
-    """Yield what was appended outside transactions, also behind one that is still open. Raises Damaged."""
+    """Yield the records appended outside transactions, also behind an open one. Raises Damaged."""
     for header, batch in view.batches(floor, view.end):
         if not header.is_transactional:
             yield from view.decoded(header, batch)

@@ -1,6 +1,6 @@
-"""The segments that are open: a bounded number of them, however many there are.
+"""A cache of open segment files of bounded size.
 
-Each use of a file is a `with` block; a file that is in use is never closed. Safe from any thread.
+Each use of a file is a `with` block; a file in use is never closed. Safe from any thread.
 """
 
 from collections import OrderedDict
@@ -9,7 +9,7 @@ from threading import Lock
 
 from .disk import Disk, DiskFile
 
-FileKey = tuple[Path, bool]  # which file, and whether it is opened for writing too
+FileKey = tuple[Path, bool]  # the file, and whether it is also open for writing
 
 
 class _Opened:
@@ -20,7 +20,7 @@ class _Opened:
 
 
 class _Use:
-    """One use of a file: a `with` block. It is made for every read and write, so it is no generator."""
+    """One use of a file: a `with` block. No generator, because every read and write makes one."""
 
     __slots__ = ("_files", "_key", "_opened")
 
@@ -36,7 +36,7 @@ class _Use:
 
 
 class OpenFiles:
-    """Opens files as they are needed and closes those that were not used for longest."""
+    """Opens files on demand and closes the least recently used ones."""
 
     def __init__(self, disk: Disk, most: int) -> None:
         self.disk, self._most = disk, most
@@ -44,11 +44,11 @@ class OpenFiles:
         self._opened: OrderedDict[FileKey, _Opened] = OrderedDict()
 
     def use(self, path: Path, *, write: bool = False) -> "_Use":
-        """Give a file for reading, or for writing too, within a block. Raises FileNotFoundError, OSError."""
+        """Open a file for reading, or also for writing, within a block. Raises FileNotFoundError, OSError."""
         return _Use(self, (path, write))
 
     def take(self, key: FileKey) -> _Opened:
-        """Let a file be in use until it is given back. Raises FileNotFoundError, OSError."""
+        """Mark a file as in use until it is given back. Raises FileNotFoundError, OSError."""
         with self._lock:
             opened = self._opened.get(key)
             if opened is None:
@@ -68,7 +68,7 @@ class OpenFiles:
                 opened.file.close()
 
     def forget(self, path: Path) -> None:
-        """Open a file anew from now on: it was replaced or removed."""
+        """Drop a file that was replaced or removed; the next use opens it anew."""
         with self._lock:
             for key in ((path, True), (path, False)):
                 opened = self._opened.pop(key, None)
@@ -84,7 +84,7 @@ class OpenFiles:
 
     @property
     def count(self) -> int:
-        """How many files are open."""
+        """The number of open files."""
         return len(self._opened)
 
     def _shrink(self) -> None:

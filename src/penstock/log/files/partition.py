@@ -1,12 +1,12 @@
-"""A partition as its writer sees it: recovered, appended to, closed and begun anew.
+"""A partition of the writer: recovery, appends, rolling of segments.
 
-States: it takes batches, or it refuses them because the disk did (`refusal`). A failed write or sync is never
-tried again on the same file: its segment ends at the last synced byte, and the next append begins a new
-segment, whose header says so, at an offset that was never given. So offsets of a refused batch are not given
-again, and what of it may have reached the disk is void.
-Safety: all that changes it runs in the writer's thread; readers in other threads see `segments` and `end`.
-Crash: `recover` reads the last segment behind what `heads` says is synced, takes whole batches and leaves a
-torn tail void (`tail.py`); damage elsewhere is found when it is read, and named.
+States: it accepts batches, or refuses them because the disk failed (`refusal`). A failed write or sync is
+never retried on the same file: its segment ends at the last synced byte, and the next append begins a new
+segment, whose header records that end, at an offset that was never assigned. So offsets of a refused batch
+are not reused, and any bytes of it that reached the disk are void.
+Safety: all changes run in the writer's thread; readers in other threads see `segments` and `end`.
+Crash: `recover` reads the last segment from the synced position in `heads` on, keeps whole batches and leaves
+a torn tail void (`tail.py`); damage elsewhere is found on reading, and reported.
 """
 
 import errno
@@ -54,18 +54,16 @@ WRITTEN = points.declare(
 )
 SYNCED = points.declare("partition.batches_synced", "Batches are on disk; they are not published.")
 TRIMMED = points.declare("partition.trim_started", "A new start is durable; no segment is removed yet.")
-REMOVED = points.declare(
-    "partition.segment_removed", "One segment that nobody needs is removed; others may follow."
-)
+REMOVED = points.declare("partition.segment_removed", "One unneeded segment is removed; others may follow.")
 
 _FIRST_ALLOCATION, _MOST_ALLOCATION = 64 * 1024, 4 << 20
 _RESERVED_OFFSETS = 1 << 16
-_FORGET_PARTS = 24  # of the time that producers are kept: after each silent ones are looked for
-_RETRY_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0  # then a disk that refused is asked with the next append
+_FORGET_PARTS = 24  # silent producers are looked for this often within the time that they are kept
+_RETRY_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0  # pauses before an append tries a failed disk again
 
 
 class PlacedBatch(NamedTuple):
-    """A batch with its offset, on its way to the disk."""
+    """A batch with its assigned offset, to be written."""
 
     header: BatchHeader
     piece: Buffer
@@ -73,7 +71,7 @@ class PlacedBatch(NamedTuple):
 
 
 class _SegmentPlace(NamedTuple):
-    """Where a segment begins and ends."""
+    """Base offset and end of a segment."""
 
     base: int
     position: int
@@ -94,7 +92,7 @@ class PartitionLog(PartitionView):
     ) -> None:
         super().__init__(files, folder)
         self._heads, self._settings, self._clock, self.topic_id = heads, settings, clock, topic_id
-        self.next_offset = 0  # the next to be given
+        self.next_offset = 0  # the next to be assigned
         self.leader_epoch = 0
         self.refusal: Error | None = None
         self._retry_at = self._pause_seconds = 0.0
@@ -104,26 +102,26 @@ class PartitionLog(PartitionView):
         self._begun_ms = 0
         self._forget_at_ms = 0
         self._reserved = 0
-        self._position = HEADER_BYTES  # up to where the last segment is written, synced or not
-        self._written: list[PlacedBatch] = []  # behind what counts
+        self._position = HEADER_BYTES  # end of the written bytes of the last segment, synced or not
+        self._written: list[PlacedBatch] = []  # written and not committed
         self._tentative: dict[int, ProducerState] = {}
-        self._sync_failed = False  # of the last segment: it is not synced again
-        self._is_torn = False  # a write or sync has not ended well, and nobody was told yet
-        self._keeps_tail = False  # of the last segment: whole batches stand behind a torn one
+        self._sync_failed = False  # the last segment is not synced again
+        self._is_torn = False  # a write or sync has failed, and the failure is not handled yet
+        self._keeps_tail = False  # the last segment has whole batches behind a torn one
         self.synced_position, self.synced_offset = HEADER_BYTES, 0
-        self._lost: _SegmentPlace | None = None  # the last segment, if it is not there; until a new one is
+        self._lost: _SegmentPlace | None = None  # the last segment, while its file is missing
 
     # -- recovery
 
     def recover(self, start: int, passed: int = 0) -> None:
-        """Find out what the folder holds. Raises OSError.
+        """Restore the state from the folder.
 
-        `start`: the first offset that is kept. `passed`: where the foremost group stands: no offset below it
-        is given again, whatever is lost.
+        Raises OSError. `start`: the first offset kept. `passed`: the highest offset that a group has passed:
+        no offset below it is assigned again, whatever is lost.
         """
         disk = self.files.disk
         for name in disk.names(self.folder.path):
-            if name.endswith(BESIDE):  # a rewrite, or a small file, that was cut short
+            if name.endswith(BESIDE):  # an interrupted rewrite or replacement of a small file
                 disk.remove(self.folder.path / name)
         head = self._heads.get(self.folder.partition)
         reserved = read_reservation(disk, self.folder.path)
@@ -139,20 +137,18 @@ class PartitionLog(PartitionView):
         self._note_lost(head)
         self.next_offset = max(self.end, known, self.start)
         self._reserved = reserved
-        if (
-            reserved > self.next_offset
-        ):  # what was seen of these offsets may be lost: they are not given again
+        if reserved > self.next_offset:  # records seen at these offsets may be lost: do not reuse the offsets
             self.next_offset = reserved
             self.leader_epoch += 1
             self._must_roll = True
         if passed > self.next_offset:
             self._note_shortened(passed)
         if self._must_roll and segments and self.next_offset == segments[-1].base_offset:
-            self.next_offset += 1  # a torn tail and nothing else: the next segment needs a name of its own
+            self.next_offset += 1  # only a torn tail: the next segment needs another name
         if self.next_offset > self.end:
             logger.warning(
-                "%s: offsets %s to before %s were given and hold nothing",
-                self.folder.said,
+                "%s: offsets %s to before %s were assigned and hold no record",
+                self.folder.label,
                 self.end,
                 self.next_offset,
             )
@@ -164,17 +160,17 @@ class PartitionLog(PartitionView):
                 self._keep_head()
 
     def _keep_head(self) -> None:
-        """Let the disk have the head of a segment that it has none of, before anything is appended to it."""
+        """Make the head of a segment durable before anything is appended to the segment."""
         try:
             self._heads.sync()
         except OSError as exc:
             self.fail(exc)
 
     def _recover_last(self, last: Segment, head: PartitionHead | None) -> int:
-        """Find the end of the last segment and let the disk have it; return which offsets may be given."""
+        """Find the end of the last segment and sync it; return the end of offsets that may be assigned."""
         self.leader_epoch = last.header.leader_epoch
         given = last.header.end_offset
-        if last.header.end_position:  # it was rewritten, so nothing was appended to it since
+        if last.header.end_position:  # it was rewritten, so nothing was appended since
             last.end_position, last.end_offset = last.header.end_position, last.header.end_offset
             self._must_roll = True
         else:
@@ -192,10 +188,10 @@ class PartitionLog(PartitionView):
         tail = find_tail(last, position, offset, synced=known)
         last.end_position, last.end_offset = tail.position, tail.offset
         if tail.damaged:
-            logger.error("%s: %s; what stands behind it is kept", last.name, tail.damaged)
+            logger.error("%s: %s; the batches behind it are kept", last.name, tail.damaged)
         if tail.torn:
             logger.warning(
-                "%s: a torn tail from byte %s, offset %s, is left out; nothing of it was acknowledged",
+                "%s: a torn tail from byte %s, offset %s, is ignored; it was never acknowledged",
                 last.name,
                 tail.position,
                 tail.offset,
@@ -207,7 +203,7 @@ class PartitionLog(PartitionView):
                 self._allocated = file.size
                 if last.end_position > position:
                     write_again(file, position, last.end_position)
-        except OSError as exc:  # only that is served of which the disk is known to have it
+        except OSError as exc:  # serve only bytes that are known to be on disk
             short = True
             last.end_position, last.end_offset = position, offset
             self.segments = [last]
@@ -217,7 +213,7 @@ class PartitionLog(PartitionView):
         return tail.given
 
     def _note_lost(self, head: PartitionHead | None) -> None:
-        """Let what was in a last segment that is not there be missing, not void."""
+        """If the last segment is missing, treat its offsets as missing, not as void."""
         reached = self.segments[-1].end_offset if self.segments else self.start
         if head is None or head.synced_offset <= max(reached, self.start):
             return
@@ -230,13 +226,13 @@ class PartitionLog(PartitionView):
         logger.error("%s is missing: offsets %s to before %s were in it", path, reached, self.end)
 
     def _note_shortened(self, passed: int) -> None:
-        """Begin behind a group that has passed more than is there, and let it be told so."""
+        """Continue behind a group that has passed the end of the partition, and record the loss for it."""
         self.files.disk.make_folder(self.folder.path)
         write_shortened(self.files.disk, self.folder.path, self.next_offset, passed)
         logger.error(
-            "%s ends at offset %s, and a group stands at %s: records were lost; new ones begin there, and "
-            "the group is stopped until you accept that: penstock restored",
-            self.folder.said,
+            "%s ends at offset %s, and a group is at %s: records were lost; new ones begin there, and "
+            "the group is stopped until you accept the loss: penstock restored",
+            self.folder.label,
             self.next_offset,
             passed,
         )
@@ -244,7 +240,7 @@ class PartitionLog(PartitionView):
         self.leader_epoch += 1
 
     def _drop_unborn(self, segments: list[Segment], head: PartitionHead | None) -> None:
-        """Remove files whose creation was cut short: they have no header, and no batch was ever in them."""
+        """Remove files of an interrupted creation: without a header, they never held a batch."""
         kept = {each.base_offset for each in segments}
         for base in segment_bases(self.files, self.folder):
             path = self.folder.segment_path(base)
@@ -253,35 +249,35 @@ class PartitionLog(PartitionView):
                     content = file.read(0, HEADER_BYTES)
                     behind = file.read(HEADER_BYTES, 4096)
                 if isinstance(decode_header(content), SegmentHeader):
-                    continue  # of another partition, or under another name: not ours to touch
+                    continue  # from another partition, or under another name: leave it
                 held = head is not None and head.segment == base and head.synced_offset > base
                 if not held and (not any(content[8:]) or not any(behind)):
                     self.files.forget(path)
                     self.files.disk.remove(path)
                 else:
-                    self._set_aside(path)
+                    self._quarantine(path)
 
-    def _set_aside(self, path: Path) -> None:
-        aside = path.with_suffix(".damaged")
+    def _quarantine(self, path: Path) -> None:
+        damaged = path.with_suffix(".damaged")
         self.files.forget(path)
-        self.files.disk.rename(path, aside)
-        logger.error("%s is damaged and was set aside as %s; nothing of it is served", path, aside.name)
+        self.files.disk.rename(path, damaged)
+        logger.error("%s is damaged and was renamed to %s; it is not served", path, damaged.name)
 
     # -- producers
 
     def repeated(self, header: BatchHeader) -> SentBatch | None:
-        """Return the earlier batch that one from outside repeats. Raises ProducerFenced, OutOfSequence."""
+        """Return the earlier batch that a producer's batch repeats. Raises ProducerFenced, OutOfSequence."""
         if header.producer_id == NO_PRODUCER:
             return None
         return self.producers.repeated(header, self._known(header.producer_id))
 
     def has_open(self, producer_id: int) -> bool:
-        """Return whether a producer has a transaction under way here."""
+        """Return whether a producer has an open transaction here."""
         state = self._known(producer_id)
         return state is not None and state.opened is not None
 
     def expect(self, header: BatchHeader) -> None:
-        """Remember a batch that has its place, for those behind it in the same sync."""
+        """Remember a placed batch, for later ones of the same producer in the same sync."""
         if header.producer_id != NO_PRODUCER:
             known = self._known(header.producer_id)
             self._tentative[header.producer_id] = following_state(known, header)
@@ -293,16 +289,16 @@ class PartitionLog(PartitionView):
 
     @property
     def last(self) -> Segment:
-        """The segment that is written."""
+        """The active segment."""
         return self.segments[-1]
 
     def check_writable(self) -> None:
-        """Raise the refusal while the disk does not take anything; now and then it is asked again."""
+        """Raise the refusal while the disk fails; after a pause the disk is tried again."""
         if self.refusal is not None and self._clock.monotonic() < self._retry_at:
             raise self.refusal
 
     def has_room(self, size: int) -> bool:
-        """Return whether that many bytes go into the last segment."""
+        """Return whether that many bytes fit into the last segment."""
         if self._must_roll or not self.segments:
             return False
         if self._position == HEADER_BYTES:
@@ -314,7 +310,7 @@ class PartitionLog(PartitionView):
         )
 
     def takes_at_once(self, size: int, records: int) -> bool:
-        """Return whether so much can be written and nothing else has to be done before."""
+        """Return whether a write of this size needs no allocation, reservation or new segment first."""
         return (
             self.refusal is None
             and self._position + size <= self._allocated
@@ -323,7 +319,7 @@ class PartitionLog(PartitionView):
         )
 
     def write(self, batches: Sequence[PlacedBatch], size: int) -> None:
-        """Write batches, of so many bytes, behind what is written. Raises OSError."""
+        """Append batches with a total size to the last segment. Raises OSError."""
         pieces = [each.piece for each in batches]
         with self.files.use(self.last.path, write=True) as file:
             if self._position + size > self._allocated:
@@ -339,7 +335,7 @@ class PartitionLog(PartitionView):
         points.reach(WRITTEN)
 
     def sync(self) -> None:
-        """Return once the disk has what is written. Raises OSError; the file is not synced again then."""
+        """Return once the written batches are on disk. Raises OSError; then the file is not synced again."""
         with self.files.use(self.last.path, write=True) as file:
             try:
                 file.sync()
@@ -348,7 +344,7 @@ class PartitionLog(PartitionView):
                 raise
 
     def commit(self, *, synced: bool) -> None:
-        """Let what is written count: readers see it from now on, those in other processes once published."""
+        """Make written batches visible to readers; those in other processes see them once published."""
         points.reach(SYNCED)
         segment, position = self.last, self.last.end_position
         index, producers, now_ms = segment.index, self.producers, self._clock.now_ms()
@@ -367,7 +363,7 @@ class PartitionLog(PartitionView):
             self._forget_producers()
 
     def _forget_producers(self) -> None:
-        """Forget the producers that are silent for long; where there are too many, a quarter of them."""
+        """Forget producers that have been silent for long; if there are too many, a quarter of them."""
         now_ms, kept_ms = self._clock.now_ms(), int(self._settings.producer_seconds * 1000)
         self.producers.forget_silent(now_ms - kept_ms)
         if self.producers.silent > self._settings.producers:
@@ -378,13 +374,13 @@ class PartitionLog(PartitionView):
         return self._clock.now_ms()
 
     def synced(self) -> None:
-        """Note that the disk has all that counts."""
+        """Record that all committed batches are on disk."""
         self.synced_position, self.synced_offset = self.last.end_position, self.last.end_offset
         self.publish()
 
     @property
     def head(self) -> PartitionHead:
-        """What readers in other processes are told."""
+        """The head for readers in other processes."""
         if self._lost is not None:
             return PartitionHead(self.start, self.end, self.stable, *self._lost, self._changes)
         base = self.segments[-1].header.base_offset if self.segments else 0
@@ -393,21 +389,21 @@ class PartitionLog(PartitionView):
         )
 
     def publish(self) -> None:
-        """Tell readers in other processes; they hear of it later where that fails."""
+        """Publish the head to readers in other processes; if that fails, a later one reaches them."""
         try:
             self._heads.put(self.folder.partition, self.head)
         except OSError as exc:
             _unpublished(self._heads, exc)
 
     def reserve(self) -> None:
-        """Before offsets are seen that the disk may not have: let it know that they were. Raises OSError."""
+        """Reserve offsets on disk, before readers see records that are not synced. Raises OSError."""
         if self.next_offset > self._reserved:
             wanted = self.next_offset + _RESERVED_OFFSETS
             write_reservation(self.files.disk, self.folder.path, wanted)
             self._reserved = wanted
 
     def skip_to(self, offset: int) -> None:
-        """Give no offset below this one, also after a crash; what comes next stands in a new segment.
+        """Never assign an offset below this one, also after a crash; the next append begins a new segment.
 
         Raises OSError.
         """
@@ -424,16 +420,16 @@ class PartitionLog(PartitionView):
 
     @property
     def is_untouched(self) -> bool:
-        """Whether all that was written is whole and may be synced: a failure was about room or a new file."""
+        """Whether all written bytes are whole and may be synced: only space or a new file was lacking."""
         return not self._is_torn
 
     def refuse(self, exc: OSError, base: int) -> Error:
-        """Refuse from now on; nothing was written at an offset or behind it, so it is given to the next."""
+        """Refuse from now on; nothing was written from this offset on, so it is assigned next."""
         self.next_offset, self._tentative = base, {}
         return self._refused(exc)
 
     def fail(self, exc: OSError) -> Error:
-        """Refuse from now on; what was written and not synced is void. Return the refusal."""
+        """Refuse from now on; written but unsynced batches are void. Return the refusal."""
         self._must_roll = True
         self._written, self._tentative = [], {}
         if self.segments:
@@ -444,7 +440,7 @@ class PartitionLog(PartitionView):
         return self._refused(exc)
 
     def _refused(self, exc: OSError) -> Error:
-        where = self.folder.said
+        where = self.folder.label
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
             refusal: Error = StoreFull(where)
         else:
@@ -452,42 +448,42 @@ class PartitionLog(PartitionView):
         refusal.__cause__ = exc
         if self.refusal is None:
             logger.error("%s refuses writes: %s (%s)", where, exc.strerror or exc, self.folder.path)
-        # Each try may cost offsets and a file, so they become fewer; a disk with room again is soon found.
+        # Each try may cost offsets and a file, so pauses grow; they stay short enough to notice free space.
         self._pause_seconds = min(max(2 * self._pause_seconds, _RETRY_SECONDS), _LONGEST_PAUSE_SECONDS)
         self.refusal, self._retry_at = refusal, self._clock.monotonic() + self._pause_seconds
         return refusal
 
     def _keep_synced(self) -> None:
-        """Let the disk have what was acknowledged before it had it, unless it has refused already."""
+        """Sync the batches that were acknowledged before their sync, unless a sync has failed already."""
         if self.synced_position >= self.last.end_position:
             return
         try:
             if self._sync_failed:
-                raise OSError(errno.EIO, "it was refused before")
+                raise OSError(errno.EIO, "an earlier sync failed")
             self.sync()
             self.synced()
         except OSError:
-            self._take_back()
+            self._roll_back()
 
-    def _take_back(self) -> None:
-        """Let only that count which the disk has: what was acknowledged earlier is lost, as by a crash."""
+    def _roll_back(self) -> None:
+        """Go back to the synced end: batches acknowledged before their sync are lost, as in a crash."""
         last = self.last
-        self.end, self._producers = self.synced_offset, None  # first: the last segment never ends before it
+        self.end, self._producers = self.synced_offset, None  # before the segment's own end
         last.end_position, last.end_offset = self.synced_position, self.synced_offset
         last.forget_index()
-        self._changes += 1  # readers look at the segments anew
+        self._changes += 1  # makes readers reload the segments
         self.publish()
 
     def recovered(self) -> None:
-        """Take writes again."""
+        """Accept writes again."""
         if self.refusal is not None:
-            logger.warning("%s takes writes again", self.folder.said)
+            logger.warning("%s accepts writes again", self.folder.label)
             self.refusal, self._pause_seconds = None, 0.0
 
     # -- segments
 
     def roll(self) -> None:
-        """Begin a new segment at the next offset; what counts before it is synced. Raises OSError."""
+        """Begin a new segment at the next offset, after syncing the old one. Raises OSError."""
         disk, old = self.files.disk, self.segments[-1] if self.segments else None
         header = SegmentHeader(
             self.folder.topic,
@@ -504,11 +500,11 @@ class PartitionLog(PartitionView):
                 before_base=before.base, before_position=before.position, before_offset=before.offset
             )
         path = self.folder.segment_path(self.next_offset)
-        if old is not None and old.path == path:  # it is new: no offset was given since it was made
+        if old is not None and old.path == path:  # the old one is new itself: no offset was assigned since
             self._must_roll = False
             return
         if old is not None and self.synced_position < old.end_position:
-            self.sync()  # the new segment's header says that the disk has the old one
+            self.sync()  # the new segment's header states that the old one is on disk
             self.synced()
         if old is None:
             disk.make_folder(self.folder.path)
@@ -525,10 +521,10 @@ class PartitionLog(PartitionView):
         self._keeps_tail = False
 
     def _begin(self, new: Segment) -> None:
-        """Let a new segment be the last, and the disk know it by its head. Raises OSError.
+        """Make a new segment the last one, with a durable head.
 
-        From then on recovery knows that all in it behind the head may be torn; without a head it would be
-        taken for damage.
+        Raises OSError. With that head recovery knows that bytes behind it may be torn; without it they would
+        count as damage.
         """
         head = PartitionHead(
             self.start,
@@ -554,7 +550,7 @@ class PartitionLog(PartitionView):
         self._changes += 1
 
     def _finish(self, old: Segment, *, cut: bool) -> None:
-        """Give a closed segment its index and give back the room behind it; it only helps, so it may fail."""
+        """Write the index of a closed segment and free the space behind it; a failure does no harm."""
         try:
             if cut and not old.header.end_position:
                 with self.files.use(old.path, write=True) as file:
@@ -566,10 +562,10 @@ class PartitionLog(PartitionView):
             write_snapshot(self.files.disk, self.folder.path, self.producers)
             points.reach(SNAPPED)
         except OSError as exc:
-            logger.warning("%s has no index: %s; it is made again when it is needed", old.name, exc)
+            logger.warning("%s has no index: %s; it is rebuilt when needed", old.name, exc)
 
     def close(self) -> None:
-        """Leave it so that the next start has little to do."""
+        """Sync and write index and snapshot, so that the next start has little to do."""
         if not self.segments:
             return
         try:
@@ -586,12 +582,12 @@ class PartitionLog(PartitionView):
                 write_snapshot(self.files.disk, self.folder.path, producers)
             write_whole(self.files.disk, self.last.index_path, self.last.index.encode(self.last.end))
         except OSError as exc:
-            logger.warning("%s was not closed well: %s", self.folder.path, exc)
+            logger.warning("%s was not closed cleanly: %s", self.folder.path, exc)
 
     # -- keeping less
 
     def trim(self, start: int) -> None:
-        """Begin at a later offset, which is durable elsewhere already; segments below it are removed."""
+        """Move the start, which the tables hold durably; segments below it are removed."""
         self.start = max(self.start, start)
         self.producers.forget_before(self.start)
         self.publish()
@@ -602,7 +598,7 @@ class PartitionLog(PartitionView):
             and self._position > HEADER_BYTES
             and self.refusal is None
         ):
-            self.roll()  # the last one, too, holds nothing that is kept
+            self.roll()  # the last segment holds no kept record either
         self._remove_before(self.start)
 
     def _remove_before(self, start: int) -> None:
@@ -620,7 +616,7 @@ class PartitionLog(PartitionView):
         self.publish()
 
     def replace(self, old: Segment, new: Segment) -> None:
-        """Put a rewritten segment in the place of an old one; its file is in place already."""
+        """Replace a segment by its rewritten form, whose file is in place already."""
         self.files.forget(old.path)
         self.segments = [new if each is old else each for each in self.segments]
         self._changes += 1
@@ -628,18 +624,18 @@ class PartitionLog(PartitionView):
 
     @property
     def index_bytes(self) -> int:
-        """Distance between two marks of an index."""
+        """Distance between two marks of an index, in bytes."""
         return self._settings.index_bytes
 
 
 def publish_all(partitions: Iterable[PartitionLog]) -> None:
-    """Tell readers in other processes of several partitions; they hear of it later where that fails."""
+    """Publish several partitions to readers in other processes; if that fails, later heads reach them."""
     by_topic: dict[HeadsFile, dict[int, PartitionHead]] = {}
     for each in partitions:
         by_topic.setdefault(each._heads, {})[each.folder.partition] = each.head
-    for heads, told in by_topic.items():
+    for heads, published in by_topic.items():
         try:
-            heads.put_all(told)
+            heads.put_all(published)
         except OSError as exc:
             _unpublished(heads, exc)
 
@@ -649,10 +645,7 @@ def _unpublished(heads: HeadsFile, exc: OSError) -> None:
 
 
 def _make_segment(files: OpenFiles, path: Path, header: SegmentHeader) -> None:
-    """Make the file of a segment with its header, both durable.
-
-    Raises OSError; then nothing of it is left.
-    """
+    """Create the file of a segment with its header, durably. Raises OSError; then no file is left."""
     disk = files.disk
     try:
         file = disk.create(path)

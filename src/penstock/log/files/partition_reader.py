@@ -1,4 +1,4 @@
-"""A partition that another process writes, as far as that one has published it."""
+"""Reads a partition that another process writes, up to its published end."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ _LOOKS = 10
 
 
 class PartitionReader(PartitionView):
-    """A partition that another process writes: as far as that one has published.
+    """A partition that another process writes, up to its published end.
 
-    Where its head is lost, and nobody writes, what it holds is found again in its segments.
+    If its head is lost and no process writes, its bounds are recovered from the segments.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class PartitionReader(PartitionView):
         self._index_bytes = index_bytes
         self._heads, self._durable_start = topic.heads, durable_start
         self._changes = -1
-        self._is_found = False  # in its segments, without a head
+        self._is_found = False  # its bounds come from the segments, without a head
         self._published_stable = 0
         self._lock = Lock()
 
     @property
     def stable(self) -> int:
-        """The last stable offset, as the writer says."""
+        """The last stable offset, as published by the writer."""
         return self._published_stable
 
     def _catch_up(self, producers: Producers, end: int) -> None:
@@ -57,7 +57,7 @@ class PartitionReader(PartitionView):
         producers.forget_batches()
 
     def refresh(self, head: PartitionHead | None) -> None:
-        """Take over what the writer has published."""
+        """Apply the head that the writer has published."""
         with self._lock:
             if head is None:
                 self._find()
@@ -67,7 +67,7 @@ class PartitionReader(PartitionView):
             self._take_over(head)
 
     def missing(self, low: int, high: int) -> MissingRun | None:
-        """Return what is missing of a range, after a second look: retention may have been quicker."""
+        """Return the missing offsets of a range, after a reload: retention may have removed their segment."""
         if super().missing(low, high) is None:
             return None
         self._look_again()
@@ -78,7 +78,7 @@ class PartitionReader(PartitionView):
         return super()._is_trimmed(segment)
 
     def _look_again(self) -> None:
-        """Look at the folder anew: for what was removed, and for what was put back."""
+        """Reload the folder, to notice removed and restored files."""
         with self._lock:
             self._changes, self._is_found = -1, False
             head = self._heads.get(self.folder.partition)
@@ -89,25 +89,28 @@ class PartitionReader(PartitionView):
             self.start = max(self.start, self._durable_start())
 
     def _load(self) -> list[Segment]:
-        """Return the segments that are there; the writer may remove one between the look and the read."""
+        """Return the segments; tries again when the writer removes one between listing and reading."""
         for _ in range(_LOOKS):
             with suppress(FileNotFoundError):
                 return load_segments(self.files, self.folder, self._index_bytes)
         return load_segments(self.files, self.folder, self._index_bytes)
 
     def _find(self) -> None:
-        """Find out without a head what the segments hold. Raises Damaged while another process writes."""
+        """Recover the bounds from the segments, without a head.
+
+        Raises Damaged while another process writes.
+        """
         if self._is_found:
             return
         segments = self._load()
         if segments:
             set_end(segments[-1])
         if not segments or (segments[-1].end_offset == segments[0].base_offset):
-            return  # nothing was ever in it, or it is just being made
+            return  # it never held a record, or is being created
         directory = self.folder.path.parent.parent.parent
         if writer_pid(directory) not in (None, os.getpid()):
             name = f"{self.folder.path.parent.name}/heads"
-            why = "its head cannot be read; the process that writes makes it again when it starts"
+            why = "its head cannot be read; the writing process rebuilds it when it starts"
             raise Damaged(name, 64 * self.folder.partition, segments[0].base_offset, why)
         self.start = self._durable_start()
         self.segments, self.end = segments, segments[-1].end_offset
@@ -115,7 +118,7 @@ class PartitionReader(PartitionView):
         self._is_found = True
 
     def _take_over(self, head: PartitionHead) -> None:
-        """Take over what a head says."""
+        """Apply a head."""
         before = self.segments
         if head.changes != self._changes:
             for each in before:
@@ -127,10 +130,10 @@ class PartitionReader(PartitionView):
         self._published_stable = head.stable
         self.end = head.end
         if before is not self.segments and _is_shorter(self.segments, before):
-            self._producers = None  # history was taken back, and what its batches said with it
+            self._producers = None  # history was rolled back, and the producers' state with it
 
     def _set_last_end(self, head: PartitionHead) -> None:
-        """Let the segment that is written end where the head says: after its last batch before the end."""
+        """Set the end of the active segment from the head: after its last batch before the published end."""
         last = next((each for each in self.segments if each.base_offset == head.segment), None)
         if last is None:
             self.lost_base = head.segment
@@ -141,7 +144,7 @@ class PartitionReader(PartitionView):
             last.end_position, last.end_offset = last.header.end_position, last.header.end_offset
         if last.header.end_position or last.end_offset >= head.end:
             return
-        if head.synced_offset == head.end and not last.is_indexed:  # the index comes when somebody reads
+        if head.synced_offset == head.end and not last.is_indexed:  # a read builds the index
             last.end_position, last.end_offset = head.synced_position, head.end
             return
         with self.files.use(last.path) as file:
@@ -157,7 +160,7 @@ class PartitionReader(PartitionView):
                 position = at + header.size
                 if header.next_offset >= head.end:
                     break
-        except Damaged:  # who reads there is told
+        except Damaged:  # a read there raises it
             last.forget_index()
             return
         last.end_position = position
@@ -165,6 +168,6 @@ class PartitionReader(PartitionView):
 
 
 def _is_shorter(segments: Sequence[Segment], before: Sequence[Segment]) -> bool:
-    """Return whether a segment ends earlier than it did."""
+    """Return whether a segment ends earlier than before."""
     ends = {each.base_offset: each.end_offset for each in before}
     return any(each.end_offset < ends.get(each.base_offset, 0) for each in segments)

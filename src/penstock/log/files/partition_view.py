@@ -1,8 +1,7 @@
-"""A partition as readers see it: its segments, what it holds, and which of it counts.
+"""A partition as readers see it: its segments, bounds and committed records.
 
-Every reader of ours reads what is committed: markers, records of transactions that were taken back, and all
-at or behind the last stable offset are left out. Safe from any thread: the list of segments is replaced,
-never changed.
+All our readers read committed records: markers, records of aborted transactions, and everything at or behind
+the last stable offset are left out. Safe from any thread: the list of segments is replaced, never changed.
 """
 
 from collections.abc import Iterator
@@ -31,20 +30,20 @@ class PartitionView:
         self.files, self.folder = files, folder
         self.segments: list[Segment] = []
         self.start = self.end = 0
-        self._runs: tuple[list[Segment], list[MissingRun]] = [], []  # of these segments, what is missing
+        self._runs: tuple[list[Segment], list[MissingRun]] = [], []  # segments and their missing runs
         self._producers: Producers | None = None
         self._producers_lock = Lock()
 
-    # -- what it holds
+    # -- bounds and producers
 
     @property
     def stable(self) -> int:
-        """The last stable offset: readers of ours stop there."""
+        """The last stable offset: our readers stop there."""
         return self.producers.stable(self.end)
 
     @property
     def producers(self) -> Producers:
-        """What is known of its producers and their transactions, up to the end."""
+        """The state of its producers and their transactions, up to the end."""
         if self._producers is None or self._producers.offset < self.end:
             with self._producers_lock:
                 if self._producers is None:
@@ -53,14 +52,14 @@ class PartitionView:
         return self._producers
 
     def _catch_up(self, producers: Producers, end: int) -> None:
-        """Take the batches into account that are not yet; damaged ones say nothing.
+        """Apply the batches that are not applied yet; damaged ones are skipped.
 
-        What a damaged one may have said of transactions that are open there nobody can say any more.
+        A damaged batch may have been the marker of an open transaction: its outcome is in doubt.
         """
         for segment in self.segments:
             if segment.end_offset <= producers.offset:
                 continue
-            if segment.header.before_offset > producers.offset:  # what was between is missing
+            if segment.header.before_offset > producers.offset:  # the batches between are missing
                 producers.doubt(segment.header.before_offset - 1, segment.name, 0)
             self._catch_up_in(segment, producers, end)
         if producers.offset < end:
@@ -79,7 +78,7 @@ class PartitionView:
                 producers.doubt(header.base_offset - 1, segment.name, position)
             try:
                 marker = decode_marker(segment.batch(position, header)) if header.is_control else None
-                if header.has_append_time or segment.header.end_position:  # not the bytes that were sent
+                if header.has_append_time or segment.header.end_position:  # the bytes differ from those sent
                     header = header._replace(crc=UNKNOWN_CRC)
                 producers.note(header, marker, heard_ms)
             except (Damaged, InvalidBatch):
@@ -90,13 +89,13 @@ class PartitionView:
             producers.offset = segment.end_offset
 
     def _now_ms(self) -> int:
-        """Return the time, for who keeps what it knows of producers that long."""
+        """Return the time, where producers are forgotten by age."""
         return 0
 
     # -- reading
 
     def is_at_hand(self, offset: int, max_bytes: int) -> bool:
-        """Return whether `piece` and `producers` would find what they need in memory."""
+        """Return whether `piece` and `producers` would be answered from memory."""
         if self._producers is None or self._producers.offset < self.end:
             return False
         segment = next(iter(self._segments_from(offset)), None)
@@ -119,12 +118,12 @@ class PartitionView:
             piece = self._read(segment, max(offset, segment.base_offset), max_bytes, until)
             if piece is not None:
                 return piece
-        if missing is not None:  # between here and there no record is
+        if missing is not None:  # there is no record before it
             raise missing.error(offset)
         return None
 
     def missing(self, low: int, high: int) -> MissingRun | None:
-        """Return the first offsets of a range that should be in a segment that is not there."""
+        """Return the first offsets of a range whose segment is missing."""
         segments, end = self.segments, self.end
         if self._runs[0] is not segments:
             self._runs = segments, missing_runs(self.folder, segments)
@@ -137,16 +136,16 @@ class PartitionView:
             return None
         return tail._replace(low=max(tail.low, self.start))
 
-    lost_base = 0  # of the segment that was written last, where it is not there
+    lost_base = 0  # base offset of the last segment, if it is missing
 
     def _is_trimmed(self, segment: Segment) -> bool:
-        """Return whether a segment that is gone is one that nobody needs any more."""
+        """Return whether a missing segment was removed by retention."""
         return segment.end_offset <= self.start
 
     def _read(self, segment: Segment, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
-        """Read a segment; one that was rewritten since it was looked up, as it is now.
+        """Read a segment; if it was rewritten meanwhile, read the new one.
 
-        Nothing of one that was removed because retention was quicker. Raises Damaged.
+        None if retention has removed it. Raises Damaged.
         """
         try:
             return segment.read(offset, max_bytes, until)
@@ -161,7 +160,7 @@ class PartitionView:
         raise Damaged(segment.name, 0, offset, "the file is missing")
 
     def batches(self, low: int, high: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Yield the batches that hold offsets of a range, checked. Raises Damaged."""
+        """Yield the checked batches that hold offsets of a range. Raises Damaged."""
         offset = max(low, self.start)
         size = 64 * 1024
         while (piece := self.piece(offset, size, high)) is not None:
@@ -173,7 +172,7 @@ class PartitionView:
             offset, size = piece.next_offset, READ_BYTES
 
     def entries(self, low: int, high: int) -> Iterator[Entry]:
-        """Yield the records of a range that count, with their owner tags. Raises Damaged."""
+        """Yield the committed records of a range, with their owner tags. Raises Damaged."""
         producers = self.producers
         low, high = max(low, self.start), min(high, producers.stable(self.end))
         for header, batch in self.batches(low, high):
@@ -187,26 +186,26 @@ class PartitionView:
                     yield entry
 
     def undecided_error(self, transaction: UndecidedTransaction, offset: int) -> Damaged:
-        """Return the error for a reader that has come to records of which nobody can say if they count."""
+        """Return the error for a reader that has reached records of a transaction in doubt."""
         _, first, last, where, position = transaction
         why = (
-            f"it held the marker of a transaction from offset {first} on, or may have: nobody can say now "
-            "whether its records count"
+            f"it may have held the marker of a transaction from offset {first} on: it is in doubt whether "
+            "that transaction was committed"
         )
         return Damaged(where, position, offset, why, until=last + 1)
 
     def decoded(self, header: BatchHeader, batch: memoryview) -> Iterator[Entry]:
-        """Yield the records of one batch. Raises Damaged for one whose records cannot be decoded."""
+        """Yield the records of one batch. Raises Damaged if they cannot be decoded."""
         try:
             yield from entries_of(batch, self.topic_id, self.folder.partition)
         except InvalidBatch as exc:
             where = f"partition {self.folder.partition} in {self.folder.path.parent.name}"
             raise Damaged(where, 0, header.base_offset, exc.why) from exc
 
-    topic_id = 0  # set by who makes it
+    topic_id = 0  # set by the creator
 
     def offset_at(self, timestamp_ms: int, low: int, high: int) -> int:
-        """Return the first offset in a range with a record of a moment or later; else the range's end."""
+        """Return the first offset in a range with a record at or after a time; else the range's end."""
         low = max(low, self.start)
         producers = self.producers
         stop = min(high, producers.stable(self.end))
@@ -224,7 +223,7 @@ class PartitionView:
         return high
 
     def _segments_from(self, offset: int) -> list[Segment]:
-        """Return the segments that hold an offset or what follows it."""
+        """Return the segments that hold offsets from this one on."""
         segments = self.segments
         first = len(segments)
         while first and segments[first - 1].end_offset > offset:

@@ -1,7 +1,7 @@
-"""Whether a topic is compacted: the file `policy` in its folder, read before every pass of upkeep.
+"""The compaction policy of a topic: the file `policy` in its folder, read before every pass of upkeep.
 
 A JSON object `{"compact": true, "tombstone_ms": 86400000}` and its checksum; without the file a topic is not
-compacted. Any process may replace it, and the writer does as it says from its next pass on.
+compacted. Any process may replace it; the writer applies it from its next pass on.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ class _Policy(msgspec.Struct, frozen=True):
 
 
 def read_policy(disk: Disk, folder: Path) -> Compaction | None:
-    """Return how a topic is compacted; None if it is not. Raises ValueError for a file that is damaged."""
+    """Return how a topic is compacted; None if it is not. Raises ValueError for a damaged file."""
     content = read_whole(disk, folder / NAME)
     if content is None:
         return None
@@ -33,12 +33,12 @@ def read_policy(disk: Disk, folder: Path) -> Compaction | None:
 
 
 def has_policy(disk: Disk, folder: Path) -> bool:
-    """Return whether a topic is compacted, or was at some time."""
+    """Return whether a topic is or was compacted."""
     return read_whole(disk, folder / NAME) is not None
 
 
 def write_policy(disk: Disk, folder: Path, policy: Compaction | None) -> None:
-    """Say how a topic is compacted."""
+    """Set the compaction of a topic."""
     disk.make_folder(folder)
-    said = _Policy() if policy is None else _Policy(True, policy.tombstone_ms)
-    write_whole(disk, folder / NAME, encode_checked(msgspec.json.encode(said)))
+    stored = _Policy() if policy is None else _Policy(True, policy.tombstone_ms)
+    write_whole(disk, folder / NAME, encode_checked(msgspec.json.encode(stored)))

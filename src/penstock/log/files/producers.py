@@ -1,11 +1,11 @@
-"""What a partition knows of its producers and their transactions: derived from its batches and nothing else.
+"""The producers of a partition and their transactions, derived from its batches alone.
 
-Of each producer the last five batches, so that one sent again is recognised; which transactions are open, and
-which were taken back. State changes only when a batch is in the log for good (`note`), so a refused or torn
-batch leaves no trace. It is made again from the newest snapshot and the headers of the batches behind it; a
-snapshot beyond the end is of a history that did not last, and is not used (`snapshots.py`).
-A producer that is silent for long is forgotten, as Kafka does, unless it has a transaction open; and where
-there are too many, those that were heard of longest ago.
+It keeps the last five batches of each producer, to recognise repetitions; the open transactions, and the
+aborted ones. State changes only when a batch is committed to the log (`note`), so a refused or torn batch
+leaves no trace. It is rebuilt from the newest snapshot and the headers of the batches behind it; a snapshot
+beyond the end belongs to a lost history and is ignored (`snapshots.py`). A producer that has been silent for
+long is forgotten, as in Kafka, unless it has an open transaction; if there are too many producers, the
+longest silent ones are forgotten.
 """
 
 from bisect import bisect_left
@@ -24,7 +24,7 @@ _last_offset = attrgetter("last_offset")
 
 
 class SentBatch(NamedTuple):
-    """A batch of a producer, and where it stands. `crc`: its checksum as it was sent, if that is known."""
+    """A batch of a producer, and its offsets. `crc`: its checksum as sent, if known."""
 
     base_sequence: int
     last_sequence: int
@@ -34,9 +34,10 @@ class SentBatch(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction that was taken back: its producer's records in this range do not count.
+    """An aborted transaction: readers skip its producer's records in this range.
 
-    `stable`: the last stable offset when that was written; whatever ended later has begun at it or behind.
+    `stable`: the last stable offset when the marker was written; transactions that end later begin at it or
+    behind.
     """
 
     producer_id: int
@@ -46,17 +47,17 @@ class AbortedTransaction(NamedTuple):
 
 
 class UndecidedTransaction(NamedTuple):
-    """A transaction whose marker is damaged, or may be: nobody can say whether its records count."""
+    """A transaction whose marker is or may be damaged: its outcome is in doubt."""
 
     producer_id: int
     first_offset: int
     last_offset: int
-    where: str  # the segment that holds the damage, and where in it
+    where: str  # the damaged segment, and the position in it
     position: int
 
 
 class ProducerState:
-    """What is known of one producer. `heard_ms`: when the writer heard of it last, by its own clock."""
+    """The state of one producer. `heard_ms`: time of its last batch, by the writer's clock."""
 
     __slots__ = ("batches", "epoch", "heard_ms", "last_ms", "opened")
 
@@ -74,9 +75,9 @@ class ProducerState:
 
 
 def following_state(known: ProducerState | None, header: BatchHeader, heard_ms: int = 0) -> ProducerState:
-    """Return what is known of a producer once a batch of its, data or a marker, is in the log.
+    """Return the state of a producer after one more of its batches, data or marker.
 
-    The header has the checksum that the batch was sent with, or UNKNOWN_CRC.
+    The header has the checksum as sent, or UNKNOWN_CRC.
     """
     opened = None if known is None else known.opened
     if known is None or header.producer_epoch > known.epoch:
@@ -96,15 +97,15 @@ def following_state(known: ProducerState | None, header: BatchHeader, heard_ms: 
 
 
 class Producers:
-    """The producers of one partition. One thread at a time changes it; others may look at it meanwhile."""
+    """The producers of one partition. One thread at a time changes it; others may read it meanwhile."""
 
     def __init__(self) -> None:
         self.states: dict[int, ProducerState] = {}
-        self._open: dict[int, int] = {}  # where open transactions begin
+        self._open: dict[int, int] = {}  # first offsets of open transactions
         self.aborted: list[AbortedTransaction] = []  # by their last offsets
         self._aborted_of: dict[int, list[AbortedTransaction]] = {}
         self.undecided: list[UndecidedTransaction] = []
-        self.offset = 0  # all batches before it are taken into account
+        self.offset = 0  # all batches before it are applied
 
     # -- repetitions
 
@@ -121,10 +122,10 @@ class Producers:
             raise InvalidTransaction(str(header.producer_id), "it is open, and the batch is not part of it")
         return found
 
-    # -- learning
+    # -- applying batches
 
     def note(self, header: BatchHeader, marker: Marker | None = None, heard_ms: int = 0) -> None:
-        """Learn of the next batch of the log; `marker` is what it says if it is a control batch."""
+        """Apply the next batch of the log; `marker` is given for a control batch."""
         self.offset = header.next_offset
         if header.producer_id == NO_PRODUCER:
             return
@@ -135,21 +136,21 @@ class Producers:
             self.add_aborted(AbortedTransaction(header.producer_id, known.opened, header.last_offset, stable))
 
     def put(self, id: int, state: ProducerState) -> None:
-        """Take over what is known of a producer."""
+        """Set the state of a producer."""
         self.states[id] = state
-        if state.opened != self._open.get(id):  # replaced, not changed: others may be looking at it
+        if state.opened != self._open.get(id):  # replaced, not changed: other threads may be reading it
             others = {each: offset for each, offset in self._open.items() if each != id}
             self._open = others if state.opened is None else {**others, id: state.opened}
 
-    def add_aborted(self, taken_back: AbortedTransaction) -> None:
-        """Learn of a transaction that was taken back, the one that ended last."""
-        self._aborted_of.setdefault(taken_back.producer_id, []).append(taken_back)
-        self.aborted.append(taken_back)
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """Add an aborted transaction, the one that ended last."""
+        self._aborted_of.setdefault(aborted.producer_id, []).append(aborted)
+        self.aborted.append(aborted)
 
     def doubt(self, last_offset: int, where: str, position: int, *, only: int | None = None) -> None:
-        """Learn that the markers of open transactions, or of one producer's, may be in damaged bytes.
+        """Note that the markers of open transactions, or of one producer's, may be in damaged bytes.
 
-        They are open no longer, for nobody would ever end them; their records are not served.
+        They no longer count as open, because they would never end; their records are not served.
         """
         for id, first in self._open.items():
             if only in (None, id):
@@ -166,7 +167,7 @@ class Producers:
         return min(opened.values()) if opened else end
 
     def aborted_in(self, low: int, high: int) -> list[AbortedTransaction]:
-        """Return the transactions taken back that have offsets in a range."""
+        """Return the aborted transactions that have offsets in a range."""
         found, aborted = [], self.aborted
         for at in range(bisect_left(aborted, low, key=_last_offset), len(aborted)):
             if aborted[at].first_offset < high:
@@ -176,7 +177,7 @@ class Producers:
         return found
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Return whether a batch belongs to a transaction that was taken back."""
+        """Return whether a batch belongs to an aborted transaction."""
         if not header.is_transactional:
             return False
         own = self._aborted_of.get(header.producer_id)
@@ -186,12 +187,12 @@ class Producers:
         return at < len(own) and own[at].first_offset <= header.base_offset
 
     def undecided_in(self, low: int, high: int) -> UndecidedTransaction | None:
-        """Return the first transaction with offsets in a range of which nobody can say what became of it."""
+        """Return the first transaction in doubt that has offsets in a range."""
         found = [each for each in self.undecided if each.first_offset < high and each.last_offset >= low]
         return min(found, key=attrgetter("first_offset"), default=None)
 
     def undecided_of(self, header: BatchHeader) -> UndecidedTransaction | None:
-        """Return the transaction that a batch belongs to, if nobody can say what became of it."""
+        """Return the transaction of a batch if its outcome is in doubt."""
         if not self.undecided or not header.is_transactional or header.is_control:
             return None
         own = (each for each in self.undecided if each.producer_id == header.producer_id)
@@ -200,7 +201,7 @@ class Producers:
     # -- forgetting
 
     def forget_before(self, start: int) -> None:
-        """Forget transactions that were taken back and whose records are all gone."""
+        """Forget aborted transactions whose records are all trimmed."""
         gone = bisect_left(self.aborted, start, key=_last_offset)
         if gone:
             kept = self.aborted[gone:]
@@ -211,7 +212,7 @@ class Producers:
         self.undecided = [each for each in self.undecided if each.last_offset >= start]
 
     def forget_silent(self, before_ms: int) -> None:
-        """Forget producers that nothing was heard of since a moment, unless they have something open."""
+        """Forget producers silent since a time, unless they have an open transaction."""
         if any(each.heard_ms < before_ms for each in self.states.values()):
             self.states = {
                 id: each
@@ -221,12 +222,12 @@ class Producers:
 
     @property
     def silent(self) -> int:
-        """How many producers have nothing open: those that may be forgotten."""
+        """The number of producers without an open transaction: those that may be forgotten."""
         return len(self.states) - len(self._open)
 
     def forget_many(self, kept: int) -> None:
-        """Forget producers that have nothing open, but for some that were heard of last."""
-        silent = [  # by their place in the log: clocks go back, and after a crash all were heard of at once
+        """Forget producers without an open transaction, except the most recent ones."""
+        silent = [  # by offset: clocks may go back, and after a crash all have the same time
             (each.batches[-1].last_offset if each.batches else -1, id)
             for id, each in self.states.items()
             if each.opened is None
@@ -235,5 +236,5 @@ class Producers:
         self.states = {id: each for id, each in self.states.items() if id not in gone}
 
     def forget_batches(self) -> None:
-        """Forget all that only a writer needs: whoever merely reads asks for transactions."""
+        """Forget the state that only a writer needs: a reader needs the open transactions."""
         self.states = {id: each for id, each in self.states.items() if each.opened is not None}

@@ -1,14 +1,14 @@
-"""Up to which offset a partition may have been seen whose disk is behind: the file `reserved` of a partition.
+"""The bound of offsets that readers may see before they are on disk: the file `reserved` of a partition.
 
-Only where the log is set to acknowledge before the disk has a batch. It is synced before the first offset
-below it is seen; after an unclean stop numbering goes on at it, so no offset that anybody saw is given to
+Used only where the log is set to acknowledge before a sync. It is synced before the first offset below it
+becomes visible; after an unclean stop numbering continues at it, so no offset that was visible is assigned to
 another record.
 
 | bytes | field  | meaning                                  |
 |-------|--------|------------------------------------------|
 | 0-7   | offset | the reservation's end                    |
 | 8-11  | crc    | CRC32C of bytes 0-7                      |
-| 12-23 | copy   | the same again: one of them may be damaged |
+| 12-23 | copy   | a second copy, in case one is damaged    |
 """
 
 import logging
@@ -28,7 +28,7 @@ logger = logging.getLogger("penstock.files")
 
 
 def write_reservation(disk: Disk, folder: Path, offset: int) -> None:
-    """Let the disk have a reservation, and its folder if that is not there yet. Raises OSError."""
+    """Write a reservation durably, making its folder if needed. Raises OSError."""
     if not disk.exists(folder):
         disk.make_folder(folder)
         disk.sync_folder(folder.parent)
@@ -44,7 +44,7 @@ def read_reservation(disk: Disk, folder: Path) -> int:
         return 0
     found = [_decoded(content[at : at + _COPY_BYTES]) for at in range(0, len(content), _COPY_BYTES)]
     if -1 in found:
-        logger.error("%s is damaged; what is left of it says offset %s", folder / NAME, max(found))
+        logger.error("%s is damaged; its remaining copy holds offset %s", folder / NAME, max(found))
     return max(0, 0, *found)
 
 

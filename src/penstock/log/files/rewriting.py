@@ -1,10 +1,10 @@
-"""Rewriting a closed segment: beside, verified, then put in its place. Offsets stay, readers are not stopped.
+"""Rewrites a closed segment into a new file, verifies it and swaps it in.
 
-The new file has a generation of its own, so that an index or filter of the old one is not used for it, and
-its header says where it ends: the segment behind it speaks of the old one.
+Offsets stay, readers are not stopped. The new file has the next generation, so that an index or filter of the
+old one is not used for it, and its header holds its own end: the segment behind it describes the old one.
 Invariant: the batches of the new file cover the same offsets, one after another, without a gap. Crash: until
-the rename the old file counts, and what is left beside is removed at the next start; after it the new one
-does. Readers that have the old file open go on with it.
+the rename the old file is valid, and the next start removes the new one; after it the new one is valid.
+Readers that have the old file open continue with it.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,13 +27,13 @@ SWAPPED = points.declare("rewriting.swapped", "A rewritten segment is in the pla
 
 BatchChange = Callable[
     [BatchHeader, memoryview], Buffer | None
-]  # a new batch over the same offsets, or None: as it is
+]  # a new batch over the same offsets, or None: unchanged
 
 
 def rewrite(partition: PartitionLog, segment: Segment, change: BatchChange) -> Segment:
-    """Rewrite a closed segment batch by batch and return the new one, in its place. In the writer's thread.
+    """Rewrite a closed segment batch by batch and return the new one, swapped in.
 
-    Raises Damaged, OSError; then nothing has changed.
+    Runs in the writer's thread. Raises Damaged, OSError; then nothing has changed.
     """
     new = write_beside(partition, segment, (_changed(*each[1:], change) for each in segment.batches()))
     swap(partition, segment, new)
@@ -41,12 +41,12 @@ def rewrite(partition: PartitionLog, segment: Segment, change: BatchChange) -> S
 
 
 def write_beside(partition: PartitionLog, segment: Segment, batches: Iterable[Buffer]) -> Segment:
-    """Write a segment anew beside the old one, durable and verified.
+    """Write the new file of a segment beside the old one, durable and verified.
 
-    From any thread. Raises Damaged, OSError; then nothing of it is left.
+    From any thread. Raises Damaged, OSError; then no new file is left.
     """
     files = partition.files
-    # A name of its own: an erasure and a pass of upkeep may write the same segment at once.
+    # A unique name: an erasure and a pass of upkeep may rewrite the same segment at once.
     beside = segment.path.with_suffix(f".{uuid4().hex}{BESIDE}")
     try:
         return _written(partition, segment, beside, batches)
@@ -74,16 +74,13 @@ def _written(partition: PartitionLog, segment: Segment, beside: Path, batches: I
     new.end_position, new.end_offset = position, segment.end_offset
     found = whole_until(new, HEADER_BYTES, new.base_offset)
     if found != (position, segment.end_offset):
-        raise Damaged(new.name, *found, "what was written beside is not what was meant")
+        raise Damaged(new.name, *found, "the rewritten segment is not complete")
     points.reach(REWRITTEN)
     return new
 
 
 def swap(partition: PartitionLog, old: Segment, new: Segment) -> None:
-    """Put a segment that was written beside in the place of the old one.
-
-    In the writer's thread. Raises OSError.
-    """
+    """Replace a segment by its rewritten file. Runs in the writer's thread. Raises OSError."""
     files = partition.files
     files.forget(new.path)
     files.disk.rename(new.path, old.path)

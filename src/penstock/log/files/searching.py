@@ -1,7 +1,6 @@
-"""Finding records in segments by what they say: ids, keys, owner tags.
+"""Finds records in segments by id, key or owner tag.
 
-A closed segment has a filter that says which of them it may hold (`filter.py`); the others are passed over
-unread.
+A closed segment has a filter of the names it may hold (`filter.py`); segments that it excludes are not read.
 """
 
 from collections.abc import Collection, Iterator
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def runs(positions: Collection[Position]) -> list[OffsetRange]:
-    """Return positions as ranges, sorted; neighbours, and those near each other, together."""
+    """Return positions as sorted ranges; positions close to each other share one."""
     found: list[OffsetRange] = []
     for number, offset in sorted(set(positions)):
         last = found[-1] if found else None
@@ -34,7 +33,7 @@ def runs(positions: Collection[Position]) -> list[OffsetRange]:
 def find_id(
     log: "FileLog", topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None
 ) -> Search:
-    """Look for a record, in the partition first that it has without a key."""
+    """Look for a record, first in the partition that its id would map to."""
     bounds = log.all_bounds(topic)
     begins = {} if since_ms is None else log.offsets_at(topic, since_ms)
     own = partition_for(topic.partitioner, None, id, topic.partitions)
@@ -59,7 +58,7 @@ def find_id(
 
 
 def find_key(view: PartitionView, within: OffsetRange, key: bytes, *, limit: int, last: bool) -> list[Entry]:
-    """Return records of a key in a range, bare, in order; or the last ones, newest first, with headers."""
+    """Return records of a key in a range, bare, in order; with `last`, newest first, with headers."""
     found: list[Entry] = []
     segments = _segments(view, within.low, within.high)
     for segment in reversed(segments) if last else segments:
@@ -81,7 +80,7 @@ def owned(view: PartitionView, owner: str) -> Iterator[Entry]:
 
 
 def _matching(view: PartitionView, low: int, high: int, kind: NameKind, name: bytes) -> Iterator[Entry]:
-    """Yield the records of segments that may hold a name."""
+    """Yield all records of the segments that may hold a name."""
     for segment in _segments(view, low, high):
         if may_hold(view, segment, kind, name):
             yield from view.entries(max(low, segment.base_offset), min(high, segment.end_offset))

@@ -1,13 +1,13 @@
 """A segment: one file of whole record batches, and its index.
 
-Refuses to know about its neighbours, and to write: `LogWriter` appends to the last segment of a partition,
-and a rewrite makes a new file beside (`rewrite.py`).
+It does not know its neighbours and does not write: `LogWriter` appends to the last segment of a partition,
+and a rewrite makes a new file (`rewriting.py`).
 
-Invariant: from byte 128 to `end_position` there is batch after batch, each beginning at the offset where the
-one before ended, all with the header's leader epoch. So every bit of it is checked when it is read: by the
-batch's own checksum, and what that leaves out (offset, epoch, length) by this chain. Safety: readers in any
-thread; `end_position` and `end_offset` are raised by the one writer, once the disk has it.
-Crash: what stands behind `end_position` is void. The bytes before it are never changed.
+Invariant: from byte 128 to `end_position` batches follow each other without a gap, each at the offset where
+the one before ended, all with the header's leader epoch. So every bit is checked on reading: by the batch's
+own checksum, and the fields that it leaves out (offset, epoch, length) by this chain. Safety: readers in any
+thread; the one writer raises `end_position` and `end_offset` after the sync.
+Crash: bytes behind `end_position` are void. The bytes before it never change.
 """
 
 import struct
@@ -37,14 +37,14 @@ from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
 
 SUFFIX = ".log"
 CHUNK_BYTES = 1 << 20
-_FRONT = struct.Struct(">qiibIhi")  # of a batch: from the offset to what the last record adds to it
+_FRONT = struct.Struct(">qiibIhi")  # of a batch: from its base offset to its last offset delta
 _START = struct.Struct(">ib")  # of a batch: leader epoch and magic
-_MOST_CACHED = 5 << 18  # bytes; clients ask for 1 MB of a partition as a rule
-_SIGN_AT = 12  # where they stand in it
+_MOST_CACHED = 5 << 18  # bytes; clients usually ask for 1 MB of a partition
+_SIGN_AT = 12  # their position in a batch
 
 
 class BatchPiece(NamedTuple):
-    """Whole batches from one segment, one after another, checked; `next_offset` follows the last of them."""
+    """Whole, checked, consecutive batches from one segment; `next_offset` follows the last of them."""
 
     batches: memoryview
     next_offset: int
@@ -66,12 +66,12 @@ class Segment:
 
     @property
     def end(self) -> SegmentEnd:
-        """What of it counts."""
+        """Its end, with base offset and generation."""
         return SegmentEnd(self.base_offset, self.header.generation, self.end_position, self.end_offset)
 
     @property
     def name(self) -> str:
-        """What messages call it: topic's folder, partition and file."""
+        """Its name in messages: topic folder, partition and file."""
         return "/".join(self.path.parts[-3:])
 
     # -- its index
@@ -85,7 +85,7 @@ class Segment:
 
     @index.setter
     def index(self, index: SparseIndex) -> None:
-        """Use an index that is known already."""
+        """Set an index that is known already."""
         self._index = index
 
     @property
@@ -94,12 +94,12 @@ class Segment:
         return self._index is not None
 
     def forget_index(self) -> None:
-        """Make it again when it is needed next: the segment ends earlier than it says."""
+        """Drop the index, to be rebuilt when needed: the segment now ends earlier."""
         self._index = None
 
     @property
     def index_path(self) -> Path:
-        """Where its index is kept."""
+        """The path of its index."""
         return self.path.with_suffix(".index")
 
     def _loaded(self) -> SparseIndex | None:
@@ -113,7 +113,7 @@ class Segment:
             file.close()
 
     def _made(self) -> SparseIndex:
-        """Return an index of all batches that can be found; damaged bytes are passed over."""
+        """Build an index of all intact batches; damaged bytes are skipped."""
         index = SparseIndex(self._index_bytes)
         for position, header in self.sound_headers(HEADER_BYTES, self.base_offset):
             index.note(header.base_offset, position, header.max_timestamp)
@@ -137,10 +137,10 @@ class Segment:
             return file.is_cached(mark.position, max(size, 1))
 
     def read(self, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
-        """Return batches from the one that holds an offset, about `max_bytes`, none that begins at `until`.
+        """Return batches from the one that holds an offset, about `max_bytes`, up to `until`.
 
-        One at least; None where the segment ends before. Raises Damaged when the first is damaged; damage
-        behind ends the piece.
+        At least one; None if the segment ends before. Raises Damaged when the first is damaged; later damage
+        ends the piece.
         """
         if offset >= min(until, self.end_offset):
             return None
@@ -154,7 +154,7 @@ class Segment:
             while expected < until and at + BATCH_HEADER_BYTES <= len(chunk):
                 base, length, epoch, magic, crc, _, last = _FRONT.unpack_from(chunk, at)
                 size, following = LENGTH_END + length, expected + last + 1
-                if (  # what `_header` says, without an object for each batch: this is where reading spends
+                if (  # the checks of `_header` without an object for each batch: the hot path of reading
                     base != expected
                     or magic != MAGIC
                     or epoch != own_epoch
@@ -198,9 +198,9 @@ class Segment:
         return BatchPiece(chunk[first:at], expected)
 
     def place_before(self, offset: int) -> tuple[int, int]:
-        """Return position and offset of a batch at or before an offset: a mark, or where the first should be.
+        """Return position and offset of a batch at or before an offset: a mark, or the first position.
 
-        An index that was made again has no mark for a first batch that is damaged.
+        A rebuilt index has no mark for a damaged first batch.
         """
         mark = self.index.before(offset)
         return (HEADER_BYTES, self.base_offset) if mark is None else (mark.position, mark.offset)
@@ -215,7 +215,7 @@ class Segment:
 
     def _read_from(
         self, place: tuple[int, int], offset: int, max_bytes: int, until: int
-    ) -> BatchPiece | None:  # behind damage between two marks: seldom
+    ) -> BatchPiece | None:  # behind damage between two marks: rare
         for position, header in self.headers(*place):
             if header.next_offset > offset:
                 batch = self.batch(position, header)
@@ -233,7 +233,7 @@ class Segment:
         return batch
 
     def sound_headers(self, position: int, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Yield position and header of the batches from a place on; damaged bytes are passed over."""
+        """Yield position and header of the batches from a place on; damaged bytes are skipped."""
         place: tuple[int, int] | None = (position, offset)
         while place is not None and place[0] < self.end_position:
             try:
@@ -287,14 +287,14 @@ class Segment:
             expected = piece.next_offset
 
     def header_at(self, chunk: bytes | memoryview, at: int, base: int, expected: int) -> BatchHeader:
-        """Return the header at a place of a chunk, if it carries on the chain. Raises Damaged."""
+        """Return the header at a place of a chunk if it continues the chain. Raises Damaged."""
         found = self._header(chunk, at, base, expected)
         if isinstance(found, Damaged):
             raise found
         return found
 
     def _header(self, chunk: bytes | memoryview, at: int, base: int, expected: int) -> BatchHeader | Damaged:
-        """Return the header at a place, if it carries on the chain."""
+        """Return the header at a place if it continues the chain, else the damage."""
         header = BatchHeader._make(BATCH_HEADER.unpack_from(chunk, at))
         if header.base_offset != expected:
             why = f"a batch begins at offset {header.base_offset}"
@@ -309,10 +309,7 @@ class Segment:
         return Damaged(self.name, base + at, expected, why)
 
     def present(self) -> "Segment | None":
-        """Return this segment as its file is now: itself, or what it was rewritten to.
-
-        None if it is gone.
-        """
+        """Return the segment of the present file: itself, or its rewritten form. None if the file is gone."""
         self.files.forget(self.path)
         try:
             with self.files.use(self.path) as file:
@@ -328,9 +325,9 @@ class Segment:
     def resync(
         self, position: int, offset: int, end: tuple[int, int] | None = None
     ) -> tuple[int, int] | None:
-        """Return position and offset of the first whole batch behind damage, if there is one.
+        """Return position and offset of the first whole batch behind damage, if any.
 
-        `end`: position and offset that none goes beyond; else those of the segment.
+        `end`: bounds of position and offset; by default those of the segment.
         """
         sign = _START.pack(self.header.leader_epoch, MAGIC)
         until, end_offset = end or (self.end_position, self.end_offset)
@@ -354,7 +351,7 @@ class Segment:
 
 
 def _sound_header(file: DiskFile, position: int, until: int) -> BatchHeader | None:
-    """Return the header of the batch at a position, if all of it is there and right."""
+    """Return the header of the batch at a position if the batch is whole and intact."""
     try:
         header = read_header(file.read(position, BATCH_HEADER_BYTES))
         if header.last_offset_delta < 0 or not BATCH_HEADER_BYTES <= header.size <= until - position:

@@ -1,4 +1,4 @@
-"""The first 128 bytes of a segment: which segment it is, and where the one before it ends.
+"""The first 128 bytes of a segment: its identity, and the end of the segment before it.
 
 | bytes   | field           | meaning                                                                |
 |---------|-----------------|------------------------------------------------------------------------|
@@ -8,18 +8,18 @@
 | 12-15   | partition       |                                                                        |
 | 16-31   | topic           | the topic's UUID                                                       |
 | 32-39   | base_offset     | the offset of its first record; also the file's name                   |
-| 40-43   | leader_epoch    | the one that every batch in it has                                     |
-| 44-47   | generation      | how often it was rewritten: erased from, compacted, compressed         |
-| 48-55   | created_ms      | when it was begun                                                      |
-| 56-63   | before_base     | base offset of the segment before it; -1: there is none                |
-| 64-71   | before_position | where that one ends: its last synced byte. What follows there is void  |
+| 40-43   | leader_epoch    | the epoch of every batch in it                                         |
+| 44-47   | generation      | number of its rewrites: erasure, compaction, compression               |
+| 48-55   | created_ms      | time of creation                                                       |
+| 56-63   | before_base     | base offset of the segment before it; -1: none                         |
+| 64-71   | before_position | where that one ends: its last synced byte; bytes behind it are void    |
 | 72-79   | before_offset   | the offset after its last record                                       |
-| 80-87   | end_position    | where it ends itself, in a rewritten one; else 0                       |
+| 80-87   | end_position    | its own end, if it was rewritten; else 0                               |
 | 88-95   | end_offset      | likewise                                                               |
 | 96-123  |                 | zero                                                                   |
 | 124-127 | crc             | CRC32C of bytes 0-123                                                  |
 
-A header is synced before the first batch is written behind it, and never changes.
+A header is synced before the first batch of its segment is written, and never changes.
 """
 
 import struct
@@ -36,7 +36,7 @@ _CRC = struct.Struct(">I")
 
 
 class SegmentHeader(NamedTuple):
-    """Which segment it is."""
+    """The header of a segment."""
 
     topic: UUID
     partition: int
@@ -51,14 +51,14 @@ class SegmentHeader(NamedTuple):
     end_offset: int = 0
 
     def encode(self) -> bytes:
-        """Return it as bytes."""
+        """Encode it as bytes."""
         topic, partition, *rest = self
         body = _FIELDS.pack(_MAGIC, VERSION, 0, partition, topic.bytes, *rest)
         return body + _CRC.pack(crc32c(body))
 
 
 def decode_header(content: bytes) -> SegmentHeader | str:
-    """Return the header that bytes hold, or why they hold none."""
+    """Decode a header, or return the reason why it cannot be decoded."""
     if len(content) < HEADER_BYTES:
         return f"it has {len(content)} bytes, and its header alone {HEADER_BYTES}"
     if not any(content[:HEADER_BYTES]):

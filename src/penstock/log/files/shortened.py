@@ -1,13 +1,13 @@
-"""A partition has lost its end, and a group that had passed it has not: the file `shortened` of a partition.
+"""The offsets that a partition lost although a group has passed them: the file `shortened` of a partition.
 
-Made by the writer when it finds, at its start, a group behind all that the partition is known to have given.
-Such a group is stopped by name; what is appended stands behind where it is, so nothing is passed over. The
-file goes when a person accepts the loss (`penstock restored`).
+The writer makes it when it finds, at its start, a group beyond all offsets that the partition is known to
+have assigned. Such a group is stopped by name; new records go behind its position, so it skips none. The file
+is removed when an operator accepts the loss (`penstock restored`).
 
 | bytes | field  | meaning                                              |
 |-------|--------|------------------------------------------------------|
-| 0-7   | low    | where the partition ended when that was found        |
-| 8-15  | high   | where the foremost group stood: new records begin here |
+| 0-7   | low    | end of the partition when the loss was found         |
+| 8-15  | high   | position of the foremost group: new records begin here |
 | 16-19 | crc    | CRC32C of bytes 0-15                                 |
 """
 
@@ -24,7 +24,7 @@ _CRC = struct.Struct(">I")
 
 
 def write_shortened(disk: Disk, folder: Path, low: int, high: int) -> None:
-    """Let the disk have it; what an earlier loss took is part of it. Raises OSError."""
+    """Write it durably, merged with an earlier loss. Raises OSError."""
     known = read_shortened(disk, folder)
     if known is not None:
         low, high = min(low, known[0]), max(high, known[1])
@@ -33,9 +33,9 @@ def write_shortened(disk: Disk, folder: Path, low: int, high: int) -> None:
 
 
 def read_shortened(disk: Disk, folder: Path) -> tuple[int, int] | None:
-    """Return the offsets that were lost, from the first to before the last; None where none were.
+    """Return the range of lost offsets, its end exclusive; None if there is no loss.
 
-    A damaged file says that something is lost, and not what: all groups are concerned then.
+    A damaged file shows a loss of unknown extent: it then concerns all groups.
     """
     content = read_whole(disk, folder / NAME)
     if content is None:
@@ -47,7 +47,7 @@ def read_shortened(disk: Disk, folder: Path) -> tuple[int, int] | None:
 
 
 def forget_shortened(disk: Disk, folder: Path) -> None:
-    """Take the loss as accepted. Raises OSError."""
+    """Remove the file: the loss is accepted. Raises OSError."""
     if disk.exists(folder / NAME):
         disk.remove(folder / NAME)
         disk.sync_folder(folder)

@@ -1,7 +1,6 @@
-"""Snapshots of what a partition knows of its producers, so that a restart does not read the whole log.
+"""Snapshots of a partition's producer state, so that a restart does not read the whole log.
 
-The file `<offset>.snapshot` holds what the batches before that offset say, as JSON between a checksum and its
-end:
+The file `<offset>.snapshot` holds the state after the batches before that offset, as JSON behind a checksum:
 
 | bytes | field   | meaning                                        |
 |-------|---------|------------------------------------------------|
@@ -9,8 +8,8 @@ end:
 | 8-11  | crc     | CRC32C of the rest                             |
 | 12-   | content | JSON: `Snapshot`, below                        |
 
-Written when a segment is closed and at a clean stop, beside and renamed. Crash: one that is torn, damaged or
-beyond the recovered end is not used; an older one, or the whole log, gives the same state.
+Written when a segment is closed and at a clean stop, under another name and renamed. Crash: a snapshot that
+is torn, damaged or beyond the recovered end is ignored; an older one, or the whole log, gives the same state.
 """
 
 import struct
@@ -28,9 +27,9 @@ _HEAD = struct.Struct(">8sI")
 
 
 class Snapshot(msgspec.Struct):
-    """What the batches before `offset` say.
+    """The state after the batches before `offset`.
 
-    `producers`: id, epoch, open since, last time, when it was heard of, batches.
+    `producers`: id, epoch, open since, time of its last record, time of its last batch here, batches.
     """
 
     offset: int
@@ -43,25 +42,25 @@ _decode = msgspec.json.Decoder(Snapshot).decode
 
 
 def snapshot_name(offset: int) -> str:
-    """Return the name of the file."""
+    """Return the file name."""
     return f"{offset:020}{SUFFIX}"
 
 
 def write_snapshot(disk: Disk, folder: Path, producers: Producers) -> None:
-    """Keep what is known now, and nothing older than the snapshot before."""
+    """Write the present state, and remove all snapshots but the last two."""
     rows = [
         (id, each.epoch, each.opened, each.last_ms, each.heard_ms, list(each.batches))
         for id, each in producers.states.items()
     ]
-    said = Snapshot(producers.offset, rows, producers.aborted, producers.undecided)
-    content = msgspec.json.encode(said)
+    state = Snapshot(producers.offset, rows, producers.aborted, producers.undecided)
+    content = msgspec.json.encode(state)
     write_whole(disk, folder / snapshot_name(producers.offset), _HEAD.pack(_MAGIC, crc32c(content)) + content)
     for offset in snapshot_offsets(disk, folder)[:-2]:
         disk.remove(folder / snapshot_name(offset))
 
 
 def newest_snapshot(disk: Disk, folder: Path, end: int) -> Producers:
-    """Return what the newest usable snapshot at or before an end says; nothing where there is none."""
+    """Return the state of the newest usable snapshot at or before an end; empty if there is none."""
     for offset in reversed(snapshot_offsets(disk, folder)):
         if offset <= end:
             found = _read(disk, folder / snapshot_name(offset), offset)
@@ -71,7 +70,7 @@ def newest_snapshot(disk: Disk, folder: Path, end: int) -> Producers:
 
 
 def snapshot_offsets(disk: Disk, folder: Path) -> list[int]:
-    """Return the offsets of the snapshots that are there."""
+    """Return the offsets of the snapshots in a folder."""
     stems = [name.removesuffix(SUFFIX) for name in disk.names(folder) if name.endswith(SUFFIX)]
     return sorted(int(each) for each in stems if each.isdecimal())
 

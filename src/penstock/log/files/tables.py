@@ -1,8 +1,8 @@
-"""The SQLite file beside the segments: topics, groups, cursors and lanes, in the same tables as ever.
+"""The SQLite file beside the segments: topics, groups, cursors and lanes, in the usual tables.
 
-SQLite keeps no checksum over what it stores. Its own check finds damage to a page, and compares every index
-with its table; each table has an index over all its columns (`copies.py`), so a value that has become another
-one is found, too. What it does not look at, its write-ahead log, is looked at here (`write_ahead.py`).
+SQLite keeps no checksums of its data. Its own check finds damage to a page, and compares every index with its
+table; each table has an index over all its columns (`copies.py`), so a changed value is found, too. It does
+not check its write-ahead log; that is done here (`write_ahead.py`).
 """
 
 import os
@@ -25,9 +25,9 @@ from .write_ahead import write_ahead_damage
 
 NAME = "penstock.db"
 WRITE_AHEAD = "-wal"
-_WHOLE_BYTES = 64 << 20  # of a file that is looked through at every start of a writer
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: of its format
-# What decides what is served; looked through at every start, however large the file is.
+_WHOLE_BYTES = 64 << 20  # a file up to this size is checked whole at every start of a writer
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: unknown format
+# The tables that decide which records are served; checked at every start, whatever the size of the file.
 _SMALL = (
     *("meta", "topic", "topic_config", "head", "generation", "hold", "group", "cursor", "pending_offset"),
     *("producer", "kafka_producer", "kafka_group", "access_rule"),
@@ -35,7 +35,7 @@ _SMALL = (
 
 
 def start_damage(directory: Path, names: Names) -> str | None:
-    """Return what is wrong with the file; of a large one, with the tables that decide what is served."""
+    """Return the damage to the file; of a large one, only that to the tables that decide about records."""
     path = directory / NAME
     try:
         is_large = path.stat().st_size > _WHOLE_BYTES
@@ -45,7 +45,7 @@ def start_damage(directory: Path, names: Names) -> str | None:
 
 
 def damage(directory: Path, names: Names = Names()) -> str | None:  # noqa: B008  # it is frozen
-    """Return what is wrong with the file, all of it; None if nothing is found."""
+    """Check the whole file; return the damage, or None."""
     path = directory / NAME
     if not path.exists():
         return None
@@ -58,14 +58,14 @@ def _damage(path: Path, names: Names, checked: tuple[str | None, ...]) -> str | 
             conn.text_factory = partial(str, encoding="utf-8", errors="replace")
             return next(_found(conn, names, checked), None)
     except UnicodeDecodeError:
-        return "the definition of a table cannot be read"  # and nor can what SQLite says of it
+        return "the definition of a table cannot be read"  # and SQLite's error message neither
     except sqlite3.Error as exc:
         code = getattr(exc, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         return str(exc) if code in _DAMAGED else None
 
 
 def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ...]) -> Iterator[str]:
-    """Yield what is wrong, by what SQLite finds in all tables (None) or in some."""
+    """Yield the damage that SQLite's check finds in all tables (None) or in some."""
 
     def rows(name: str, /, **params: Any) -> list[Any]:
         return conn.execute(statement("log", "sqlite", name, names), params).fetchall()
@@ -73,8 +73,8 @@ def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ..
     for table in checked:
         if table is None or rows("table_find", table=table):
             check = "PRAGMA integrity_check" if table is None else f"PRAGMA integrity_check({table})"
-            yield from (said for (said,) in conn.execute(check).fetchmany(1) if said != "ok")
-    conn.execute("BEGIN")  # all of it at one moment: a migration may come in between
+            yield from (found for (found,) in conn.execute(check).fetchmany(1) if found != "ok")
+    conn.execute("BEGIN")  # one snapshot: a migration may run meanwhile
     if rows("table_find", table=names.table("meta")):
         facts = dict(rows("schema_read"))
         noted = "".join(value for (value,) in rows("meta_read", name=SCHEMA))
@@ -86,24 +86,24 @@ def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ..
 
 
 def _lost_behind(directory: Path) -> str | None:
-    """Return what is wrong with the write-ahead log, unless a writer elsewhere has looked at it already."""
+    """Return the damage to the write-ahead log, unless a writer elsewhere has checked it already."""
     if writer_pid(directory) not in (None, os.getpid()):
         return None
     return write_ahead_damage(directory / f"{NAME}{WRITE_AHEAD}")
 
 
 class TablesDialect(SqliteDialect):
-    """SQLite in the directory of a log; both are made, for their owner only, when they are needed first."""
+    """SQLite in the directory of a log; file and directory are created on first use, for their owner only."""
 
     def __init__(self, directory: str) -> None:
         super().__init__(os.path.join(directory, NAME))
         self._looked = False
 
     def connect(self) -> SqliteConnection:
-        """Open the file, making it, and its directory, if they are not there. Raises StoreDamaged."""
+        """Open the file, creating it and its directory if they do not exist. Raises StoreDamaged."""
         folder = Path(self.path).parent
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        if not self._looked:  # before SQLite does, which takes damage for the end, and removes the rest
+        if not self._looked:  # before SQLite, which takes damage for the end and removes the rest
             why = _lost_behind(folder)
             if why is not None:
                 raise StoreDamaged(f"{self.path}{WRITE_AHEAD}", why)
@@ -111,5 +111,5 @@ class TablesDialect(SqliteDialect):
         return super().connect()
 
     def missing_file(self) -> str | None:
-        """Look for the file."""
+        """Return the path if the file does not exist."""
         return None if os.path.exists(self.path) else self.path

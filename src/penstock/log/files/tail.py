@@ -1,10 +1,10 @@
-"""Where a segment ends that nobody has closed: which of its last bytes count, are torn, or are damaged.
+"""Finds the end of an unclosed segment: which of its last bytes are valid, torn or damaged.
 
-A batch is torn if the disk never had all of it. Sectors that it never had are zero, for every byte of a
-segment is written once, into room that was zero; so a batch of which no sector is zero was whole at some time
-and is damaged. It is damaged, too, where nobody says how far the disk had the segment: all of it may have
-been acknowledged then. What stands behind damage counts like what stands before it; nothing is cut, and no
-offset that may have been given is given again.
+A batch is torn if some of its sectors never reached the disk. Such sectors are zero, because every byte of a
+segment is written once, into zeroed space; so a broken batch without a zero sector was once whole and is
+damaged. It also counts as damaged if the synced position of the segment is unknown: all of it may have been
+acknowledged then. Batches behind damage stay valid; nothing is cut, and no offset that may have been assigned
+is reused.
 """
 
 import struct
@@ -17,26 +17,26 @@ from penstock.wire.kafka.record_batch import MAGIC, BatchHeader, check_batch, re
 from .segment import CHUNK_BYTES, Segment
 from .segment_header import HEADER_BYTES
 
-SECTOR_BYTES = 512  # that a disk writes whole or not at all
+SECTOR_BYTES = 512  # written by a disk whole or not at all
 _ZEROS = bytes(CHUNK_BYTES)
-_UNKNOWN_OFFSETS = 1 << 16  # that bytes may have held which cannot be read, and one for each byte
+_UNKNOWN_OFFSETS = 1 << 16  # skipped behind unreadable bytes, in addition to one for each byte
 _NO_END = 1 << 62
 
 
 class Tail(NamedTuple):
-    """Where a segment ends. `given`: all offsets before it may have been given."""
+    """The end of a segment. `given`: all offsets before it may have been assigned."""
 
     position: int
     offset: int
     given: int
-    damaged: str = ""  # what is damaged before the end
-    torn: bool = False  # behind the end stands what was never acknowledged
+    damaged: str = ""  # describes the damage before the end
+    torn: bool = False  # bytes behind the end were never acknowledged
 
 
 def find_tail(
     segment: Segment, position: int = HEADER_BYTES, offset: int | None = None, *, synced: bool = False
 ) -> Tail:
-    """Return where a segment ends. `synced`: the disk is known to have had all before that place."""
+    """Find the end of a segment. `synced`: all bytes before that place are known to have been on disk."""
     begin = segment.base_offset if offset is None else offset
     place = whole_until(segment, position, begin)
     filled = filled_until(segment, place[0])
@@ -55,15 +55,15 @@ def find_tail(
 
 
 def _damaged(segment: Segment, place: tuple[int, int], last: tuple[int, int], filled: int) -> Tail:
-    """Return an end behind all that can be read, and behind all else that stands there."""
+    """Return an end behind all readable batches and all other non-zero bytes."""
     position, offset = last
-    if filled > position:  # nobody can say what that was
+    if filled > position:  # unknown bytes
         position, offset = filled, offset + filled - position + _UNKNOWN_OFFSETS
     return Tail(position, offset, offset, f"a batch at byte {place[0]}, offset {place[1]}, is damaged")
 
 
 def _sound_behind(segment: Segment, place: tuple[int, int]) -> tuple[int, tuple[int, int]] | None:
-    """Return where whole batches go on behind damage, and where the last of them ends."""
+    """Return where whole batches resume behind damage, and where the last of them ends."""
     first, last = -1, place
     while True:
         header = _plausible(segment, last)
@@ -76,12 +76,12 @@ def _sound_behind(segment: Segment, place: tuple[int, int]) -> tuple[int, tuple[
 
 
 def _after(place: tuple[int, int], header: BatchHeader) -> tuple[int, int]:
-    """Return the place behind a batch, by its sizes alone: no checksum is over its offset."""
+    """Return the place behind a batch, from its sizes alone: no checksum covers its offset."""
     return place[0] + header.size, place[1] + header.last_offset_delta + 1
 
 
 def _plausible(segment: Segment, place: tuple[int, int]) -> BatchHeader | None:
-    """Return the header at a place: of a batch that carries on the chain, or is whole but for that."""
+    """Return the header at a place: of a batch that continues the chain, or is whole apart from that."""
     with segment.files.use(segment.path) as file:
         size = file.size - place[0]
         try:
@@ -97,12 +97,12 @@ def _plausible(segment: Segment, place: tuple[int, int]) -> BatchHeader | None:
 
 
 def _batch_at(segment: Segment, position: int, offset: int) -> tuple[int, int] | None:
-    """Return that place if a whole batch begins there."""
+    """Return the place if a whole batch begins there."""
     return (position, offset) if whole_until(segment, position, offset, most=1)[0] > position else None
 
 
 def _may_be_unwritten(segment: Segment, start: int, stop: int) -> bool:
-    """Return whether a sector of a range, or its last byte, is zero: the disk may never have had it."""
+    """Return whether a sector of a range, or its last byte, is zero: it may never have reached the disk."""
     with segment.files.use(segment.path) as file:
         if stop > start and not any(file.read(stop - 1, 1)):
             return True
@@ -115,7 +115,7 @@ def _may_be_unwritten(segment: Segment, start: int, stop: int) -> bool:
 
 
 def whole_until(segment: Segment, position: int, offset: int, *, most: int = -1) -> tuple[int, int]:
-    """Return position and offset after the last of the whole batches in a row from a place on."""
+    """Return position and offset after the last of consecutive whole batches from a place on."""
     expected = offset
     with segment.files.use(segment.path) as file:
         chunk, base = b"", position
@@ -140,7 +140,7 @@ def whole_until(segment: Segment, position: int, offset: int, *, most: int = -1)
 
 
 def filled_until(segment: Segment, position: int) -> int:
-    """Return where the last byte of a segment's file ends that is not zero; no earlier than a position."""
+    """Return the position after the last non-zero byte of a segment's file, at least the given one."""
     filled = position
     with segment.files.use(segment.path) as file:
         while chunk := file.read(position, CHUNK_BYTES):

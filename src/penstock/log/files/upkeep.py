@@ -1,8 +1,8 @@
-"""Upkeep: closed segments are compacted and compressed in the background, a bounded part in each pass.
+"""Upkeep: compacts and compresses closed segments in the background, a bounded amount in each pass.
 
-Runs in a thread of the process that writes; the slow part beside it, the swap between two rounds of the
-writer. A segment that another has rewritten or removed meanwhile (erased, trimmed) is left to the next pass.
-What fails (damage, a full disk) is logged, leaves the segment as it was, and does not stop the others.
+It runs in a thread of the writing process; the slow part runs beside the writer, the swap between two of its
+rounds. A segment that was rewritten or removed meanwhile (erased, trimmed) is left to the next pass. A
+failure (damage, a full disk) is logged, leaves the segment unchanged, and does not stop the others.
 """
 
 import logging
@@ -43,7 +43,7 @@ class Upkeep:
 
     def __init__(self, settings: FilesSettings) -> None:
         self._settings = settings
-        self._left_alone: set[tuple[str, int]] = set()  # segments that compressing does not make smaller
+        self._left_alone: set[tuple[str, int]] = set()  # segments that compression does not make smaller
         self._room = 0
 
     def run(
@@ -55,7 +55,7 @@ class Upkeep:
         leaving: Leaving,
         now_ms: int,
     ) -> bool:
-        """Do one pass over the partitions of a topic; return whether it rests before all is done."""
+        """Do one pass over the partitions of a topic; return whether it stopped before all was done."""
         self._room = self._settings.upkeep_bytes
         for number, partition in sorted(partitions.items()):
             if self._room <= 0:
@@ -89,7 +89,7 @@ class Upkeep:
             keep_until_ms = _closed_ms(partition, segment, now_ms) + policy.tombstone_ms
             work = SegmentCompaction(partition, segment, plan, drop_tombstones=keep_until_ms <= now_ms)
             if not self._compact_one(writer, partition, segment, work):
-                return  # the next pass begins again
+                return  # the next pass starts over
             removed += work.removed
             if work.tombstones:
                 due_ms = keep_until_ms if due_ms < 0 else min(due_ms, keep_until_ms)
@@ -97,12 +97,12 @@ class Upkeep:
         write_compacted(partition, Compacted(plan.until, due_ms))
         points.reach(NOTED)
         if removed:
-            logger.info("%s: %s replaced records were left out", partition.folder.path, removed)
+            logger.info("%s: removed %s replaced records", partition.folder.path, removed)
 
     def _compact_one(
         self, writer: LogWriter, partition: PartitionLog, segment: Segment, work: SegmentCompaction
     ) -> bool:
-        """Rewrite one segment if anything of it goes; return False if it is no longer there."""
+        """Rewrite one segment if records are removed from it; return False if it no longer exists."""
         self._room -= segment.end_position
         if work.changes():
             if not self._rewrite(writer, partition, segment, work.batches()):
@@ -133,11 +133,11 @@ class Upkeep:
     def _rewrite(
         self, writer: LogWriter, partition: PartitionLog, old: Segment, batches: Iterable[Buffer]
     ) -> bool:
-        """Write a segment beside and put it in place, unless another has changed it meanwhile."""
+        """Rewrite a segment and swap it in, unless it has changed meanwhile."""
         new = write_beside(partition, old, batches)
         if not writer.call(partial(_swap_if_there, partition, old, new)):
             return False
-        try:  # it only helps
+        try:  # a failure does no harm
             write_whole(partition.files.disk, new.index_path, new.index.encode(new.end))
         except OSError as exc:
             logger.debug("%s was not kept: %s", new.index_path, exc)
@@ -154,7 +154,7 @@ def _swap_if_there(partition: PartitionLog, old: Segment, new: Segment) -> bool:
 
 
 def _closed_ms(partition: PartitionLog, segment: Segment, now_ms: int) -> int:
-    """Return when a segment was closed: when the next was begun; now, if that is not known."""
+    """Return the closing time of a segment: the creation time of the next; now if unknown."""
     segments = partition.segments
     following = next((each for each in segments if each.base_offset >= segment.end_offset), None)
     known = 0 if following is None else following.header.created_ms

@@ -8,7 +8,7 @@ _SIGNS = ("./", "../", "/", "~/")
 
 
 def directory_in(url: str) -> str | None:
-    """Return the directory that an address means, from the root; None for an address of another kind."""
+    """Return the absolute directory of an address; None for an address of another kind."""
     scheme, found, rest = url.partition("://")
     if found:
         if scheme != SCHEME or not rest.startswith("/") or "\x00" in rest:

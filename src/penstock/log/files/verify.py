@@ -1,9 +1,8 @@
-"""Looking through a directory of a log in files: every batch of every segment, and the files beside them.
+"""Verifies a directory of a log in files: every batch of every segment, and the files beside them.
 
-Only reads, so it may run beside a writer, on a directory that nobody has open, and on one that is damaged. It
-trusts nothing but what it checks: no index is used. What is damaged is named by file, byte and offset, and
-the walk goes on at the next whole batch; what merely was cut short by a crash, or is made again when it is
-needed, is a note.
+It only reads, so it may run beside a writer, without one, and on a damaged directory. It uses no index, only
+checked data. Damage is reported by file, byte and offset, and the walk continues at the next whole batch; a
+file that a crash has truncated, or that is rebuilt when needed, is only a note.
 """
 
 import os
@@ -37,18 +36,18 @@ from .tail import find_tail
 
 _OPEN_FILES = 16
 _INDEX_BYTES = 32 * 1024
-Advance = Callable[[int], None]  # told how many bytes more were looked at
+Advance = Callable[[int], None]  # called with the number of bytes checked since the last call
 
 
 class Kind(StrEnum):
-    """How much a finding matters."""
+    """The severity of a finding."""
 
     DAMAGE = "damage"
     NOTE = "note"
 
 
 class Finding(NamedTuple):
-    """Something that is not as it was written. Position and offset are -1 where they say nothing."""
+    """One deviation from the written state. Position and offset are -1 where they do not apply."""
 
     kind: Kind
     file: str
@@ -60,7 +59,7 @@ class Finding(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """How much a walk looked at."""
+    """Counts of a walk."""
 
     segments: int = 0
     batches: int = 0
@@ -73,7 +72,7 @@ class Walked(NamedTuple):
 
 
 class WalkedBatch(NamedTuple):
-    """One whole batch of a walk, and where it stands."""
+    """One whole batch of a walk, and its position."""
 
     segment: Segment
     position: int
@@ -102,19 +101,19 @@ def partition_folders(topic: UUID, path: Path) -> list[PartitionFolder]:
 
 
 def size_of(folder: PartitionFolder) -> int:
-    """Return how many bytes the segments of a partition have."""
+    """Return the total bytes of a partition's segments."""
     sizes = 0
     for name in Disk().names(folder.path):
         if name.endswith(SUFFIX):
             try:
                 sizes += os.stat(folder.path / name).st_size
-            except FileNotFoundError:  # retention was quicker
+            except FileNotFoundError:  # removed by retention meanwhile
                 continue
     return sizes
 
 
 def check_identity(path: Path) -> Iterator[Finding]:
-    """Yield what is wrong with the file that says which log it is."""
+    """Yield the damage to the file `identity`."""
     try:
         found = read_identity(Disk(), path)
     except (msgspec.MsgspecError, ValueError) as exc:
@@ -125,17 +124,17 @@ def check_identity(path: Path) -> Iterator[Finding]:
 
 
 def check_tables(path: Path) -> Iterator[Finding]:
-    """Yield what is wrong with the SQLite file beside the segments."""
+    """Yield the damage to the SQLite file beside the segments."""
     why = tables.damage(path)
     if why is not None:
         yield Finding(Kind.DAMAGE, tables.NAME, -1, -1, f"{why}; put a backup of it in its place")
 
 
 class PartitionWalk:
-    """A walk over one partition. Iterating yields findings; `walked` says how much it has looked at."""
+    """A walk over one partition. Iterating yields findings; `walked` holds its counts."""
 
     def __init__(self, folder: PartitionFolder, *, written: bool, progress: Advance = lambda size: None):
-        """`written`: a writer is at work, so what stands behind the published end says nothing."""
+        """`written`: a writer is running, so bytes behind the published end are no finding."""
         self.folder, self._written, self._progress = folder, written, progress
         self.walked = Walked()
         self._files = OpenFiles(Disk(), _OPEN_FILES)
@@ -148,7 +147,7 @@ class PartitionWalk:
             self._files.close()
 
     def batches(self) -> Iterator[WalkedBatch | Finding]:
-        """Yield every whole batch, and what is wrong between them."""
+        """Yield every whole batch, and the damage between them."""
         heads = HeadsFile(Disk(), self.folder.path.parent)
         head = heads.get(self.folder.partition)
         heads.close()
@@ -160,8 +159,8 @@ class PartitionWalk:
                     continue
                 yield from self._joined(segment, following)
                 yield from self._segment(segment, following, head)
-        except FileNotFoundError as exc:  # trimmed while we looked
-            yield self._note(Path(exc.filename), "it was removed while the walk was at it")
+        except FileNotFoundError as exc:  # trimmed meanwhile
+            yield self._note(Path(exc.filename), "it was removed during the walk")
 
     def _found(self) -> Iterator[Finding]:
         for each in self.batches():
@@ -170,16 +169,16 @@ class PartitionWalk:
         yield from self._beside()
 
     def _missing(self, head: PartitionHead | None) -> Iterator[Finding]:
-        """Yield the segments that should be there, by what the others and the head say."""
+        """Yield the missing segments, as known from the other segments and the head."""
         segments = load_segments(self._files, self.folder, _INDEX_BYTES)
         runs: list[MissingRun | None] = [*missing_runs(self.folder, segments)]
         start = 0 if head is None else head.start
         if head is None:
             if any(self._has_batch(each.path) for each in segments):
                 path = self.folder.path.parent / HEADS
-                why = "the head of this partition cannot be read; it is found again in the segments"
+                why = "the head of this partition cannot be read; it is rebuilt from the segments"
                 yield self._note(path, why)
-            start = segments[0].header.before_offset if segments else 0  # what is kept is not known
+            start = segments[0].header.before_offset if segments else 0  # the real start is unknown
         elif not any(each.base_offset == head.segment for each in segments):
             last = segments[-1] if segments else None
             if last is not None:
@@ -191,7 +190,7 @@ class PartitionWalk:
                 yield Finding(Kind.DAMAGE, run.name, 0, run.low, run.why)
 
     def _pairs(self, head: PartitionHead | None) -> Iterator[tuple[Segment | Finding, SegmentHeader | None]]:
-        """Yield each segment with the header of the one that follows; a file that is none as a finding."""
+        """Yield each segment with the header of the next one; a file that is no segment as a finding."""
         bases = segment_bases(self._files, self.folder)
         headers: list[tuple[int, SegmentHeader | str]] = []
         for base in bases:
@@ -208,7 +207,7 @@ class PartitionWalk:
             own = self.folder.topic, self.folder.partition, base
             if isinstance(header, str):
                 if at + 1 == len(headers) and not self._has_batch(path):
-                    yield Finding(Kind.NOTE, name, 0, base, f"{header}; nothing is in it"), None
+                    yield Finding(Kind.NOTE, name, 0, base, f"{header}; it holds no batch"), None
                     continue
                 yield Finding(Kind.DAMAGE, name, 0, base, header), None
                 header = SegmentHeader(*own, leader_epoch=self._epoch(path))
@@ -219,7 +218,7 @@ class PartitionWalk:
                         name,
                         0,
                         base,
-                        f"it is of partition {header.partition} of topic {header.topic} at offset "
+                        f"it belongs to partition {header.partition} of topic {header.topic} at offset "
                         f"{header.base_offset}",
                     ),
                     None,
@@ -228,12 +227,12 @@ class PartitionWalk:
             yield Segment(self._files, path, header, _INDEX_BYTES), known
 
     def _joined(self, segment: Segment, following: SegmentHeader | None) -> Iterator[Finding]:
-        """Find out where a segment ends, and whether the next one follows it."""
+        """Set the end of a segment, and yield a gap to the next one."""
         own = segment.header
         if following is not None and following.before_base == segment.base_offset:
             segment.end_position, segment.end_offset = following.before_position, following.before_offset
             if following.base_offset > following.before_offset:
-                why = f"offsets up to before {following.base_offset} were given and hold nothing"
+                why = f"offsets up to before {following.base_offset} were assigned and hold no record"
                 yield self._note(segment.path, why, following.before_offset)
         if own.end_position:
             segment.end_position, segment.end_offset = own.end_position, own.end_offset
@@ -253,11 +252,11 @@ class PartitionWalk:
         yield from self._tail(segment, position, known=known)
 
     def _tail(self, segment: Segment, position: int, *, known: bool) -> Iterator[WalkedBatch | Finding]:
-        """Look at what stands behind what was published: whole batches count, a torn one is void."""
+        """Check the bytes behind the published end: whole batches are valid, a torn one is void."""
         begin = segment.end_offset
         tail = find_tail(segment, position, begin, synced=known or self._written)
         segment.end_position, segment.end_offset = tail.position, tail.offset
-        if not (self._written and tail.damaged):  # else it is what a writer is about to finish
+        if not (self._written and tail.damaged):  # otherwise a writer is about to finish it
             yield from self._walk(segment, position, begin)
         if tail.torn and not self._written:
             why = "a torn tail that was never acknowledged; it is void"
@@ -266,7 +265,7 @@ class PartitionWalk:
     def _walk(
         self, segment: Segment, position: int = HEADER_BYTES, offset: int | None = None
     ) -> Iterator[WalkedBatch | Finding]:
-        """Yield the batches of a segment and, between them, what is damaged."""
+        """Yield the batches of a segment and the damage between them."""
         expected = segment.base_offset if offset is None else offset
         while position < segment.end_position:
             try:
@@ -281,12 +280,12 @@ class PartitionWalk:
                 self._progress(stop[0] - position)
                 position, expected = stop
         if expected < segment.end_offset and position >= segment.end_position:
-            why = f"its batches end there, and it is said to hold offsets up to before {segment.end_offset}"
+            why = f"its batches end there, but it should hold offsets to before {segment.end_offset}"
             if segment.end_offset > segment.base_offset:
                 yield Finding(Kind.DAMAGE, segment.name, position, expected, why)
 
     def _chunked(self, segment: Segment, position: int, expected: int) -> Iterator[WalkedBatch]:
-        """Yield whole batches that follow each other. Raises Damaged."""
+        """Yield consecutive whole batches. Raises Damaged."""
         with self._files.use(segment.path) as file:
             while position < segment.end_position:
                 left = segment.end_position - position
@@ -313,22 +312,24 @@ class PartitionWalk:
                 position += at
 
     def _beside(self) -> Iterator[Finding]:
-        """Yield what is to be said of the files beside the segments: all of it can be made again."""
+        """Yield the findings on the files beside the segments, which can all be rebuilt."""
         disk, folder = Disk(), self.folder.path
         for name in disk.names(folder):
             path = folder / name
             if name.endswith(".damaged"):
-                yield Finding(Kind.DAMAGE, _short(path), -1, -1, "it was set aside when the log was opened")
+                yield Finding(
+                    Kind.DAMAGE, _short(path), -1, -1, "it was renamed as damaged when the log was opened"
+                )
             elif name.endswith(".new") and not self._written:
-                yield self._note(path, "a rewrite that was cut short; the next writer removes it")
+                yield self._note(path, "an interrupted rewrite; the next writer removes it")
             elif name.endswith(".index"):
                 content = read_whole(disk, path)
                 if content is not None and not SparseIndex.is_whole(content):
-                    yield self._note(path, "it is damaged; it is made again when it is needed")
+                    yield self._note(path, "it is damaged; it is rebuilt when needed")
         offsets = snapshot_offsets(disk, folder)
         if offsets and newest_snapshot(disk, folder, offsets[-1]).offset != offsets[-1]:
             path = folder / f"{offsets[-1]:020}{SNAPSHOT}"
-            yield self._note(path, "it is damaged; an older one, or the whole log, says the same")
+            yield self._note(path, "it is damaged; an older one, or the whole log, gives the same state")
 
     def _has_batch(self, path: Path) -> bool:
         with self._files.use(path) as file:

@@ -1,4 +1,4 @@
-"""Offsets that were given and hold no record for readers: told apart from those that are missing."""
+"""Finds void offsets: assigned offsets without a record for readers, as distinct from missing ones."""
 
 from collections.abc import Iterator
 
@@ -10,15 +10,16 @@ from .segment import Segment
 
 
 def voids_in(view: PartitionView, low: int, high: int, *, compacted: bool) -> list[tuple[int, int]]:
-    """Return the void offsets of a range as runs: from the first to before the last.
+    """Return the void offsets of a range as runs with exclusive ends.
 
-    `compacted`: the topic is or was. Only there may a batch lack records: elsewhere they are missing.
+    `compacted`: the topic is or was compacted. Only then may a batch lack records: otherwise they are
+    missing.
     """
     runs: list[tuple[int, int]] = []
     before: Segment | None = None
     for segment in view.segments:
         if before is not None and segment.header.before_base == before.base_offset:
-            # Given and refused, or lost by a crash: the header says so. Behind a lost segment it does not.
+            # Refused, or lost in a crash: the header shows it. Behind a lost segment it does not.
             _add(runs, before.end_offset, segment.base_offset, low, high)
         before = segment
         if segment.end_offset <= low or segment.base_offset >= high:
@@ -27,7 +28,7 @@ def voids_in(view: PartitionView, low: int, high: int, *, compacted: bool) -> li
             for start, end in _in_segment(view, segment, view.producers, compacted=compacted):
                 _add(runs, start, end, low, high)
         except Damaged:
-            continue  # it says nothing of what follows, which is then missing
+            continue  # later offsets of this segment then count as missing
     return runs
 
 
@@ -39,7 +40,7 @@ def _in_segment(
             yield header.base_offset, header.next_offset
         elif not compacted:
             continue
-        elif header.record_count <= header.last_offset_delta:  # some were compacted away
+        elif header.record_count <= header.last_offset_delta:  # compaction has removed some
             batch = memoryview(segment.batch(position, header))
             held = {each.offset for each in view.decoded(header, batch)}
             yield from (

@@ -1,14 +1,14 @@
-"""The writer: one thread that gives offsets, writes, syncs and acknowledges.
+"""The writer: one thread that assigns offsets, writes, syncs and acknowledges.
 
-Each round takes all that waits: it checks every batch and gives it its place, writes each partition's batches
-with one call, lets the disk have all files that were written, side by side, and then tells everybody at once.
-What comes meanwhile is the next round: the slower the disk, the larger the groups.
-Where the log does not wait for the disk, a small append that comes alone and finds nobody at work is done in
-the thread that asks: two changes of threads would take longer than the append.
+Each round takes all pending appends: it checks and places every batch, writes each partition's batches with
+one call, syncs the written files in parallel, and then acknowledges all appends. Appends that arrive
+meanwhile form the next round: the slower the disk, the larger the groups. Where the log does not wait for the
+disk, a small single append that finds the writer idle runs in the caller's thread: two thread switches would
+take longer than the append.
 
-Invariant: nothing is acknowledged, or seen by a reader, before the disk has it (where the log is set so).
-Everything that changes a partition is done by one at a time, who is at work (`_busy`), in the order it was
-asked for; so there are no locks to take.
+Invariant: nothing is acknowledged, or visible to a reader, before it is on disk (where the log is set so).
+One thread at a time, the holder of `_busy`, changes partitions, in the order of the calls; so partitions need
+no locks.
 """
 
 import errno
@@ -34,21 +34,21 @@ from .settings import FilesSettings
 logger = logging.getLogger("penstock.files")
 T = TypeVar("T")
 
-_AT_ONCE_BYTES = 32 * 1024  # of an append that is not handed over to the thread
-_MOST_WRITTEN = 1 << 30  # bytes that one call writes
-_PLACE = struct.Struct(">qii")  # how a batch begins: its offset, its length, and the leader epoch
+_AT_ONCE_BYTES = 32 * 1024  # limit of an append in the caller's thread
+_MOST_WRITTEN = 1 << 30  # most bytes of one write call
+_PLACE = struct.Struct(">qii")  # start of a batch: its offset, its length, and the leader epoch
 
 
 class PartitionWrite(NamedTuple):
-    """Batches for one partition, checked; or why they are refused before anything was asked."""
+    """Checked batches for one partition, or the error that refuses them."""
 
     partition: PartitionLog | None
     batches: Buffer
     headers: Sequence[tuple[int, BatchHeader]]
     marker: Marker | None = None
-    check: Callable[[], bool] | None = None  # asked when it is placed: may it still be?
-    verify: Callable[[PartitionLog, BatchHeader], None] | None = None  # may it be part of a transaction?
-    refusal: Error | None = None  # of what was not sent before
+    check: Callable[[], bool] | None = None  # called at placing: is the placement still valid?
+    verify: Callable[[PartitionLog, BatchHeader], None] | None = None  # may the batch be in its transaction?
+    refusal: Error | None = None  # raised unless the batch is a repetition
     error: Error | None = None
 
 
@@ -66,12 +66,12 @@ class _Append:
 
 
 class _PartitionRound:
-    """What one round does to one partition."""
+    """The work of one round on one partition."""
 
     def __init__(self) -> None:
         self.batches: list[PlacedBatch] = []
-        self.size = 0  # of them, in bytes
-        self.of: list[tuple[_Append, int, int]] = []  # append, which of its writes, its last offset
+        self.size = 0  # of the batches, in bytes
+        self.of: list[tuple[_Append, int, int]] = []  # append, index of its write, end offset
         self.error: Error | None = None
         self.unsynced = False
 
@@ -86,13 +86,13 @@ class LogWriter:
         self._waiting: deque[_Append | tuple[Callable[[], Any], Future[Any]]] = deque()
         self._waiting_bytes = 0
         self._stopping = self._busy = False
-        self._dirty: dict[PartitionLog, None] = {}  # acknowledged, and the disk may not have it
+        self._dirty: dict[PartitionLog, None] = {}  # acknowledged and not synced
         self._dirty_since = 0.0
         self._pool = ThreadPoolExecutor(settings.sync_threads, thread_name_prefix="penstock-sync")
         self._thread = Thread(target=self._run, name="penstock-writer", daemon=True)
         self._thread.start()
 
-    # -- asking
+    # -- calls
 
     def append(
         self,
@@ -105,8 +105,8 @@ class LogWriter:
     ) -> None:
         """Hand batches over; `done` is called in the writer's thread.
 
-        Above the limit it waits, or raises BufferFull. `at_once`: nothing more comes soon, so that the append
-        may be done in this thread; then `done` is called before this returns.
+        Above the buffer limit it waits, or raises BufferFull. `at_once`: no other append follows soon, so
+        this one may run in this thread; then `done` is called before this returns.
         """
         append = _Append(writes, done, whole)
         if at_once and not self._is_strict and append.size <= _AT_ONCE_BYTES and self._done_at_once(append):
@@ -125,11 +125,11 @@ class LogWriter:
 
     @property
     def may_take_at_once(self) -> bool:
-        """Whether an append may be done in the thread of who asks: nothing is synced, nobody is at work."""
+        """Whether an append may run in the caller's thread: no sync is needed and the writer is idle."""
         return not (self._is_strict or self._busy or self._waiting)
 
     def append_at_once(self, writes: Sequence[PartitionWrite]) -> list[WriteResult] | None:
-        """Do a small append in this thread, all or none; None where it would have to wait for something."""
+        """Do a small append in this thread, all or none; None if it would have to wait."""
         append = _Append(writes, lambda results: None, whole=True)
         if self._is_strict or append.size > _AT_ONCE_BYTES or not self._done_at_once(append):
             return None
@@ -142,16 +142,16 @@ class LogWriter:
         header: BatchHeader,
         check: Callable[[], bool] | None = None,
     ) -> WriteResult | None:
-        """Do what a round does, for one small batch of no transaction; None where it would have to wait.
+        """Do a round for one small non-transactional batch; None if it would have to wait.
 
-        The batch is checked, and its bytes may be written to. `check`: as that of a `PartitionWrite`.
+        The batch is checked, and its buffer is writable. `check`: as in `PartitionWrite`.
         """
         size = len(batch)
         if self._is_strict or self._busy or size > _AT_ONCE_BYTES or not self._begin_alone():
             return None
         was_clean = not self._dirty
         try:
-            if not partition.takes_at_once(size, header.record_count):  # asked while nobody else is at work
+            if not partition.takes_at_once(size, header.record_count):  # checked under `_busy`
                 return None
             if check is not None and not check():
                 return None
@@ -183,13 +183,13 @@ class LogWriter:
             return WriteResult(error=failed)
         except Exception as exc:
             logger.error("an append failed unexpectedly", exc_info=traced(exc))
-            partition.fail(OSError(errno.EIO, str(exc)))  # what was given and not written is void
+            partition.fail(OSError(errno.EIO, str(exc)))  # assigned and unwritten offsets are void
             return WriteResult(error=PartitionUnwritable("the log", str(exc)))
         self._moved(partition)
         return WriteResult(base, partition.start)
 
     def _done_at_once(self, append: _Append) -> bool:
-        """Do a small append in this thread, if nobody is at work and nothing but the write has to be done."""
+        """Do a small append in this thread, if the writer is idle and only the write has to be done."""
         if self._busy or not all(_is_simple(each) for each in append.writes) or not self._begin_alone():
             return False
         was_clean = not self._dirty
@@ -200,7 +200,7 @@ class LogWriter:
         return True
 
     def _begin_alone(self) -> bool:
-        """Be the one who is at work, in this thread; False if another is, or is about to be."""
+        """Take `_busy` for this thread; False if another thread has it or work is pending."""
         with self._lock:
             if self._busy or self._waiting or self._stopping:
                 return False
@@ -211,10 +211,10 @@ class LogWriter:
         with self._lock:
             self._busy = False
             if self._waiting or self._stopping or (was_clean and self._pause() is not None):
-                self._lock.notify_all()  # else the thread has nothing to do
+                self._lock.notify_all()  # otherwise the writer's thread has nothing to do
 
     def call(self, work: Callable[[], T]) -> T:
-        """Run something in the writer's thread, between two rounds, and return what it returns."""
+        """Run a function in the writer's thread, between two rounds, and return its result."""
         future: Future[T] = Future()
         with self._lock:
             if self._stopping:
@@ -224,7 +224,7 @@ class LogWriter:
         return future.result()
 
     def stop(self) -> None:
-        """Finish what was handed over, sync, and end."""
+        """Finish all pending work, sync, and end the thread."""
         with self._lock:
             self._stopping = True
             self._lock.notify_all()
@@ -233,7 +233,7 @@ class LogWriter:
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes wait for the disk."""
+        """The bytes that wait for the disk."""
         return self._waiting_bytes
 
     # -- the thread
@@ -259,7 +259,7 @@ class LogWriter:
                 return
 
     def _pause(self) -> float | None:
-        """Return how long nothing need be synced; None: for ever."""
+        """Return the time until the next sync is due; None: never."""
         if not self._dirty or self._settings.durability == "os":
             return None
         passed = self._clock.monotonic() - self._dirty_since
@@ -293,7 +293,7 @@ class LogWriter:
             self._settle(rounds)
         except Exception as exc:
             logger.error("a round of the writer failed unexpectedly", exc_info=traced(exc))
-            for partition in rounds:  # offsets were given that nothing may be written at: they are void
+            for partition in rounds:  # assigned offsets may be unwritten: they are void
                 partition.fail(OSError(errno.EIO, str(exc)))
             for append in group:
                 append.results = [
@@ -307,7 +307,7 @@ class LogWriter:
             try:
                 append.done(append.results)
             except Exception as exc:
-                logger.error("what was to be told of an append failed", exc_info=traced(exc))
+                logger.error("the callback of an append failed", exc_info=traced(exc))
         for partition, work in rounds.items():
             if work.of and work.error is None:
                 self._moved(partition)
@@ -315,7 +315,7 @@ class LogWriter:
     # -- one round
 
     def _place(self, append: _Append, rounds: dict[PartitionLog, _PartitionRound]) -> None:
-        """Check the batches of an append and give each its place."""
+        """Check the batches of an append and place each."""
         for number, write in enumerate(append.writes):
             if write.partition is not None and write.error is None:
                 try:
@@ -351,7 +351,7 @@ class LogWriter:
         base, offset, epoch = -1, partition.next_offset, partition.leader_epoch
         view, batches = memoryview(buffer), work.batches
         for at, header in write.headers:
-            is_produced = header.producer_id != NO_PRODUCER  # else there is nothing to compare it with
+            is_produced = header.producer_id != NO_PRODUCER  # otherwise there is no sequence to check
             if is_produced:
                 try:
                     before = None if header.is_control else partition.repeated(header)
@@ -362,7 +362,7 @@ class LogWriter:
                 except Error as exc:
                     return WriteResult(error=exc, start=partition.start)
                 if header.is_control and not partition.has_open(header.producer_id):
-                    continue  # it was ended before, or nothing of it came here
+                    continue  # it has ended already, or never reached this partition
                 if before is not None:
                     base = before.base_offset if base < 0 else base
                     continue
@@ -379,7 +379,7 @@ class LogWriter:
         return WriteResult(base, partition.start)
 
     def _write(self, partition: PartitionLog, work: _PartitionRound) -> None:
-        """Write what has its place; segments are closed and begun on the way."""
+        """Write placed batches, rolling segments where needed."""
         left = deque(work.batches)
         run: list[PlacedBatch] = []
         try:
@@ -416,7 +416,7 @@ class LogWriter:
                 self._refuse(partition, work, unwritten[0].header.base_offset, exc)
 
     def _refuse(self, partition: PartitionLog, work: _PartitionRound, base: int, exc: OSError) -> None:
-        """Let what was written count; what has found no room is refused and has left nothing behind."""
+        """Commit the written batches; refuse those that found no space, which left no trace."""
         try:
             if work.unsynced:
                 partition.sync()
@@ -437,7 +437,7 @@ class LogWriter:
             partition.next_offset = following
 
     def _settle(self, rounds: dict[PartitionLog, _PartitionRound]) -> None:
-        """Let the disk have what was written, and let it count."""
+        """Sync and commit the written batches."""
         written = [each for each, work in rounds.items() if work.unsynced and work.error is None]
         if self._is_strict:
             for partition, failure in self._sync(written).items():
@@ -456,12 +456,12 @@ class LogWriter:
                     partition.recovered()
                 continue
             for append, number, last in work.of:
-                if last > partition.end:  # the others were synced before it failed
+                if last > partition.end:  # the others were synced before the failure
                     append.results[number] = WriteResult(error=work.error)
         publish_all(published)
 
     def _sync(self, partitions: Sequence[PartitionLog]) -> dict[PartitionLog, OSError]:
-        """Sync files side by side; return those that failed."""
+        """Sync files in parallel; return those that failed."""
         failed: dict[PartitionLog, OSError] = {}
         if len(partitions) == 1:
             try:
@@ -488,7 +488,7 @@ class LogWriter:
 
 
 def _is_simple(write: PartitionWrite) -> bool:
-    """Return whether a write asks for nothing that may take long: no table, no new file, no other bytes."""
+    """Return whether a write is quick: no tables, no new file, no allocation."""
     partition = write.partition
     if partition is None or write.verify is not None:
         return False

@@ -1,4 +1,4 @@
-"""Logs in a database, and what every Penstock table shares: connections, dialects, schema, migrations.
+"""Logs in a database, and the base of every Penstock table: connections, dialects, schema, migrations.
 
-One folder per dialect; `dialects` finds the one a URL means.
+One folder per dialect; `dialects` finds the dialect of a URL.
 """

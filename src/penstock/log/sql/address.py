@@ -1,4 +1,4 @@
-"""A store's address: the plain forms it has, its parts, and how it may be shown, whole or as a short name."""
+"""A store's address: its plain forms, its parts, and its display without password."""
 
 import re
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ FORMS = (
 Options = Sequence[tuple[str, str]]
 
 _LOGIN = re.compile(r"(?<=://)([^/?#:]*):.*@", re.DOTALL)  # greedy: a password may hold an @
-_BARE_LOGIN = re.compile(r"^([^/?#:=\s]*):.*@", re.DOTALL)  # of an address that lacks its scheme
+_BARE_LOGIN = re.compile(r"^([^/?#:=\s]*):.*@", re.DOTALL)  # in an address without a scheme
 _OPTION = re.compile(
     r"((?:^|[?&\s])\w*(?:password|passwd|pwd)\s*=\s*)('(?:[^'\\]|\\.)*'|[^&\s]*)", re.IGNORECASE
 )
 
 
 def without_password(url: str) -> str:
-    """Return an address without the password in its login or options, also one of a form that is refused."""
+    """Return an address without the password in its login or options, even if its form is invalid."""
     shown = _LOGIN.sub(r"\1@", url) if "://" in url else _BARE_LOGIN.sub(r"\1@", url)
     return _OPTION.sub(r"\1…", shown)
 
 
 def short_name(url: str) -> str:
-    """Return where a URL leads, without its login and options: `host:5432/shop`, `shop.db`, `memory`."""
+    """Return the place of a URL, without login and options: `host:5432/shop`, `shop.db`, `memory`."""
     scheme, found, rest = without_password(url).partition("?")[0].partition("://")
     if not found:
         return scheme
@@ -38,7 +38,7 @@ def short_name(url: str) -> str:
 
 
 class UrlParts(NamedTuple):
-    """What a URL of SQLAlchemy's says, without escapes; `hosts` as a URL has them, with their ports."""
+    """The parts of a SQLAlchemy URL, unescaped; `hosts` as in the URL, with ports."""
 
     shown: str  # without the password, for messages
     kind: str

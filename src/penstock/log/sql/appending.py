@@ -1,7 +1,7 @@
-"""Appending: batches get their offsets under the locks of the heads they go to, all or none of them.
+"""Appends batches, all or none: offsets are assigned under the locks of the partitions' heads.
 
-A batch of a producer is added once: its last batch is locked before the heads, compared, and written in the
-same transaction.
+A producer's batch is added once: the producer's last batch is locked before the heads, compared, and updated
+in the same transaction.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from .database import Transaction
 from .heads import HeadKey, Numbering
 from .topics import keep_topics
 
-COLUMNS = "id key type value headers timestamp_ms owner"  # what a row holds of a record
+COLUMNS = "id key type value headers timestamp_ms owner"  # the columns of a record
 _PRODUCER = "id epoch sequence topic_id positions ids"
 _positions = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _ids = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -29,7 +29,7 @@ _place = itemgetter(0, 1, 2)
 
 
 class _Placed(NamedTuple):
-    """A batch with the head of each of its records; none if it was added before."""
+    """A batch with the head of each of its records; empty if it was added before."""
 
     topic: Topic
     contents: Sequence[Content]
@@ -37,7 +37,7 @@ class _Placed(NamedTuple):
 
 
 def append_all(tx: Transaction, batches: Sequence[Batch]) -> list[list[Position]]:
-    """Add batches and return where their records stand."""
+    """Add batches and return the positions of their records."""
     for batch in batches:
         check_topic(batch.topic)
     topics = keep_topics(tx, [batch.topic for batch in batches])
@@ -56,7 +56,7 @@ def append_all(tx: Transaction, batches: Sequence[Batch]) -> list[list[Position]
             rows.append((*head, offset, *columns(content)))
         given.append([Position(head.partition, offset) for head, offset in zip(heads, offsets, strict=True)])
     if rows:
-        # Side by side, as a move puts them: who reads one partition does not fetch pages of all others.
+        # Grouped by partition, as in a move: so a read of one partition fetches few pages of others.
         rows.sort(key=_place)
         tx.bulk("log", "append", Rows.of(f"topic_id partition place {COLUMNS}", rows))
         numbering.finish()
@@ -65,7 +65,7 @@ def append_all(tx: Transaction, batches: Sequence[Batch]) -> list[list[Position]
 
 
 def columns(content: Content) -> tuple[object, ...]:
-    """Return what a row holds of a record, as COLUMNS names it; an absent type is stored as an empty one."""
+    """Return the values of a record's row, in the order of COLUMNS; a missing type is stored as ''."""
     id, key, type, value, headers, timestamp_ms, owner = content
     return id, key, type or "", value, headers, timestamp_ms, owner
 
@@ -77,7 +77,7 @@ def last_batch(tx: Transaction, producer: str) -> Appended | None:
 
 
 def trim_producers(tx: Transaction, prefix: str, epoch: int, limit: int) -> int:
-    """Forget producers of a kind that are of an older epoch; return how many."""
+    """Forget producers with a prefix and an older epoch; return how many."""
     kind = {"low": prefix, "high": prefix[:-1] + chr(ord(prefix[-1]) + 1)}
     return tx.change("log", "producers_trim", epoch=epoch, limit=limit, **kind)
 
@@ -89,7 +89,7 @@ def _appended(row: Row) -> Appended:
 
 
 def _last_batches(tx: Transaction, batches: Sequence[Batch]) -> dict[str, Appended]:
-    """Lock the producers of some batches, also those that are new, and return the last batch of each."""
+    """Lock the producers of some batches, including new ones, and return the last batch of each."""
     ids = sorted({batch.producer.id for batch in batches if batch.producer is not None and batch.contents})
     known = _locked(tx, ids) if ids else {}
     new = [(id, -1, 0, 0, "[]", "[]") for id in ids if id not in known]

@@ -1,12 +1,12 @@
-"""Batches over a log of rows: decoded on their way in, encoded on their way out.
+"""Batches over a log of rows: decoded on write, encoded on read.
 
-A few threads write (`write_threads`), each partition in one transaction at a time: what has come in meanwhile
-goes into the next one together, so that many producers share a commit, and those who send take turns
-(`write_turns`). What is refused (out of sequence, fenced, not in its transaction) is found in that
-transaction, under the locks, and leaves the others alone. Locks, in this order: topics, producers, heads.
+A few threads write (`write_threads`), each partition in one transaction at a time: writes that arrive
+meanwhile share the next one, so that many producers share a commit, and sources take turns (`write_turns`).
+Refusals (out of sequence, fenced, not in its transaction) are decided in that transaction, under the locks,
+and do not affect the other writes. Lock order: topics, producers, heads.
 
-Records of open transactions are held back in a table of their own, and get their offsets when the
-transaction commits: there are no markers, and the last stable offset is the end.
+Records of open transactions are held back in a separate table, and get their offsets when the transaction
+commits: there are no markers, and the last stable offset is the end.
 """
 
 import logging
@@ -55,7 +55,7 @@ from .write_threads import WriteThreads
 
 logger = logging.getLogger("penstock.batches")
 
-_LOOK_OFFSETS = 2000  # that one fetch of a partition looks at
+_LOOK_OFFSETS = 2000  # most offsets that one fetch of a partition covers
 
 
 class SqlBatchLog(BatchLog):
@@ -75,13 +75,13 @@ class SqlBatchLog(BatchLog):
     def write(
         self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None
     ) -> None:
-        """Hand batches over to the threads that write."""
+        """Hand batches to the writing threads."""
         if not self._writing.add(source, writes, done):
             closed = StoreUnreachable(self._database.where, "it is closed")
             done([WriteResult(error=closed)] * len(writes))
 
     def close(self) -> None:
-        """Write what was handed over, and end."""
+        """Finish the pending writes, and end the threads."""
         self._writing.close()
         self._heads.stop()
 
@@ -101,7 +101,7 @@ class SqlBatchLog(BatchLog):
         return answers
 
     def _refusal(self, exc: Exception) -> Error:
-        """Return why nothing was written; what nobody expects is logged with its trace."""
+        """Return the error of a failed write; an unexpected one is logged with its trace."""
         if isinstance(exc, Error):
             return exc
         translated = self._database.dialect.translate(exc)
@@ -112,7 +112,7 @@ class SqlBatchLog(BatchLog):
     # -- reading
 
     def fetch(self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool) -> Fetched:
-        """Return what stands from an offset on as one batch."""
+        """Return the records from an offset on as one batch."""
         check_partition(topic, partition)
 
         def look(tx: Transaction) -> Fetched:
@@ -135,7 +135,7 @@ class SqlBatchLog(BatchLog):
             entries = [Entry(*row) for row in rows]
             until = entries[-1].offset + 1 if entries and is_cut(entries, max_bytes) else wanted.high
             batch: Buffer = encode_entries(topic.name, self._source, entries, offset, until)
-            while len(batch) > max_bytes and len(entries) > 1:  # headers of events, or a large last record
+            while len(batch) > max_bytes and len(entries) > 1:  # event headers, or a large last record
                 fitting = len(entries) * max(1, max_bytes) // len(batch)
                 entries = entries[: max(1, min(fitting, len(entries) - 1))]
                 until = entries[-1].offset + 1
@@ -145,7 +145,7 @@ class SqlBatchLog(BatchLog):
         return self._database.look(look)
 
     def end(self, topic: Topic, partition: int) -> int:
-        """Return where a partition ends: nothing undecided stands in it."""
+        """Return the end of a partition; it holds no undecided records."""
         check_partition(topic, partition)
         asked = {"topic_id": topic.id, "partition": partition}
         bounds = self._database.look(lambda tx: tx.rows("log", "bounds", **asked))
@@ -154,23 +154,23 @@ class SqlBatchLog(BatchLog):
         return int(bounds[0][1])
 
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
-        """Be told what rises here and elsewhere."""
+        """Call `moved` for ends that rise in this process or others."""
         return self._heads.watch(moved)
 
     # -- transactions
 
     def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> Sequence[LogPlace]:
-        """Move what was held back into the log under the locks of the heads, or delete it."""
+        """Move the held-back records into the log under the locks of the heads, or delete them."""
         risen = release_held(tx, producer_id) if committed else ()
         tx.change("log", "pending_delete", producer_id=producer_id)
         return risen
 
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
-        """Wake those who wait for records: the decision itself needs no marks."""
+        """Wake waiting readers: the decision itself needs no markers."""
         self._heads.look_soon(places)
 
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
-        """Return the producers that a partition knows."""
+        """Return the producers known to a partition."""
         rows = self._log.rows("kafka_sequences_of", topic, partition=partition)
         return [
             Sequenced(id, epoch, Known.of(id, epoch, batches).batches[-1].last_sequence, used_ms)
@@ -179,13 +179,13 @@ class SqlBatchLog(BatchLog):
 
 
 class _WritingTransaction:
-    """One transaction of a thread that writes. `waits`: for locks; else what is locked is left out."""
+    """One transaction of a writing thread. `waits`: for locks; else locked partitions are left out."""
 
     def __init__(self, taken: Sequence[TakenWrite], now_ms: int | None, waits: bool = True) -> None:
         self._taken, self._now_ms, self._waits = taken, now_ms, waits
 
     def run(self, tx: Transaction) -> tuple[list[WriteResult | None], list[Raised]]:
-        """Add what can be added; return what became of each write, None: left out, and which heads rose."""
+        """Add the writes; return the result of each (None: left out), and the raised heads."""
         self._rows: list[Row] = []
         self._held: list[Row] = []
         sound = [each for each in self._taken if each.error is None]
@@ -206,7 +206,7 @@ class _WritingTransaction:
         return answers, raised
 
     def _is_locked(self, taken: TakenWrite) -> bool:
-        """Return whether something that a write needs is locked, or not there: waiting tells which."""
+        """Return whether a row that a write needs is locked or missing: only waiting can tell which."""
         if self._waits or taken.error is not None:
             return False
         if taken.write.topic.name not in self._topics:
@@ -250,7 +250,7 @@ class _WritingTransaction:
         return WriteResult(bases[0], starts.get(key, 0))
 
     def _check_all(self, key: HeadKey, taken: TakenWrite) -> None:
-        """Raise unless every batch may be added, so that a write is added whole or not at all."""
+        """Raise unless every batch can be added, so that a write is added whole or not at all."""
         for each in taken.batches:
             header = each.header
             if header.is_transactional:
@@ -262,7 +262,7 @@ class _WritingTransaction:
                 self._sequence(key, header.producer_id).find(header)
 
     def _were_sent(self, key: HeadKey, batches: Sequence[Incoming]) -> bool:
-        """Return whether all of them are in the log already, perhaps from before it has grown."""
+        """Return whether all batches are in the log already, perhaps since before the topic grew."""
         headers = [each.header for each in batches]
         return all(
             header.producer_id >= 0 and self._sequence(key, header.producer_id).find(header) is not None
@@ -340,7 +340,7 @@ def _known(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[tuple[int, int,
 
 
 def _starts(tx: Transaction, keys: set[HeadKey]) -> dict[HeadKey, int]:
-    """Return where some partitions begin."""
+    """Return the starts of some partitions."""
     topics = sorted({key.topic_id for key in keys})
     rows: list[Any] = tx.rows("log", "heads_of_topics", topics=topics) if topics else []
     return {

@@ -1,9 +1,9 @@
-"""The bell listener: hears through the database that others have published or sequenced.
+"""The bell listener: learns through the database that other processes have published or sequenced.
 
-A thread with a connection of its own. It does not trust a connection until it has heard something on it: it
-notifies itself after connecting, because behind a transaction pooler LISTEN succeeds and nothing ever comes.
-When it cannot hear (a pooler in between, the database away) the loops that it would wake poll, and are only
-slower; it tries again from time to time.
+It runs in a thread with its own connection. It does not trust a connection until a notification has arrived
+on it: it notifies itself after connecting, because behind a transaction pooler LISTEN succeeds and nothing
+ever arrives. While it cannot listen (a pooler in between, the database unreachable) the loops that it would
+wake poll, and are only slower; it retries from time to time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,24 +19,24 @@ from .address import without_password
 from .contract import NotificationListener
 from .database import Database
 
-LOGGED = "logged"  # the text of a notification: records came into the log
-_STAGED = "staged"  # or events were staged; the slots follow if they are known
-_FLOOD = "staged flood "  # or are staged for so many milliseconds, without a word for each
+LOGGED = "logged"  # notification: records were added to the log
+_STAGED = "staged"  # notification: events were staged; the slots follow if known
+_FLOOD = "staged flood "  # notification: events are staged for this many milliseconds, without one for each
 _TEST = "test "
 
 _WAIT_SECONDS = 0.5
-_LONGEST_FLOOD_SECONDS = 1.0  # whatever a text says
+_LONGEST_FLOOD_SECONDS = 1.0  # upper bound for any notification
 _TEST_SECONDS, _LAST_LOOK_SECONDS = 1.0, 0.01
 _TEST_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 5.0, 300.0
 
 
 def staged_word(slots: Iterable[int] | None) -> str:
-    """Return the text that says events were staged."""
+    """Return the notification that events were staged."""
     return _STAGED if slots is None else f"{_STAGED} {','.join(map(str, slots))}"
 
 
 def staged_slots(word: str) -> frozenset[int] | None:
-    """Return the slots that a text names; None if it names none, or comes from another version."""
+    """Return the slots in a notification; None if it names none, or comes from another version."""
     kind, _, names = word.partition(" ")
     if kind != _STAGED or not names.replace(",", "").isdecimal():
         return None
@@ -44,30 +44,30 @@ def staged_slots(word: str) -> frozenset[int] | None:
 
 
 def flood_word(seconds: float) -> str:
-    """Return the text that says events will be staged for so long; older versions look everywhere, once."""
+    """Return the notification that events will be staged for a time; older versions look everywhere, once."""
     return f"{_FLOOD}{seconds * 1000:.0f}"
 
 
 def flood_seconds(word: str) -> float:
-    """Return for how long events will be staged without a word for each; 0 if a text does not say that."""
+    """Return the time for which events will be staged without single notifications; 0 for any other text."""
     milliseconds = word.removeprefix(_FLOOD)
     is_flood = milliseconds != word and milliseconds.isdecimal()
     return min(int(milliseconds) / 1000, _LONGEST_FLOOD_SECONDS) if is_flood else 0.0
 
 
 def is_test(word: str) -> bool:
-    """Return whether a listener sent this to itself, to find out whether it hears."""
+    """Return whether a listener sent this to itself, as a test."""
     return word.startswith(_TEST)
 
 
 def notify_others(database: Database, word: str) -> None:
-    """Wake the workers of other processes; if that fails, they find out later, by polling."""
+    """Wake the workers of other processes; if that fails, their polling finds the change later."""
     with suppress(Exception):
         _notify(database, word)
 
 
 def listen(database: Database) -> NotificationListener:
-    """Return a listener that is known to hear. Raises BellUnheard, or the driver's error."""
+    """Return a listener that has passed its test. Raises BellUnheard, or the driver's error."""
     dialect = database.dialect
     listener = dialect.listen(_channel(database))
     try:
@@ -81,7 +81,7 @@ def listen(database: Database) -> NotificationListener:
 
 
 def _is_heard(database: Database, listener: NotificationListener) -> bool:
-    """Return whether a text sent on another connection arrives; on its own it would, even behind a pooler."""
+    """Return whether a text from another connection arrives; its own would, even behind a pooler."""
     word = f"{_TEST}{token_hex(8)}"
     _notify(database, word)
     end = SYSTEM.monotonic() + _TEST_SECONDS
@@ -89,7 +89,7 @@ def _is_heard(database: Database, listener: NotificationListener) -> bool:
         left = end - SYSTEM.monotonic()
         if word in listener.wait(max(left, _LAST_LOOK_SECONDS)):
             return True
-        if left <= 0:  # asked after the look: a process that was paused may have heard it meanwhile
+        if left <= 0:  # checked after the read: it may have arrived while this process was paused
             return False
 
 
@@ -103,7 +103,7 @@ def _channel(database: Database) -> str:
 
 
 class BellListener:
-    """Runs in a thread of its own between `start` and `stop`. `heard` is given the texts that arrive."""
+    """Runs in its own thread between `start` and `stop`, and calls `heard` with the texts that arrive."""
 
     def __init__(
         self, database: Database, polling: PollingSettings, heard: Callable[[Sequence[str]], object]
@@ -116,28 +116,28 @@ class BellListener:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the thread; return at once."""
         self._thread = Thread(target=self._run, name="penstock-bell-listener", daemon=True)
         self._thread.start()
 
     def hurry(self) -> None:
-        """Say that a transaction that published here has ended, or is just ending."""
+        """Poll more often for a while: a publishing transaction of this process is ending."""
         listener = self._listener
         if listener is not None:
             listener.hurry()
 
     @property
     def hears(self) -> bool:
-        """Whether others tell it at once of all that they publish or sequence: it need not be looked for."""
+        """Whether other processes notify at once of every publish or move, so that no poll is needed."""
         return self._listener is not None and self._database.dialect.notifies
 
     @property
     def trouble(self) -> str:
-        """Why it does not hear, in words; empty while it does, or has not found out yet."""
+        """Why it cannot listen, in words; empty while it can, or does not know yet."""
         return self._backoff.present_trouble
 
     def stop(self) -> None:
-        """End; returns when its connection is closed."""
+        """Stop; return when its connection is closed."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
@@ -158,7 +158,7 @@ class BellListener:
         self._listener = listener = listen(self._database)
         try:
             self._test_again = _TEST_AGAIN_SECONDS
-            self._heard([""])  # what came before it listened
+            self._heard([""])  # covers notifications from before it listened
             while not self._stopping.is_set():
                 words = listener.wait(_WAIT_SECONDS)
                 if words:

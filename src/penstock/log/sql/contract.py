@@ -1,8 +1,8 @@
-"""What a database must be able to do for Penstock: the contract of a dialect.
+"""The contract of a dialect: the operations that Penstock needs from a database.
 
 A dialect is a folder with this class in `dialect.py`, `adapt.py` for the neutral SQL of statements,
-`schema.sql` and `migrations/`. It knows its driver and nothing of what the statements mean. `database.py`
-builds transactions, retries and names on top of it, the same for all.
+`schema.sql` and `migrations/`. It knows its driver, but not the meaning of the statements. `database.py`
+builds transactions, retries and names on top of it, the same for every dialect.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,16 +18,16 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a statement gave: its rows, and how many rows it changed."""
+    """The result of a statement: its rows, and the number of changed rows."""
 
     rows: list[Row]
     changed: int
 
 
 class Rows:
-    """A parameter that is a small table: columns of equal length, with names and order as the SQL has them.
+    """A parameter that is a small table: columns of equal length, with names and order as in the SQL.
 
-    Each dialect hands it over in its own way: one array a column, or one JSON array of rows.
+    Each dialect passes it in its own way: one array per column, or one JSON array of rows.
     """
 
     __slots__ = ("columns",)
@@ -37,7 +37,7 @@ class Rows:
 
     @classmethod
     def of(cls, columns: str, rows: Iterable[Row]) -> "Rows":
-        """Return rows as a small table with these columns, of which there is at least one row."""
+        """Return rows, at least one, as a small table with these columns."""
         values = zip(*rows, strict=True)
         return cls(**{column: list(each) for column, each in zip(columns.split(), values, strict=True)})
 
@@ -46,7 +46,7 @@ class Rows:
 
 
 class Call(NamedTuple):
-    """A named statement with its parameters, to be run with others."""
+    """A named statement with its parameters, to run with others."""
 
     room: str
     name: str
@@ -54,61 +54,61 @@ class Call(NamedTuple):
 
 
 class TransactionState(Enum):
-    """What has become of a transaction while others used its connection."""
+    """The state of a transaction after user code has used its connection."""
 
     OPEN = auto()
-    FAILED = auto()  # a statement failed: only a rollback can follow
-    ENDED = auto()  # somebody committed it or rolled it back
-    LOST = auto()  # the connection is gone
+    FAILED = auto()  # a statement failed: only a rollback is possible
+    ENDED = auto()  # the user code committed it or rolled it back
+    LOST = auto()  # the connection is lost
 
 
 class NotificationListener(Protocol):
-    """Waits for a signal from other connections that something may have come."""
+    """Waits for notifications from other connections."""
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait at most that long; return the texts of the signals that came. Raises the driver's error.
+        """Wait at most that long; return the texts that arrived.
 
-        An empty text says that something came, but not what.
+        Raises the driver's error. An empty text means that there may be changes of any kind.
         """
 
     def hurry(self) -> None:
-        """Expect a signal soon, since this process is committing: poll more often. From any thread."""
+        """Poll more often for a while, since this process is committing. From any thread."""
 
     def is_pooled(self) -> bool:
-        """Return whether something stands between this connection and the database that answers."""
+        """Return whether there is a pooler between this connection and the database."""
 
     def close(self) -> None:
-        """End listening."""
+        """Stop listening."""
 
 
 class Dialect(Protocol):
     """One kind of database, reached through its driver."""
 
-    name: str  # also that of its folder and of its files of statements
-    lacks: frozenset[str]  # what statements have to do without; `second_forms.py` has the names
-    has_schemas: bool  # tables can live in a named schema
+    name: str  # also of its folder and statement files
+    lacks: frozenset[str]  # missing SQL features, by the names in `second_forms.py`
+    has_schemas: bool  # tables can be in a named schema
     notifies: bool  # one connection can wake another through the database
-    listen_url: str | None  # where it listens, if not where all else goes
-    whole_trips: bool  # a transaction can go to the server as one message; see `run_whole`
-    writers: int | None  # how many transactions can write at once; None: as many as there are
+    listen_url: str | None  # address for listening, if not the main one
+    whole_trips: bool  # a transaction can be sent as one message; see `run_whole`
+    writers: int | None  # number of concurrent write transactions; None: unlimited
 
     def connect(self) -> Any:
-        """Open a connection of ours. Raises the driver's error."""
+        """Open a connection. Raises the driver's error."""
 
     def missing_file(self) -> str | None:
-        """Return the file that is not there yet and that `connect` would make; None where there is none."""
+        """Return the missing file that `connect` would create; None if it exists or there is no file."""
 
     def may_keep(self, conn: Any) -> bool:
-        """Return whether a connection that is not in use may be kept for the next transaction."""
+        """Return whether an idle connection may be kept for the next transaction."""
 
     def when_renewed(self, drop: Callable[[], None]) -> None:
-        """Have a method called when connections that are kept are to be closed; it is held weakly."""
+        """Register a method to call when idle connections must be closed; it is held weakly."""
 
     def may_use(self, conn: Any) -> bool:
-        """Return whether a connection that was kept may be used. Raises StoreReplaced, StoreUnreachable."""
+        """Return whether an idle connection may be used. Raises StoreReplaced, StoreUnreachable."""
 
     def renew(self) -> None:
-        """Let connections that could not write go: none that is open now is kept, wherever it is held."""
+        """Drop connections after a failed write: no connection that is open now is kept by any holder."""
 
     def begin(
         self,
@@ -119,97 +119,97 @@ class Dialect(Protocol):
         lock_ms: int | None = None,
         first: Sequence[tuple[str, Params]] = (),
     ) -> list[Result]:
-        """Begin a transaction that may write; run its first statements, in the same trip if that can be.
+        """Begin a transaction that may write; run its first statements, in the same round trip if possible.
 
-        Bounded: it is ours, and where the database can, it ends one that waits or stands idle too long.
-        Guarded: `seal` will tell whether it is still this one. `lock_ms`: how long it waits for a lock at
-        most, where several can write at once.
+        Bounded: ours, and ended by a database that can do so when it waits or is idle too long. Guarded:
+        `seal` can tell whether it is still open. `lock_ms`: longest wait for a lock, where several can write
+        at once.
         """
 
     def seal(self, conn: Any) -> bool:
-        """Go over from a caller's statements to ours, bounded from here on.
+        """Switch from the caller's statements to ours, bounded from here on.
 
-        Return whether the guarded transaction is still open: nobody has ended it and begun another.
+        Return whether the guarded transaction is still open: the caller has not ended it and begun another.
         """
 
     def state(self, conn: Any) -> TransactionState:
-        """Return what has become of the transaction, as the driver knows without asking the database."""
+        """Return the state of the transaction as known to the driver, without a query."""
 
     def still_answers(self, conn: Any) -> bool:
-        """Return whether the server that a guarded transaction began on is there: only its session is lost.
+        """Return whether the server of a guarded transaction still runs, so that only its session is lost.
 
-        It asks over a connection of its own.
+        It asks over a new connection.
         """
 
     def why_ended(self, error: Exception) -> str | None:
-        """Return why the server ended a session or a statement, and the remedy; None where it did not."""
+        """Return why the server ended a session or a statement, and the remedy; None if it did not."""
 
     def time_limits(self) -> dict[str, int]:
-        """Return the limits in milliseconds, by setting, after which the server ends what a caller does.
+        """Return the limits in milliseconds, by setting, after which the server ends a session or statement.
 
-        Without those that are off. It asks over a connection of its own. Raises the driver's error.
+        Without those that are off. It asks over a new connection. Raises the driver's error.
         """
 
     def sever(self, conn: Any) -> None:
-        """Close a connection that another thread uses: its transaction ends, and that thread fails."""
+        """Close a connection in use by another thread: its transaction ends, and that thread fails."""
 
     def begin_looking(self, conn: Any) -> None:
-        """Begin a transaction that only reads: all its statements see one moment, and it holds up nobody."""
+        """Begin a read-only transaction: all its statements see one snapshot, and it blocks no writer."""
 
     def read_only(self, conn: Any, text: str) -> list[Row]:
-        """Run one statement of a user's, which can only read, and return its rows. Raises the driver's error.
+        """Run one statement of a user, read-only, and return its rows.
 
-        Whatever it says, nothing is written.
+        Raises the driver's error. Whatever the statement, nothing is written.
         """
 
     def commit(self, conn: Any) -> None:
-        """Commit it."""
+        """Commit the transaction."""
 
     def rollback(self, conn: Any) -> None:
-        """Take it back; the connection may be broken already."""
+        """Roll back; the connection may be broken already."""
 
     def close(self, conn: Any) -> None:
-        """Close a connection, in whatever state."""
+        """Close a connection in any state."""
 
     def execute(self, conn: Any, sql: str, params: Params) -> Result:
-        """Run one statement; lists and `Rows` among the parameters are handed over as the dialect can."""
+        """Run one statement; the dialect passes lists and `Rows` in its own way."""
 
     def execute_all(self, conn: Any, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Run statements one after the other, where the driver can without waiting for an answer in between.
+        """Run statements in order, in one round trip if the driver can.
 
-        Each sees what those before it did. Raises the error of the first that fails; the rest is not run.
+        Each sees the effects of those before. Raises the error of the first that fails; the rest is not run.
         """
 
     def run_whole(self, conn: Any, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Begin, run statements one after the other and commit, in one trip; only where `whole_trips`.
+        """Begin, run statements in order and commit, in one round trip; only where `whole_trips`.
 
-        Each sees what those before it did, and what others have committed by then. Raises unless the server
-        says that it has committed; after an error of the server's nothing has.
+        Each sees the effects of those before, and of other transactions committed by then. Raises unless the
+        server confirms the commit; after an error from the server nothing is committed.
         """
 
     def bulk(self, conn: Any, sql: str, rows: Rows) -> None:
-        """Run a statement for all rows, whose columns are in the order of its parameters."""
+        """Run a statement for all rows; the columns are in the order of its parameters."""
 
     def run_script(self, conn: Any, script: str) -> None:
         """Run several statements without parameters inside the open transaction."""
 
     def serialize_migrations(self, conn: Any) -> None:
-        """Make a second migration wait, inside the open transaction, until this one has ended."""
+        """Inside the open transaction, make other migrations wait until this one has ended."""
 
     def notify(self, conn: Any, channel: str, word: str) -> None:
-        """Notify the listeners of a channel; nothing where the database has no notifications."""
+        """Notify the listeners of a channel; does nothing if the database has no notifications."""
 
     def listen(self, channel: str) -> NotificationListener:
-        """Begin to listen, on a connection of its own. Raises the driver's error."""
+        """Start to listen, on a new connection. Raises the driver's error."""
 
     def is_held(self) -> bool:
-        """Return whether a transaction keeps all others from writing; never where many may write at once."""
+        """Return whether a transaction keeps all others from writing; never with concurrent writers."""
 
     def is_conflict(self, error: Exception) -> bool:
-        """Return whether the transaction failed only because of others, so that it may be run again."""
+        """Return whether the transaction failed only because of others, so that a retry may succeed."""
 
     def is_away(self, error: Exception) -> bool:
-        """Return whether the error means that the database cannot be reached now."""
+        """Return whether the error means that the database is unreachable."""
 
     def translate(self, error: Exception) -> Error | None:
-        """Return what the error means in Penstock's words, or None to let it stand."""
+        """Return the Penstock error for a driver's error, or None to leave it."""

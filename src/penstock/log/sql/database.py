@@ -1,8 +1,8 @@
-"""The Database: connections of ours, transactions, and the loop that runs one again after a conflict.
+"""The Database: pooled connections, transactions, and their retries after conflicts.
 
-Connections are pooled and used by one thread at a time. A transaction that fails because of others
-(deadlock, serialization failure, busy) is run again from its beginning; one whose commit may or may not
-have happened is never run again here: the caller compares and decides.
+A connection is used by one thread at a time. A transaction that fails because of others (deadlock,
+serialization failure, busy) is retried from its beginning; one whose commit is in doubt is never retried
+here: the caller compares and decides.
 """
 
 import logging
@@ -39,47 +39,47 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 
 
 class Transaction:
-    """One open transaction of ours; statements are asked for by room and name, never glued."""
+    """One open transaction; statements are named by room and name, never built from strings."""
 
     def __init__(self, database: "Database", conn: Any, opened: Sequence[Result] = ()) -> None:
         self._database, self.conn = database, conn
-        self.opened = opened  # what its first statements gave
+        self.opened = opened  # results of its first statements
 
     def rows(self, room: str, name: str, /, **params: Any) -> list[Row]:
         """Run a statement of `<room>/sql/` and return its rows."""
         return self.execute(room, name, params).rows
 
     def change(self, room: str, name: str, /, **params: Any) -> int:
-        """Run a statement and return how many rows it changed."""
+        """Run a statement and return the number of changed rows."""
         return self.execute(room, name, params).changed
 
     def execute(self, room: str, name: str, params: Params) -> Result:
-        """Run a statement, or its second form where the database lacks something; return all it gave."""
+        """Run a statement, or its second form if the database lacks a feature, and return its result."""
         form = self._database.second_form(room, name)
         if form is not None:
             return run(form, self, room, params)
         return self._database.dialect.execute(self.conn, self._database.sql(room, name), params)
 
     def execute_all(self, calls: Sequence[Call]) -> list[Result]:
-        """Run statements one after the other, in one trip to the server if the driver can."""
+        """Run statements in order, in one round trip if the driver can."""
         if any(self._database.second_form(each.room, each.name) for each in calls):
             return [self.execute(*each) for each in calls]
         return self._database.dialect.execute_all(self.conn, self._database.texts(calls))
 
     def seal(self) -> bool:
-        """Go over from a caller's statements to ours; return whether the guarded transaction still stands."""
+        """Switch from the caller's statements to ours; return whether the guarded one is still open."""
         return self._database.dialect.seal(self.conn)
 
     def state(self) -> TransactionState:
-        """Return what has become of it while a caller used the connection."""
+        """Return its state after the caller has used the connection."""
         return self._database.dialect.state(self.conn)
 
     def now_ms(self, own_ms: int | None) -> int:
-        """Return the database's time, unless the caller has one of its own."""
+        """Return the caller's own time if given, else the database's."""
         return int(self.rows("log", "now", now_ms=own_ms)[0][0])
 
     def bulk(self, room: str, name: str, rows: Rows) -> None:
-        """Run a statement for many rows, whose columns are in the order of its parameters."""
+        """Run a statement for many rows; the columns are in the order of its parameters."""
         form = self._database.second_form(room, name)
         if form is not None:
             run(form, self, room, {"rows": rows})
@@ -93,13 +93,13 @@ class Database:
     def __init__(self, dialect: Dialect, names: Names) -> None:
         self.dialect, self.names = dialect, names
         self._idle: list[Any] = []
-        self._on_trips: list[Any] = []  # idle ones of `run_whole`: their sessions may be set up for it
+        self._idle_for_whole: list[Any] = []  # for `run_whole`: their sessions may be set up for it
         self._pid = os.getpid()
         self._inherited: list[Any] = []
         self._lock = Lock()
         self._closed = Event()
-        self.timeout_seconds = math.inf  # how long a transaction is run again after conflicts
-        self._hurry = local()  # lock_ms: how long transactions of a thread wait for a lock, if not as usual
+        self.timeout_seconds = math.inf  # how long a transaction is retried after conflicts
+        self._lock_limit = local()  # lock_ms: a thread's own limit for lock waits
         dialect.when_renewed(self._drop_idle)
 
     def sql(self, room: str, name: str) -> str:
@@ -107,12 +107,12 @@ class Database:
         return statement(room, self.dialect.name, name, self.names)
 
     def second_form(self, room: str, name: str) -> SecondForm | None:
-        """Return what runs in place of a statement, if this database lacks what it is written with."""
+        """Return the second form of a statement, if this database lacks a feature that the first one uses."""
         form = second_forms(room).get(name) if self.dialect.lacks else None
         return form if form is not None and form.without & self.dialect.lacks else None
 
     def texts(self, calls: Sequence[Call]) -> list[tuple[str, Params]]:
-        """Return statements as the dialect takes them."""
+        """Return calls with the dialect's text of each statement."""
         return [(self.sql(each.room, each.name), each.params) for each in calls]
 
     @contextmanager
@@ -121,9 +121,9 @@ class Database:
     ) -> Iterator[Transaction]:
         """Open a transaction; commit at the end of the block, roll back if it raises.
 
-        Ours are bounded in time; one that runs a caller's code is not. Guarded: `seal` tells whether the
-        caller's code has ended it. Its first statements save a round trip when they are given here; they
-        have no second forms.
+        Our own transactions are bounded in time; one that runs a caller's code is not. Guarded: `seal` tells
+        whether the caller's code has ended it. Passing the first statements here saves a round trip; they
+        must have no second forms.
         """
         conn, opened = self._begun(bounded, guarded, first)
         try:
@@ -136,7 +136,7 @@ class Database:
 
     @contextmanager
     def looking(self) -> Iterator[Transaction]:
-        """Give a connection without a transaction, to read: each statement sees what is committed then."""
+        """Open a connection for reads without a transaction: each statement sees the latest commits."""
         conn = self._take()
         try:
             yield Transaction(self, conn)
@@ -146,14 +146,14 @@ class Database:
         self._give_back(conn)
 
     @contextmanager
-    def _tripping(self) -> Iterator[Transaction]:
-        conn = self._take(self._on_trips)
+    def _opened_for_whole(self) -> Iterator[Transaction]:
+        conn = self._take(self._idle_for_whole)
         try:
             yield Transaction(self, conn)
         except BaseException as exc:
-            self._give_up(conn, exc, self._on_trips)
+            self._give_up(conn, exc, self._idle_for_whole)
             raise
-        self._give_back(conn, self._on_trips)
+        self._give_back(conn, self._idle_for_whole)
 
     @contextmanager
     def _snapshot(self) -> Iterator[Transaction]:
@@ -163,7 +163,7 @@ class Database:
             self.dialect.commit(tx.conn)
 
     def look_once(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work`, which only reads, on one snapshot: all its statements see the same moment."""
+        """Run `work`, which only reads, on one snapshot."""
         return self._repeat(self._snapshot, work)
 
     def look(self, work: Callable[[Transaction], T]) -> T:
@@ -174,37 +174,37 @@ class Database:
         except StoreUnreachable:
             if not had_idle:
                 raise
-            self._drop_idle()  # they may have died meanwhile; a new one tells
+            self._drop_idle()  # idle ones may be dead; a new one shows
             return self._repeat(self.looking, work)
 
     def run(self, work: Callable[[Transaction], T], *, first: Sequence[Call] = ()) -> T:
-        """Run `work` in a transaction; again, after a pause, when others made it fail."""
+        """Run `work` in a transaction; retry after a pause when it conflicts with others."""
         return self._repeat(lambda: self.transaction(first=first), work)
 
-    def hurried(self, seconds: float, work: Callable[[], T]) -> T:
-        """Call `work` so that no `run` of this thread in it waits longer for a lock: then StoreLocked.
+    def with_lock_limit(self, seconds: float, work: Callable[[], T]) -> T:
+        """Call `work` with a limit on the lock waits of its `run`s in this thread; above it StoreLocked.
 
-        Nothing is written then, and nothing is run again. Where one writes at a time all wait as usual.
+        Then nothing is written and nothing retried. With a single-writer database all wait as usual.
         """
         if self.dialect.writers is not None:
             return work()
-        self._hurry.lock_ms = max(1, int(seconds * 1000))
+        self._lock_limit.lock_ms = max(1, int(seconds * 1000))
         try:
             return work()
         finally:
-            self._hurry.lock_ms = None
+            self._lock_limit.lock_ms = None
 
     def run_whole(self, calls: Sequence[Call]) -> list[Result]:
-        """Run statements as a transaction of their own, in one trip; again when others made it fail.
+        """Run statements as one transaction in one round trip; retry when it conflicts with others.
 
-        Only where the dialect has `whole_trips`; they have no second forms. After StoreUnreachable nobody
-        knows whether it has committed.
+        Only where the dialect has `whole_trips`; they must have no second forms. After StoreUnreachable the
+        commit is in doubt.
         """
         texts = self.texts(calls)
         try:
-            return self._repeat(self._tripping, lambda tx: self.dialect.run_whole(tx.conn, texts))
+            return self._repeat(self._opened_for_whole, lambda tx: self.dialect.run_whole(tx.conn, texts))
         except StoreUnreachable:
-            self._drop_idle()  # they may have died with this one
+            self._drop_idle()  # idle ones may be dead, too
             raise
 
     def _repeat(
@@ -225,35 +225,35 @@ class Database:
                     if translated is None:
                         raise
                     raise translated from exc
-                logger.debug("transaction runs again after a conflict: %s", words(exc))
+                logger.debug("retrying a transaction after a conflict: %s", words(exc))
             self._closed.wait(pause + CHANCE.uniform(0, pause / 2))
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable")
 
     @property
     def _lock_ms(self) -> int | None:
-        return getattr(self._hurry, "lock_ms", None)
+        return getattr(self._lock_limit, "lock_ms", None)
 
     def now_ms(self, own_ms: int | None) -> int:
-        """Return the database's time, unless the caller has one of its own."""
+        """Return the caller's own time if given, else the database's."""
         return self.look(lambda tx: tx.now_ms(own_ms)) if own_ms is None else own_ms
 
     def close(self) -> None:
-        """Close all idle connections; a transaction under way keeps its own until it ends."""
+        """Close all idle connections; an open transaction keeps its own until it ends."""
         self._closed.set()
         self._drop_idle()
 
     def _drop_idle(self) -> None:
         with self._lock:
             self._disown()
-            idle = [*self._idle, *self._on_trips]
+            idle = [*self._idle, *self._idle_for_whole]
             self._idle.clear()
-            self._on_trips.clear()
+            self._idle_for_whole.clear()
         for conn in idle:
             self.dialect.close(conn)
 
     def _begun(self, bounded: bool, guarded: bool, first: Sequence[Call]) -> tuple[Any, list[Result]]:
-        """Return a connection with a transaction open; one that was spoiled while idle is replaced."""
+        """Return a connection with an open transaction; one that broke while idle is replaced."""
         while True:
             had_idle, conn = bool(self._idle), self._take()
             try:
@@ -268,7 +268,7 @@ class Database:
                 return conn, opened
 
     def _is_spoiled(self, error: Exception) -> bool:
-        """Return whether a connection has failed in a way in which a new one may not."""
+        """Return whether an error may be specific to the connection, so that a new one may work."""
         lasting = StoreUnreachable | StoreReadOnly | StoreDamaged
         return isinstance(self.dialect.translate(error), lasting)
 
@@ -277,7 +277,7 @@ class Database:
 
     @property
     def where(self) -> str:
-        """The database's address as a message may show it: without a password."""
+        """The database's address for messages, without a password."""
         place = getattr(self.dialect, "url", None) or getattr(self.dialect, "path", self.dialect.name)
         return without_password(str(place))
 
@@ -300,11 +300,11 @@ class Database:
             self.dialect.close(conn)
 
     def _disown(self) -> None:
-        """After a fork the idle connections are the parent's: keep them, so that nothing here closes them."""
+        """After a fork the idle connections belong to the parent: keep them, so that nothing closes them."""
         if self._pid != os.getpid():
-            self._inherited += [*self._idle, *self._on_trips]
+            self._inherited += [*self._idle, *self._idle_for_whole]
             self._idle.clear()
-            self._on_trips.clear()
+            self._idle_for_whole.clear()
             self._pid = os.getpid()
 
     def _give_back(self, conn: Any, idle: list[Any] | None = None) -> None:
@@ -316,10 +316,10 @@ class Database:
         self.dialect.close(conn)
 
     def _give_up(self, conn: Any, error: BaseException, idle: list[Any] | None = None) -> None:
-        """Roll back after an error and keep the connection only when it is surely sound.
+        """Roll back after an error and keep the connection only if it is certainly usable.
 
-        One that was opened while the store was read-only stays so when the store no longer is, and may keep
-        others so: all are closed.
+        A connection opened while the store was read-only stays read-only when the store is writable again,
+        and may keep others so: all are closed.
         """
         sound = isinstance(error, Exception) and not self._is_spoiled(error)
         try:

@@ -1,4 +1,4 @@
-"""From a store's address to its database."""
+"""Opens the database of a store's address."""
 
 import os
 
@@ -15,15 +15,15 @@ from .url import POSTGRES, StoreUrl, plain_url
 def open_database(
     url: StoreUrl, names: Names, *, limit_seconds: float | None = None, listen_url: str | None = None
 ) -> Database:
-    """Return the database that a URL means; nothing is opened yet.
+    """Return the database of a URL; nothing is opened yet.
 
-    `limit_seconds` bounds how long a transaction of ours may wait for a lock or stand idle, where the
-    database can enforce it. `listen_url` is where a server is listened to, if not there: it is for a server
-    behind a pooler, and files have no use for it. Raises InvalidUrl, InvalidName, MissingExtra.
+    `limit_seconds` bounds the lock waits and idle time of our transactions, where the database can enforce
+    it. `listen_url` is another address for notifications, for a server behind a pooler; files ignore it.
+    Raises InvalidUrl, InvalidName, MissingExtra.
     """
     dialect = _dialect(plain_url(url), limit_seconds, listen_url or None)
     if names.schema is not None and not dialect.has_schemas:
-        raise InvalidName("schema", names.schema, "cannot be had in this database; set a prefix instead")
+        raise InvalidName("schema", names.schema, "is not supported by this database; set a prefix instead")
     return Database(dialect, names)
 
 
@@ -35,7 +35,7 @@ def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> D
         path, seconds = path_and_timeout(rest[1:])
         if _is_file(path):
             busy_seconds = BUSY_SECONDS if seconds is None else seconds
-            # the same file also after a change of folder
+            # still the same file after a change of folder
             return SqliteDialect(os.path.abspath(path), busy_seconds=busy_seconds)
     if found and scheme in POSTGRES:
         from .postgres.dialect import DEFAULT_LIMIT_SECONDS, PostgresDialect
@@ -56,5 +56,5 @@ def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> D
 
 
 def _is_file(path: str) -> bool:
-    """Return whether a path names a file: not the memory of one connection."""
+    """Return whether a path names a file, not the memory of one connection."""
     return path not in ("", ":memory:") and "\x00" not in path

@@ -1,4 +1,4 @@
-"""Drift: how the tables in a database differ from what the migrations made.
+"""Drift: differences between the tables in a database and those of the migrations.
 
 The expected columns, indexes and views are read from a scratch copy: the schema file applied under another
 prefix inside a transaction that is rolled back. So one description, `schema.sql`, serves as the model.
@@ -15,14 +15,14 @@ from .naming import Names
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a database says of our tables, by names without prefix; of the rest, what it was made from."""
+    """A description of our tables, views and functions, by names without prefix."""
 
-    tables: dict[str, set[tuple[str, ...]]]  # a table's columns and indexes
-    defined: dict[tuple[str, str], str]  # a view or function
+    tables: dict[str, set[tuple[str, ...]]]  # columns and indexes of each table
+    defined: dict[tuple[str, str], str]  # definition of each view and function
 
 
 def differences(database: Database) -> list[str]:
-    """Return a sentence for each thing that is missing, or is not as it should be."""
+    """Return a sentence for each missing or differing object."""
     expected, actual = _expected(database), _actual(database)
     found = []
     for table, columns in sorted(expected.tables.items()):
@@ -32,19 +32,19 @@ def differences(database: Database) -> list[str]:
             continue
         found += [f"{name} lacks {' '.join(column)}" for column in sorted(columns - actual.tables[table])]
         found += [
-            f"{name} has {' '.join(column)} besides" for column in sorted(actual.tables[table] - columns)
+            f"{name} has unexpected {' '.join(column)}" for column in sorted(actual.tables[table] - columns)
         ]
     for (kind, table), definition in sorted(expected.defined.items()):
         name = database.names.table(table)
         if (kind, table) not in actual.defined:
             found.append(f"{kind} {name} is missing")
         elif actual.defined[kind, table] != definition:
-            found.append(f"{kind} {name} is not as the migrations made it")
+            found.append(f"{kind} {name} differs from that of the migrations")
     return found
 
 
 class _Undo(Exception):
-    """Ends the scratch transaction without a trace, carrying what was seen in it."""
+    """Rolls the scratch transaction back, and carries the description out of it."""
 
     def __init__(self, described: Described) -> None:
         self.described = described
@@ -71,9 +71,9 @@ def _actual(database: Database) -> Described:
 
 
 def _described(tx: Transaction, names: Names, prefix: str) -> Described:
-    """Return what is there under these names; definitions speak of tables, and do so under `prefix`."""
+    """Describe the objects with these names; table names in definitions get `prefix`."""
     tables: dict[str, set[tuple[str, ...]]] = {}
-    own_name = re.compile(rf"(')(?:\w+\.)?{names.prefix}(?=\w+'::regclass)")  # in the default of a sequence
+    own_name = re.compile(rf"(')(?:\w+\.)?{names.prefix}(?=\w+'::regclass)")  # in a sequence's default
     asked = {"prefix": names.prefix, "schema": names.schema}
     for statement in ("columns", "indexes"):
         for table, *what in tx.rows("log", statement, **asked):

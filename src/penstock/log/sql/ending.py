@@ -1,4 +1,4 @@
-"""Statements that end a transaction, and the refusal of them where a transaction is shared."""
+"""Refuses statements that would end a shared transaction."""
 
 import re
 
@@ -14,7 +14,8 @@ _ENDS = re.compile(
 def refuse_end(statement: object) -> None:
     """Raise TransactionEnded for a statement that would end the transaction of `record.tx`.
 
-    By its first word: what a procedure does, or a second statement in the same text, is found out later.
+    It checks the first word only: an end by a procedure, or by a second statement in the same text, is
+    detected later.
     """
     text = statement.decode("latin-1") if isinstance(statement, bytes) else statement
     if isinstance(text, str) and (found := _ENDS.match(text)):

@@ -1,7 +1,7 @@
-"""The Fence: only the owner of a slot, in its present epoch, may move what is staged there.
+"""The Fence: only the owner of a slot, in its present epoch, may move the slot's staged rows.
 
-Its statement opens the moving transaction: it locks the slot rows that still match, and only those go on.
-A stale owner finds none and writes nothing; a change of owner waits until the move has ended.
+Its statement opens the moving transaction: it locks the slot rows that still match, and only those slots are
+moved. A stale owner finds none and writes nothing; a change of owner waits until the move has ended.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,7 +13,7 @@ from .database import Transaction
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What a member believes it owns: slots with their epochs."""
+    """The slots that a member believes it owns, with their epochs."""
 
     owner: str
     epochs: Mapping[int, int]
@@ -23,13 +23,13 @@ class Fence:
         return sorted(self.epochs)
 
     def lock(self, tx: Transaction, slots: Collection[int]) -> list[int]:
-        """Lock those of the slots that are still owned in that epoch, and return them."""
+        """Lock and return those of the slots that are still owned in their epochs."""
         return locked(tx.execute(*self.locking(slots)))
 
     def locking(self, slots: Collection[int], *, waiting: bool = False) -> Call:
-        """Return the statement that does; `locked` reads what it gives.
+        """Return the locking statement; `locked` reads its result.
 
-        `waiting`: only those that have something staged; it gives how many turned out to be another's.
+        `waiting`: only lock slots with staged rows; the result is the number of slots lost to another owner.
         """
         wanted = sorted(slots)
         owned = Rows(slot=wanted, epoch=[self.epochs[slot] for slot in wanted])
@@ -38,5 +38,5 @@ class Fence:
 
 
 def locked(result: Result) -> list[int]:
-    """Return the slots that were locked."""
+    """Return the locked slots."""
     return [row[0] for row in result.rows]

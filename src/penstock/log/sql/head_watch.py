@@ -1,7 +1,7 @@
-"""One look at all heads of a database for all who wait for records in this process.
+"""Watches all heads of a database for all waiting readers in this process.
 
-What this process writes is told at once. For what others write a thread listens for the bell and looks from
-time to time, less often while nothing comes.
+Writes of this process are reported at once. For writes of other processes a thread listens for the bell and
+polls the heads, less often while idle.
 """
 
 import logging
@@ -30,11 +30,11 @@ class HeadWatch:
         self._lock, self._rung, self._stopping = Lock(), Event(), Event()
         self._bell: BellListener | None = None
         self._thread: Thread | None = None
-        self._told = Event()
-        self._teller: Thread | None = None
+        self._notify_due = Event()
+        self._notifier: Thread | None = None
 
     def watch(self, moved: HeadMoved) -> Callable[[], None]:
-        """Call `moved` for each partition that has grown; return what ends that."""
+        """Call `moved` for each partition whose end rises; return a function that stops it."""
         with self._lock:
             self._watchers.append(moved)
             if self._thread is None:
@@ -51,37 +51,37 @@ class HeadWatch:
         return stop
 
     def raised(self, heads: Sequence[Raised]) -> None:
-        """Say which heads this process has raised; workers elsewhere are told, too, by another thread."""
+        """Report heads raised by this process; another thread notifies the workers elsewhere."""
         if not heads:
             return
         for each in heads:
-            self._tell(each.topic_id, each.partition, each.base + each.added)
+            self._report(each.topic_id, each.partition, each.base + each.added)
         if self._log.database.dialect.notifies:
             with self._lock:
-                if self._teller is None:
-                    self._teller = Thread(target=self._notify, name="penstock-heads-bell", daemon=True)
-                    self._teller.start()
-            self._told.set()
+                if self._notifier is None:
+                    self._notifier = Thread(target=self._notify, name="penstock-heads-bell", daemon=True)
+                    self._notifier.start()
+            self._notify_due.set()
 
     def look_soon(self, places: Sequence[tuple[int, int]] = ()) -> None:
-        """Look at once: something was added of which not all is known here, but for partitions that rose."""
+        """Read the heads at once, after a change that is only partly known here; `places` have risen."""
         with self._lock:
             watchers = tuple(self._watchers)
-        for topic_id, partition in places:  # else who is told of a commit and reads would be told the old end
+        for topic_id, partition in places:  # otherwise a reader woken by a commit would still see the old end
             for moved in watchers:
                 moved(topic_id, partition)
         self._rung.set()
-        if self._teller is not None or self._log.database.dialect.notifies:
+        if self._notifier is not None or self._log.database.dialect.notifies:
             notify_others(self._log.database, LOGGED)
 
     def stop(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._stopping.set()
         self._rung.set()
-        self._told.set()
+        self._notify_due.set()
         if self._bell is not None:
             self._bell.stop()
-        for thread in (self._thread, self._teller):
+        for thread in (self._thread, self._notifier):
             if thread is not None:
                 thread.join()
 
@@ -90,8 +90,8 @@ class HeadWatch:
 
     def _notify(self) -> None:
         while not self._stopping.is_set():
-            self._told.wait()
-            self._told.clear()
+            self._notify_due.wait()
+            self._notify_due.clear()
             notify_others(self._log.database, LOGGED)
 
     def _run(self) -> None:
@@ -103,7 +103,7 @@ class HeadWatch:
                 pause = backoff.active() if found else backoff.idle()
             except Exception as exc:
                 if not isinstance(exc, Error):
-                    logger.debug("the heads were not read: %s", words(exc))
+                    logger.debug("cannot read the heads: %s", words(exc))
                 pause = backoff.trouble(exc)
             self._rung.wait(pause)
             self._rung.clear()
@@ -114,10 +114,10 @@ class HeadWatch:
         for topic_id, partition, _, end in rows:
             if self._ends.get((topic_id, partition), 0) < end:
                 found = True
-                self._tell(topic_id, partition, end)
+                self._report(topic_id, partition, end)
         return found
 
-    def _tell(self, topic_id: int, partition: int, end: int) -> None:
+    def _report(self, topic_id: int, partition: int, end: int) -> None:
         with self._lock:
             known = self._ends.get((topic_id, partition), 0)
             self._ends[topic_id, partition] = max(known, end)

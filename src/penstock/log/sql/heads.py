@@ -1,7 +1,7 @@
-"""Giving offsets: heads, and the lock under which the next offset is taken.
+"""Assigns offsets, under the row locks of the partitions' heads.
 
-Density comes from the head's row lock, not from ownership: whoever appends locks the heads first, in one
-order (topic id, partition), numbers under the lock and raises them in the same transaction.
+The head's row lock keeps offsets dense, not ownership: every append first locks the heads in one order (topic
+id, partition), numbers the records under the locks and raises the heads in the same transaction.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ MARK_EVERY = 1024  # offsets between two marks of the time index
 
 
 class HeadKey(NamedTuple):
-    """Which head; sorts in the order heads are locked."""
+    """The key of a head; sorts in lock order."""
 
     topic_id: int
     partition: int
@@ -34,50 +34,50 @@ class Raised(NamedTuple):
 
     topic_id: int
     partition: int
-    base: int  # the first offset given
+    base: int  # the first assigned offset
     added: int
     max_ms: int
 
 
 def lock_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
-    """Lock heads in their order and return what they hold. Raises TopicVanished."""
+    """Lock heads in their order and return them. Raises TopicVanished."""
     wanted = sorted(set(keys))
     call = locking(wanted)
     return locked(wanted, tx.execute(*call).rows)
 
 
 def _lock_free_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
-    """Lock those heads that nobody else has locked, and return what they hold."""
+    """Lock those heads that no other transaction has locked, and return them."""
     columns = Rows.of("topic_id partition", sorted(set(keys)))
     rows = tx.rows("log", "heads_lock_free", heads=columns)
     return {HeadKey(row[0], row[1]): Head(row[2], row[3]) for row in rows}
 
 
 def locking(wanted: Sequence[HeadKey]) -> Call:
-    """Return the statement that locks heads, which are sorted."""
+    """Return the statement that locks some sorted heads."""
     columns = Rows(topic_id=[key.topic_id for key in wanted], partition=[key.partition for key in wanted])
     return Call("log", "heads_lock", {"heads": columns})
 
 
 def locked(wanted: Sequence[HeadKey], rows: Sequence[Row]) -> dict[HeadKey, Head]:
-    """Return what the locked heads hold. Raises TopicVanished when one is missing."""
+    """Return the locked heads. Raises TopicVanished when one is missing."""
     if len(rows) != len(wanted):
         raise TopicVanished
     return {HeadKey(row[0], row[1]): Head(row[2], row[3]) for row in rows}
 
 
 class Numbering:
-    """Gives offsets under the locks of the heads concerned, then raises them by what was given."""
+    """Assigns offsets under the locks of the heads, then raises the heads."""
 
     def __init__(self, tx: Transaction, keys: Iterable[HeadKey], *, waits: bool = True) -> None:
-        """`waits`: for the locks; else heads that others have locked are left out."""
+        """`waits`: for the locks; else heads locked by others are left out."""
         self._tx = tx
         self._heads = lock_heads(tx, keys) if waits else _lock_free_heads(tx, keys)
         self._next = {key: head.next_offset for key, head in self._heads.items()}
         self._max_ms = {key: head.max_ms for key, head in self._heads.items()}
 
     def holds(self, key: HeadKey) -> bool:
-        """Return whether a head is locked here."""
+        """Return whether this object has locked a head."""
         return key in self._heads
 
     def give(self, key: HeadKey, timestamp_ms: int) -> int:
@@ -89,7 +89,7 @@ class Numbering:
         return offset
 
     def finish(self) -> list[Raised]:
-        """Raise the heads, mark the time where a mark is due, and return what was raised."""
+        """Raise the heads, add due time marks, and return the raised heads."""
         raised = [
             Raised(*key, head.next_offset, self._next[key] - head.next_offset, self._max_ms[key])
             for key, head in self._heads.items()
@@ -99,9 +99,9 @@ class Numbering:
 
 
 def raise_by(tx: Transaction, counts: Sequence[Row], move: Callable[[], object]) -> list[HeadKey]:
-    """Lock heads, let records be moved behind them, and raise them; return which they are.
+    """Lock heads, call `move` to add records at their ends, raise them, and return their keys.
 
-    A count is (topic id, partition, how many, the latest time). Raises TopicVanished.
+    A count is (topic id, partition, number of records, latest time). Raises TopicVanished.
     """
     keys = [HeadKey(topic_id, partition) for topic_id, partition, _, _ in counts]
     heads = lock_heads(tx, keys)
@@ -115,7 +115,7 @@ def raise_by(tx: Transaction, counts: Sequence[Row], move: Callable[[], object])
 
 
 def _raise(tx: Transaction, raised: Sequence[Raised]) -> None:
-    """Raise locked heads, and mark the time where a mark is due."""
+    """Raise locked heads, and add due time marks."""
     raises = [(one.topic_id, one.partition, one.added, one.max_ms) for one in raised]
     tx.change("log", "heads_raise", raises=Rows.of("topic_id partition added max_ms", raises))
     mark_times(tx, raised)

@@ -1,9 +1,8 @@
-"""Records of an open transaction: held back, where nobody reads them, until they get their offsets.
+"""Records of an open transaction: held back, invisible to readers, until they get their offsets.
 
-A topic that places keys itself may have grown since they came. Then they go where it puts them now: behind
-what its readers have to pass of the old map first, and before what comes of their key later.
-
-Locks, in this order: the producer (held already), topics, heads.
+A topic that places keys itself may have grown meanwhile. Then its new map places them: behind the records of
+the old map, which readers pass first, and before later records of their keys.
+Lock order: the producer (held already), topics, heads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,11 +17,11 @@ from .database import Transaction
 from .heads import raise_by
 from .topics import topic_of
 
-_KEYS = 10_000  # that are looked at together
+_KEYS = 10_000  # read at a time
 
 
 def release_held(tx: Transaction, producer_id: int) -> Sequence[LogPlace]:
-    """Move what a producer's transaction holds back into the log; return the partitions that have risen."""
+    """Move the held-back records of a producer's transaction into the log; return the grown partitions."""
     counts = tx.rows("log", "pending_counts", producer_id=producer_id)
     if not counts:
         return ()
@@ -33,14 +32,14 @@ def release_held(tx: Transaction, producer_id: int) -> Sequence[LogPlace]:
 
 
 def allowing_foreign(tx: Transaction, topics: Iterable[int]) -> set[int]:
-    """Return those of some topics that take a key in any partition."""
+    """Return those of some topics that accept a key in any partition."""
     asked = sorted(topics)
     rows = tx.rows("log", "topic_configs", topics=asked) if asked else []
     return {topic_id for topic_id, name, value in rows if (name, value) == (FOREIGN_KEYS, ALLOWED)}
 
 
 def _place_again(tx: Transaction, producer_id: int, topics: Iterable[int]) -> bool:
-    """Put keys where their topics, which grow no more until this ends, keep them now. True: some moved."""
+    """Place keys by the present maps of their topics, locked against growth; return whether some moved."""
     kept = [topic_of(row) for row in tx.rows("log", "pending_topics", topics=sorted(topics))]
     grown = {each.id: each for each in kept if each.partitioner == MURMUR3 and each.generation}
     for id in allowing_foreign(tx, grown):

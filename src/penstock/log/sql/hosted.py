@@ -1,8 +1,8 @@
-"""The chain of migrations inside a transaction that a framework's own migrations have opened.
+"""Runs the chain of migrations inside a transaction of a framework's own migrations.
 
-The framework runs the statements, one at a time and without parameters; it commits, and it keeps its own
-account of what it has run. Ours is in `meta`, as always, so `penstock migrate` and the framework may take
-turns: what is there already is not made again.
+The framework runs the statements, one at a time and without parameters; it commits, and keeps its own record
+of applied migrations. Ours is in `meta`, as always, so `penstock migrate` and the framework may be mixed: an
+applied migration is not run again.
 """
 
 import sqlite3
@@ -19,7 +19,10 @@ Execute = Callable[[str], Sequence[Sequence[Any]]]  # runs one statement and ret
 
 
 def upgrade(dialect: str, names: Names, execute: Execute, *, to: int | None = None) -> list[Migration]:
-    """Apply what is missing, up to a version (None: the newest), and return it. Raises InvalidInput."""
+    """Apply the missing migrations, up to a version (None: the newest), and return them.
+
+    Raises InvalidInput.
+    """
     steps = steps_between(dialect, names, 0, to)
     execute(statement("log", dialect, "migrations_lock", names))
     there = execute(statement("log", dialect, "meta_find", names))
@@ -32,7 +35,7 @@ def upgrade(dialect: str, names: Names, execute: Execute, *, to: int | None = No
 
 
 def drop(dialect: str, names: Names, execute: Execute) -> None:
-    """Drop every table of these names; what is in them is lost."""
+    """Drop every table with these names, and all their data."""
     execute(statement("log", dialect, "migrations_lock", names))
     for each in statements_of(drop_script(dialect, names)):
         execute(each)
@@ -45,14 +48,14 @@ def steps_between(dialect: str, names: Names, since: int, to: int | None = None)
     last = newest if to is None else to
     if not 0 <= since <= last <= newest:
         raise InvalidInput(
-            f"versions after {since} and up to {last}: this Penstock has those from 1 to {newest}; "
+            f"no versions after {since} and up to {last}: this Penstock has 1 to {newest}; "
             "update it, or name others"
         )
     return [step for step in steps if since < step.version <= last]
 
 
 def statements_of(script: str) -> Iterator[str]:
-    """Yield the statements of a script, without comments; SQLite can tell where one ends for all dialects."""
+    """Yield the statements of a script, without comments; SQLite's parser finds their ends in any dialect."""
     text = ""
     for line in script.splitlines():
         if not line.lstrip().startswith("--"):

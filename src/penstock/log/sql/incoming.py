@@ -1,7 +1,7 @@
-"""What producers send, on its way into rows: batches checked, unpacked and decoded, outside any transaction.
+"""Turns batches of producers into rows: checked, unpacked and decoded, outside any transaction.
 
-A record keeps its headers as they came. What they say as a CloudEvent is taken over: `ce_id` is its id,
-`ce_type` its type; without them the id is made here and there is no type.
+A record keeps its headers unchanged. CloudEvent headers set its fields: `ce_id` its id, `ce_type` its type;
+without them it gets a new id and no type.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,11 +23,11 @@ from ..event_names import event_names
 from .appending import columns
 from .contract import Row
 
-_key_of = itemgetter(1)  # of a row
+_key_of = itemgetter(1)  # the key of a row
 
 
 class Incoming(NamedTuple):
-    """One batch: its header, its records as columns of a row, and the latest of their times."""
+    """One batch: its header, its records as rows, and their times."""
 
     header: BatchHeader
     rows: list[Row]
@@ -35,7 +35,7 @@ class Incoming(NamedTuple):
 
 
 class TakenWrite(NamedTuple):
-    """One write: its batches, or why it is refused. `foreign`: a key that the topic would put elsewhere."""
+    """One write: its batches, or its refusal. `foreign`: the partition in which a key belongs instead."""
 
     write: Write
     batches: Sequence[Incoming] = ()
@@ -43,19 +43,19 @@ class TakenWrite(NamedTuple):
     foreign: int | None = None
 
     def among(self, partitions: int) -> "TakenWrite":
-        """Return it judged by the topic's present number of partitions, as it may have grown meanwhile."""
+        """Return it checked against the present number of partitions, as the topic may have grown."""
         if partitions == self.write.topic.partitions or self.write.topic.partitioner != MURMUR3:
             return self
         keys = (_key_of(row) for batch in self.batches for row in batch.rows)
         return self._replace(foreign=_foreign(keys, partitions, self.write.partition))
 
     def refusal(self) -> ForeignPartition:
-        """Return what is said of a foreign key."""
+        """Return the error for a foreign key."""
         return ForeignPartition(self.write.topic.name, self.write.partition, self.foreign or 0)
 
 
 def take(write: Write, now_ms: int, limit: int) -> TakenWrite:
-    """Return a write decoded; `limit`: how many bytes its records may have, unpacked."""
+    """Return a decoded write; `limit`: most bytes of its unpacked records."""
     topic, partition = write.topic, write.partition
     found, left, foreign = list[Incoming](), limit, None
     try:
@@ -68,8 +68,8 @@ def take(write: Write, now_ms: int, limit: int) -> TakenWrite:
                 raise TooManyBytes
             records = list(decode_records(plain))
             if len(records) != header.record_count:
-                said, there = header.record_count, len(records)
-                raise InvalidBatch(f"it has {there} records, and its header says {said}")
+                expected, count = header.record_count, len(records)
+                raise InvalidBatch(f"it has {count} records, and its header says {expected}")
             if topic.partitioner == MURMUR3 and foreign is None:
                 foreign = _foreign((each.key for each in records), topic.partitions, partition)
             contents = [_content(each, now_ms) for each in records]
@@ -89,7 +89,7 @@ def take(write: Write, now_ms: int, limit: int) -> TakenWrite:
 
 
 def _foreign(keys: Iterable[bytes | None], partitions: int, partition: int) -> int | None:
-    """Return where the topic would put the first key that does not belong here, if there is one."""
+    """Return the right partition of the first key that does not belong here, if any."""
     for key in keys:
         if key is not None:
             own = partition_of(key, partitions)

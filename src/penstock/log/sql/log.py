@@ -1,6 +1,6 @@
 """The log in database rows: one row per record, one head per partition.
 
-Each call is a transaction of its own, or part of one that the caller has begun (`within`).
+Each call is its own transaction, or part of one that the caller has begun (`within`).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -44,7 +44,7 @@ from .topics import (
 
 T = TypeVar("T")
 
-_SWEPT_ROWS = 10_000  # records of a deleted or cleared topic removed in one transaction
+_SWEPT_ROWS = 10_000  # most records that one transaction of a sweep removes
 
 
 class SqlLog(Log):
@@ -54,7 +54,7 @@ class SqlLog(Log):
         self.database, self._clock, self._tx = database, clock, tx
 
     def within(self, tx: Transaction) -> "SqlLog":
-        """Return this log as part of an open transaction of its database."""
+        """Return this log inside an open transaction of its database."""
         return SqlLog(self.database, self._clock, tx)
 
     def _look(self, work: Callable[[Transaction], T]) -> T:
@@ -64,13 +64,13 @@ class SqlLog(Log):
         return self.database.run(work) if self._tx is None else work(self._tx)
 
     def rows(self, name: str, topic: Topic, **params: Any) -> list[Row]:
-        """Run a statement of this room that reads of one topic."""
+        """Run a statement of this room that reads one topic."""
         return self._look(lambda tx: tx.rows("log", name, topic_id=topic.id, **params))
 
     # -- topics
 
     def identity(self) -> LogIdentity:
-        """Return the ids that stand in the database."""
+        """Return the ids from the database."""
 
         def look(tx: Transaction) -> LogIdentity:
             ((id,),) = tx.rows("log", "meta_read", name="log_id")
@@ -80,7 +80,7 @@ class SqlLog(Log):
         return self._look(look)
 
     def raise_incarnation(self, above: int) -> LogIdentity:
-        """Raise the number in the database to the time, in seconds: no restored backup has that one."""
+        """Raise the incarnation to the time in seconds, which no restored backup can hold."""
 
         def change(tx: Transaction) -> LogIdentity:
             ((id,),) = tx.rows("log", "meta_read", name="log_id")
@@ -98,7 +98,7 @@ class SqlLog(Log):
     def create_topic(
         self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
     ) -> Topic:
-        """Make a topic, or return the one there is."""
+        """Create a topic, or return the existing one."""
         check_topic(name)
         check_partitions(partitions)
         check_partitioner(partitioner)
@@ -122,11 +122,11 @@ class SqlLog(Log):
         return self._run(lambda tx: grow_topic(tx, name, partitions))
 
     def growths(self, topic: Topic) -> list[Growth]:
-        """Return how a topic has grown."""
+        """Return the growths of a topic."""
         return self._look(lambda tx: growths(tx, topic.id))
 
     def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
-        """Say what is kept of a topic."""
+        """Set the retention limits of a topic."""
         params = {"topic_id": topic.id, **keep._asdict(), "only": sorted(only)}
         if not self._run(lambda tx: tx.change("log", "topic_retain", **params)):
             raise UnknownTopic(topic.name)
@@ -148,27 +148,27 @@ class SqlLog(Log):
         return self._look(lambda tx: appending.last_batch(tx, producer))
 
     def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
-        """Forget producers of a kind that are of an older epoch."""
+        """Forget producers with a prefix and an older epoch."""
         return self._run(lambda tx: appending.trim_producers(tx, prefix, epoch, limit))
 
     def durable(self, topic: Topic, position: Position) -> None:
-        """Return at once: a commit is as durable as the database is set."""
+        """Return at once: a commit is as durable as the database's settings demand."""
 
     # -- reading
 
     def ends(self, topic: Topic) -> dict[int, int]:
-        """Return the next offset of every partition that ever held something."""
+        """Return the next offset of every partition that ever held a record."""
         return {partition: end for partition, _, end in self.rows("heads_list", topic)}
 
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
-        """Return what every partition holds."""
+        """Return the bounds of every partition."""
         if pinned:
             self.rows("heads_pin", topic, partitions=sorted(pinned))
         rows = self.rows("heads_all", topic)
         return {partition: Bounds(start, end) for partition, start, end in rows}
 
     def bounds_of(self, topics: Sequence[Topic]) -> dict[int, dict[int, Bounds]]:
-        """Return what every partition of several topics holds, in one look."""
+        """Return the bounds of every partition of several topics, with one query."""
         found: dict[int, dict[int, Bounds]] = {each.id: {} for each in topics}
         rows = self._look(lambda tx: tx.rows("log", "heads_of_topics", topics=sorted(found))) if found else []
         for topic_id, partition, start, end in rows:
@@ -176,13 +176,13 @@ class SqlLog(Log):
         return found
 
     def bounds(self, topic: str, partition: int) -> Bounds:
-        """Return what one partition holds."""
+        """Return the bounds of one partition."""
 
         def look(tx: Transaction) -> Bounds:
             found = find_topic(tx, topic)
             check_partition(found, partition)
             rows = tx.rows("log", "bounds", topic_id=found.id, partition=partition)
-            if not rows:  # deleted since it was found
+            if not rows:  # deleted meanwhile
                 raise UnknownTopic(topic)
             return Bounds(*rows[0])
 
@@ -191,7 +191,7 @@ class SqlLog(Log):
     def read_ranges(
         self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
     ) -> Chunk:
-        """Return the records of several ranges in one look; bare ones are never cut."""
+        """Return the records of several ranges with one query; bare ones are never cut."""
         table = ranges_table(ranges)
         if bare:
             return Chunk([Entry(*row) for row in self.rows("read_bare", topic, ranges=table)], cut=False)
@@ -208,7 +208,7 @@ class SqlLog(Log):
         return [Entry(*row) for row in self.rows("at", topic, places=places, bare=bare)]
 
     def times_at(self, places: Mapping[Topic, Collection[Position]]) -> dict[int, dict[Position, int]]:
-        """Return when the records at some positions of several topics were published, in one look."""
+        """Return the publishing times of the records at some positions of several topics, with one query."""
         found: dict[int, dict[Position, int]] = {topic.id: {} for topic in places}
         wanted = sorted({(topic.id, *each) for topic, positions in places.items() for each in positions})
         if wanted:
@@ -220,14 +220,14 @@ class SqlLog(Log):
         return found
 
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
-        """Return where partitions go on."""
+        """Return the first offset held at or after each position."""
         partitions, lows = (list(column) for column in zip(*positions, strict=True))
         return dict(self.rows("first_offsets", topic, places=Rows(partition=partitions, low=lows)))
 
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
     ) -> dict[int, int]:
-        """Return the first offsets at or after a moment, by the sparse time index."""
+        """Return the first offsets at or after a time, using the sparse time index."""
         if ranges is None:
             ranges = [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()]
         if not ranges:
@@ -250,7 +250,7 @@ class SqlLog(Log):
         return [Entry(*row) for row in rows]
 
     def find_key_in(self, topic: Topic, ranges: Sequence[OffsetRange], key: bytes) -> list[Entry]:
-        """Return records of a key in several ranges, by one statement."""
+        """Return records of a key in several ranges, with one statement."""
         if not ranges:
             return []
         return [Entry(*row) for row in self.rows("find_key_in", topic, ranges=ranges_table(ranges), key=key)]
@@ -262,24 +262,24 @@ class SqlLog(Log):
         return dict(self.rows("sizes", topic, ranges=ranges_table(ranges)))
 
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return how far each range goes to hold that many bytes."""
+        """Return, for each range, the offset after the record that brings it to that many bytes."""
         table = Rows(**ranges_table(ranges).columns, bytes=list(sizes))
         return dict(self.rows("reach", topic, ranges=table))
 
     def trim(
         self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False
     ) -> int:
-        """Delete the oldest records; what publishers and sequencers need is locked last, and shortly."""
+        """Delete the oldest records; lock the rows that publishers and sequencers need last, and briefly."""
         return self._run(lambda tx: _trim(tx, topic, ranges, unless))
 
     def clear(self, topic: Topic) -> None:
-        """Let every partition begin where it ends; its records go in bounded transactions."""
+        """Move the start of every partition to its end; bounded transactions remove the records."""
         self._run(lambda tx: _clear(tx, topic))
         if self._tx is None:
             self.sweep(topic)
 
     def sweep(self, topic: Topic) -> None:
-        """Remove what deleted and cleared topics have left, in bounded transactions of their own."""
+        """Remove the remaining records of a deleted or cleared topic, in separate bounded transactions."""
         gone = topic.id not in {each.id for each in self.topics()}
         name = "sweep_deleted" if gone else "sweep_cleared"
         params = {"topic_id": topic.id, "limit": _SWEPT_ROWS}
@@ -287,7 +287,7 @@ class SqlLog(Log):
             pass
 
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
-        """Take the content out of records."""
+        """Remove the content of records."""
         if not positions:
             return 0
         partitions, offsets = (list(column) for column in zip(*sorted(set(positions)), strict=True))
@@ -301,16 +301,16 @@ class SqlLog(Log):
         return sorted((row[0], Entry(*row[1:])) for row in rows)
 
     def count_owned(self, owner: str) -> int:
-        """Return how many records have an owner tag."""
+        """Return the number of records with an owner tag."""
         return int(self._look(lambda tx: tx.rows("log", "owned_count", owner=owner))[0][0])
 
     def hold(self, reader: str, topic: Topic, offsets: Mapping[int, int]) -> None:
-        """Keep retention back for a named reader."""
+        """Hold retention back for a named reader."""
         holds = Rows(partition=list(offsets), place=list(offsets.values()))
 
         def put(tx: Transaction) -> None:
             find_topic(tx, topic.name, TopicLock.KEPT)
-            # A trim under way ends first; one that follows asks what is held.
+            # A running trim ends first; a later one checks the holds.
             tx.rows("log", "heads_pin", topic_id=topic.id, partitions=sorted(offsets))
             tx.change("log", "holds_delete", topic_id=topic.id, reader=reader)
             if offsets:
@@ -319,14 +319,14 @@ class SqlLog(Log):
         self._run(put)
 
     def holds(self, topic: Topic) -> dict[str, dict[int, int]]:
-        """Return what is held of a topic."""
+        """Return the holds on a topic."""
         found: dict[str, dict[int, int]] = {}
         for reader, partition, offset in self.rows("holds_list", topic):
             found.setdefault(reader, {})[partition] = offset
         return found
 
     def holds_of(self, topics: Sequence[Topic]) -> dict[int, dict[str, dict[int, int]]]:
-        """Return what is held of several topics, in one look."""
+        """Return the holds on several topics, with one query."""
         found: dict[int, dict[str, dict[int, int]]] = {topic.id: {} for topic in topics}
         for topic_id, reader, partition, offset in self._look(lambda tx: tx.rows("log", "holds_all")):
             if topic_id in found:
@@ -339,7 +339,7 @@ def _trim(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], unless: 
     deleted = tx.change("log", "trim_delete", **params)
     expected = sum(each.high - each.low for each in ranges)
     if deleted != expected and tx.rows("log", "trim_left", **params):
-        raise PickChanged(expected, deleted)  # some were erased meanwhile: their rows have moved
+        raise PickChanged(expected, deleted)  # some were erased meanwhile, which moves their rows
     tx.change("log", "trim_times", **params)
     tx.change("log", "trim_raise", **params)
     if unless():

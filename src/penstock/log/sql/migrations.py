@@ -1,12 +1,12 @@
-"""The one chain of migrations for all of Penstock's tables, and the check that it has been walked.
+"""The one chain of migrations for all of Penstock's tables, and the check that they are applied.
 
-`migrations/NNNN_name.sql` of each dialect; the number of the last one applied stands in `meta`, written by
-the migration itself, so that one run by hand is known too. Each runs in one transaction, so a crash leaves
-either all of it or nothing. Two processes may
-migrate at once: the second waits, then finds nothing to do. `publish` never looks at the version.
+`migrations/NNNN_name.sql` of each dialect; `meta` holds the number of the last one applied, written by the
+migration itself, so that one run by hand counts, too. Each runs in one transaction, so a crash leaves either
+all of it or nothing. Two processes may migrate at once: the second waits, then finds nothing to do. `publish`
+never checks the version.
 
-Expand, then contract: tables newer than the code are used as long as `meta` says that code of this version
-can (`usable_from`). A migration that adds leaves that number as it is; one that takes away raises it.
+Expand, then contract: code may use newer tables as long as its version is at least `usable_from` in `meta`. A
+migration that adds leaves that number unchanged; one that removes raises it.
 """
 
 import re
@@ -40,9 +40,9 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """What a database says of its tables: their version, and the oldest version whose code can use them.
+    """The version of a database's tables, and the oldest version whose code can use them.
 
-    Version 0: there are none.
+    Version 0: there are no tables.
     """
 
     version: int
@@ -55,35 +55,35 @@ def chain(database: Database) -> list[Migration]:
 
 
 def chain_of(dialect: str, names: Names) -> list[Migration]:
-    """Return all migrations of a dialect, under these names, oldest first."""
+    """Return all migrations of a dialect, with these names, oldest first."""
     return sorted(_read(dialect, names), key=lambda migration: migration.version)
 
 
 def drop_script(dialect: str, names: Names) -> str:
-    """Return the statements that take every table of these names away."""
+    """Return the statements that drop every table with these names."""
     return names.apply(files(f"penstock.log.sql.{dialect}").joinpath("drop.sql").read_text("utf-8"))
 
 
 def known_version(database: Database) -> int:
-    """Return the newest version of the tables that this code knows."""
+    """Return the newest schema version that this code knows."""
     return chain(database)[-1].version
 
 
 def state(tx: Transaction, database: Database) -> SchemaState:
-    """Return what the database says of its tables."""
+    """Return the schema state of the database."""
     if not tx.rows("log", "table_find", table=database.names.table("meta")):
         return SchemaState(0, 0)
     return stated(tx)
 
 
 def stated(tx: Transaction) -> SchemaState:
-    """Return what tables that are there say of themselves; one statement."""
+    """Return the schema state of existing tables, with one statement."""
     found: dict[str, str] = dict(tx.rows("log", "schema_read"))
     return schema_state(found.get("schema_version"), found.get("usable_from"))
 
 
 def schema_state(version: str | None, usable_from: str | None) -> SchemaState:
-    """Return what two facts of `meta` say; without the second, tables are for code of their own version."""
+    """Return the schema state for two facts of `meta`; without the second, code needs that very version."""
     number = int(version or 0)
     return SchemaState(number, number if usable_from is None else int(usable_from))
 
@@ -96,7 +96,7 @@ def pending(database: Database) -> list[Migration]:
 
 
 def check(database: Database) -> SchemaState:
-    """Refuse a database that this code cannot use; return what it says of its tables.
+    """Refuse a database that this code cannot use; return its schema state.
 
     Raises StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew.
     """
@@ -113,7 +113,7 @@ def check(database: Database) -> SchemaState:
 
 
 def migrate(database: Database) -> list[Migration]:
-    """Apply what is pending, which in newer tables is nothing, and return it.
+    """Apply the pending migrations, none for newer tables, and return them.
 
     Raises SchemaTooNew, WrongEncoding, SequenceCached.
     """
@@ -128,12 +128,12 @@ def migrate(database: Database) -> list[Migration]:
 
 
 def raise_usable_from(tx: Transaction, version: int) -> None:
-    """Let the tables be used by code of a version or later only; running workers of earlier ones leave."""
+    """Require a version for code that uses the tables; running workers of earlier versions leave."""
     tx.change("log", "usable_raise", version=str(version))
 
 
 def refuse_too_new(found: SchemaState, known: int) -> None:
-    """Refuse tables that code of a version cannot use. Raises SchemaTooNew."""
+    """Refuse tables that code of this version cannot use. Raises SchemaTooNew."""
     if found.version > known and found.usable_from > known:
         raise SchemaTooNew(found.version, known, found.usable_from)
 
@@ -150,15 +150,15 @@ def _step(tx: Transaction, database: Database) -> Migration | None:
 
 
 def _check_encoding(database: Database) -> None:
-    """Refuse a database that cannot hold every text: one error message could stop a whole worker."""
+    """Refuse a database that cannot store every text: one error message could stop a whole worker."""
     ((found,),) = database.look(lambda tx: tx.rows("log", "encoding"))
-    encoding = found.decode() if isinstance(found, bytes) else found  # without an encoding all text is bytes
+    encoding = found.decode() if isinstance(found, bytes) else found  # SQL_ASCII returns text as bytes
     if encoding != "UTF8":
         raise WrongEncoding(encoding)
 
 
 def _check_order(database: Database) -> None:
-    """Refuse a sequence that hands out numbers in blocks: they would not rise in the order asked for."""
+    """Refuse a sequence that hands out numbers in blocks: they would not rise in the order of requests."""
     sequence = database.names.table("staged_seq")
     rows = database.look(lambda tx: tx.rows("log", "sequence_cache", sequence=sequence))
     if rows and rows[0][0] != 1:

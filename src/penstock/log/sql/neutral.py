@@ -1,6 +1,6 @@
-"""The parts of the neutral SQL of statement files that every dialect has to read.
+"""The parts of the neutral SQL of statement files that every dialect has to parse.
 
-`statements.py` says what the neutral SQL is; `adapt.py` of each dialect puts it into the dialect's own words.
+`statements.py` describes the neutral SQL; `adapt.py` of each dialect translates it.
 """
 
 import re
@@ -19,7 +19,7 @@ class Column(NamedTuple):
 
 
 class RowsParameter(NamedTuple):
-    """A parameter that is a small table, as a statement reads it: `rows(:param, a integer, …) AS alias`."""
+    """A parameter that is a small table, as written in a statement: `rows(:param, a integer, …) AS alias`."""
 
     param: str
     columns: list[Column]

@@ -1,8 +1,7 @@
-"""What consumers get: rows as one batch.
+"""Encodes rows as one batch for consumers.
 
-A record that was published as an event gets the headers of a CloudEvent in front of its own; one that came
-through the Kafka port has the headers that it came with. Erased records are left out, and the batch says
-that it reaches over them.
+A record that was published as an event gets the headers of a CloudEvent before its own; one from the Kafka
+port keeps its headers. Erased records are left out, and the batch spans their offsets.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,11 +15,11 @@ from penstock.wire.kafka.records import NewRecord, encode_records
 
 from ..entry import Entry, readable
 
-LEADER_EPOCH = 0  # one leader for ever: the database
+LEADER_EPOCH = 0  # the database is the only leader
 
 
 def encode_entries(topic: str, source: str, entries: Sequence[Entry], first: int, end: int) -> bytearray:
-    """Return the entries from an offset to before another as one batch."""
+    """Return entries as one batch that spans the offsets from `first` to before `end`."""
     batch = encode_records(_records(topic, source, entries, first))
     header = read_header(batch)
     wanted = end - first - 1

@@ -1,12 +1,11 @@
-"""Writes in parts: processes that know nothing of each other fill them, and one releases them as a whole.
+"""Writes in parts: independent processes fill the parts, and one process releases them as a whole.
 
-Spark's tasks write so. The records of a part wait in `pending`, where nobody reads them, under the number of
-the part: every attempt of a task is a part of its own. The release names the parts that count, moves them
-into the log under the locks of the heads, and writes down in the same transaction which write of which
-application it was; the same one again adds nothing. So it does not matter how a write was cut into parts, nor
-that it is cut otherwise when it is made again. Parts that nobody named go after a day.
-
-Locks, in this order: topics, the application, parts, heads.
+Spark's tasks write this way. The records of a part wait in `pending`, invisible to readers, under the number
+of the part: every attempt of a task is a separate part. The release names the valid parts, moves them into
+the log under the locks of the heads, and records in the same transaction the application and number of the
+write; releasing the same write again adds nothing. So a repeated write may be divided into other parts.
+Unreleased parts are removed after a day.
+Lock order: topics, the application, parts, heads.
 """
 
 import secrets
@@ -25,18 +24,19 @@ from .heads import raise_by
 from .topics import keep_topics
 
 BEFORE_RELEASE = points.declare("log.before_release", "The parts of a write are there; none is released yet.")
-AFTER_RELEASE = points.declare("log.after_release", "A write is released, and nobody was told so yet.")
+AFTER_RELEASE = points.declare("log.after_release", "A write is released; the caller does not know yet.")
 
 _PART_BITS = 62
-_OLD_PARTS = 100  # that are removed in one transaction
-KEPT_MS = 24 * 3600 * 1000  # a part that nobody released, after its last record
+_OLD_PARTS = 100  # removed in one transaction
+KEPT_MS = 24 * 3600 * 1000  # age of an unreleased part, since its last record
 
 
 @dataclass(frozen=True, slots=True)
 class PartedWrite:
-    """Which write of whom. `content` tells one write from another of the same number.
+    """The application and number of a write.
 
-    `follows`: the numbers are those of one stream, which comes back to its last one at most.
+    `content` distinguishes writes of the same number. `follows`: the numbers are consecutive in one stream,
+    which may repeat only its last one.
     """
 
     application: str
@@ -47,7 +47,7 @@ class PartedWrite:
 
 @dataclass(frozen=True, slots=True)
 class WritePart:
-    """A part that was filled: how many records it has, and the topics as they were when it was."""
+    """A filled part: its number of records, and the state of its topics at that time."""
 
     id: int
     records: int
@@ -55,7 +55,7 @@ class WritePart:
 
 
 class PartRecords(NamedTuple):
-    """Records of a part, by column; a type that nobody gave is empty, headers are in Kafka's framing."""
+    """Records of a part, by column; a missing type is empty, headers are in Kafka's framing."""
 
     topic_id: Sequence[int]
     partition: Sequence[int]
@@ -74,13 +74,13 @@ class PartedWrites:
         self._database, self._clock = database, clock
 
     def new_part(self) -> int:
-        """Return a number for a part that nobody else has."""
+        """Return a unique number for a part."""
         return -1 - secrets.randbits(_PART_BITS)
 
     def add(self, part: int, records: PartRecords, *, begins: tuple[str, int] | None = None) -> None:
-        """Add records to a part, of which there is one at least; the first ones begin it.
+        """Add at least one record to a part.
 
-        `begins`: of which application, and which of its writes. Raises PartsMissing.
+        `begins`: application and number of the write, with the first records. Raises PartsMissing.
         """
         rows = Rows(producer_id=[part] * len(records.id), **records._asdict())
         now_ms = own_ms(self._clock)
@@ -96,10 +96,9 @@ class PartedWrites:
         self._database.run(change)
 
     def release(self, write: PartedWrite | None, parts: Sequence[WritePart]) -> bool:
-        """Move parts into the log, in this order; return whether they were: not if the write is there.
+        """Move parts into the log, in this order; return False if the write was released before.
 
-        Without a write, nobody asks whether it was released before. Raises WriteOutOfOrder, UnknownTopic,
-        MapChanged, PartsMissing.
+        Without a write, that is not checked. Raises WriteOutOfOrder, UnknownTopic, MapChanged, PartsMissing.
         """
         points.reach(BEFORE_RELEASE)
         released = self._database.run(lambda tx: self._release(tx, write, parts))
@@ -123,7 +122,7 @@ class PartedWrites:
         return is_new
 
     def _is_new(self, tx: Transaction, write: PartedWrite) -> bool:
-        """Lock an application, and return whether a write of it was not released yet."""
+        """Lock an application, and return whether its write is new."""
         tx.change("log", "write_epoch_claim", application=write.application)
         ((last, content),) = tx.rows("log", "write_epoch_lock", application=write.application)
         if last < 0 and (write.epoch == 0 or not write.follows):
@@ -150,13 +149,13 @@ class PartedWrites:
         raise_by(tx, counts, lambda: tx.change("log", "parts_move", parts=moved))
 
     def discard(self, ids: Iterable[int]) -> None:
-        """Take parts away that will not be released."""
+        """Remove parts that will not be released."""
         wanted = sorted(ids)
         if wanted:
             self._database.run(lambda tx: _remove(tx, _locked(tx, wanted)))
 
     def expire(self) -> bool:
-        """Take some parts away that nothing was added to for a day; return whether there may be more."""
+        """Remove some parts unchanged for a day; return whether there may be more."""
 
         def change(tx: Transaction) -> bool:
             before_ms = tx.now_ms(own_ms(self._clock)) - KEPT_MS
@@ -178,7 +177,7 @@ def _remove(tx: Transaction, ids: list[int]) -> None:
 
 
 def _check_topics(topics: Mapping[str, Topic], parts: Sequence[WritePart]) -> None:
-    """Raise unless topics are as they were when the parts were filled: UnknownTopic, MapChanged."""
+    """Raise if topics have changed since the parts were filled: UnknownTopic, MapChanged."""
     for name, known in sorted({pair for part in parts for pair in part.topics.items()}):
         topic = topics.get(name)
         if topic is None or topic.id != known[0]:

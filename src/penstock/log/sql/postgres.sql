@@ -1,4 +1,4 @@
--- What PostgreSQL is told in its own way: locks in an order, LATERAL, and several steps in one statement.
+-- PostgreSQL's own forms: ordered locks, LATERAL, and several steps in one statement.
 
 -- == Records
 
@@ -9,7 +9,7 @@ SELECT * FROM unnest(?::integer[], ?::integer[], ?::bigint[], ?::text[], ?::byte
                      ?::bytea[], ?::bigint[], ?::text[]);
 
 -- name: pending_add
--- Hold records of open transactions back; their producers' locks are held already.
+-- Hold back records of open transactions; their producers' locks are held already.
 INSERT INTO penstock_pending (producer_id, topic_id, partition, id, key, type, value, headers, timestamp_ms)
 SELECT producer_id, topic_id, partition, id, key, type, value, headers, timestamp_ms
 FROM unnest(?::bigint[], ?::integer[], ?::integer[], ?::text[], ?::bytea[], ?::text[], ?::bytea[],
@@ -18,8 +18,8 @@ FROM unnest(?::bigint[], ?::integer[], ?::integer[], ?::text[], ?::bytea[], ?::t
 ORDER BY place;
 
 -- name: erase_records
--- Take all content out of some records of an owner, keeping their offsets; walks the primary key
--- once for each (LATERAL, LIMIT), locks those rows. The cursors' locks are held already.
+-- Remove the content of some records of an owner, keeping their offsets; walks the primary key once for each
+-- (LATERAL, LIMIT), locks those rows. The cursors' locks are held already.
 UPDATE penstock_log
 SET key = NULL, value = NULL, headers = NULL, owner = NULL, type = 'penstock.erased'
 WHERE type <> 'penstock.erased' AND (:owner::text IS NULL OR owner = :owner::text) AND ctid = ANY(ARRAY(
@@ -31,8 +31,8 @@ WHERE type <> 'penstock.erased' AND (:owner::text IS NULL OR owner = :owner::tex
         LIMIT 1) AS l));
 
 -- name: first_offsets
--- Where some partitions go on: the first offset at or after a place; walks the primary key once for each (LATERAL, LIMIT),
--- locks nothing.
+-- The first offset held at or after a position of some partitions; walks the primary key once for each
+-- (LATERAL, LIMIT), locks nothing.
 SELECT w.partition, l."offset"
 FROM rows(:places, partition integer, low bigint) AS w
 CROSS JOIN LATERAL (
@@ -41,9 +41,8 @@ CROSS JOIN LATERAL (
     ORDER BY r."offset" LIMIT 1) AS l;
 
 -- name: read_ranges
--- Records of several partitions, a range of offsets each, in that order, and of these no more than so many bytes
--- (but one record at least); walks the primary key once for each range (LATERAL, LIMIT: a free join walked the whole
--- topic), locks nothing.
+-- Records of several partitions, a range of offsets each, in that order, up to a number of bytes (but at least one
+-- record); walks the primary key once for each range (LATERAL, LIMIT: a free join walked the whole topic), locks nothing.
 SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms
 FROM (
     SELECT w.place, l.partition, l."offset", l.id, l.key, l.type, l.value, l.headers, l.timestamp_ms,
@@ -72,8 +71,8 @@ CROSS JOIN LATERAL (
 LIMIT 1;
 
 -- name: at
--- Records at some places, in order, bare or with all they hold; walks the primary key once for each (LATERAL, LIMIT), locks
--- nothing.
+-- Records at some positions, in order, bare or whole; walks the primary key once for each (LATERAL, LIMIT),
+-- locks nothing.
 SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), CASE WHEN NOT :bare THEN l.value END,
        CASE WHEN NOT :bare THEN l.headers END, l.timestamp_ms, l.owner
 FROM rows(:places, partition integer, place bigint) AS w
@@ -84,8 +83,8 @@ CROSS JOIN LATERAL (
 ORDER BY l.partition, l."offset";
 
 -- name: read_bare
--- As read_ranges, all of it, without values and headers; walks the primary key once for each range (LATERAL, LIMIT), locks
--- nothing.
+-- As read_ranges, but all records, without values and headers; walks the primary key once for each range
+-- (LATERAL, LIMIT), locks nothing.
 SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), NULL, NULL, l.timestamp_ms
 FROM unnest(:ranges.partition::integer[], :ranges.low::bigint[], :ranges.high::bigint[])
      WITH ORDINALITY AS w (partition, low, high, place)
@@ -108,7 +107,7 @@ CROSS JOIN LATERAL (
 ORDER BY l.partition, l."offset";
 
 -- name: sweep_cleared
--- Remove some of the records of a topic that lie before its partitions begin; walks the primary keys, once for each
+-- Remove some records of a topic before the starts of its partitions; walks the primary keys, once for each
 -- partition, locks the rows.
 DELETE FROM penstock_log WHERE ctid = ANY(ARRAY(
     SELECT l.ctid FROM penstock_head h
@@ -119,7 +118,7 @@ DELETE FROM penstock_log WHERE ctid = ANY(ARRAY(
     WHERE h.topic_id = :topic_id LIMIT :limit));
 
 -- name: sweep_deleted
--- Remove some of the records of a topic that was deleted; walks the primary key.
+-- Remove some records of a deleted topic; walks the primary key.
 DELETE FROM penstock_log WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM penstock_log WHERE topic_id = :topic_id LIMIT :limit));
 
@@ -137,8 +136,8 @@ DELETE FROM penstock_log WHERE ctid = ANY(ARRAY(
         ORDER BY r."offset" LIMIT w.high - w.low) AS l));
 
 -- name: trim_left
--- Whether records of some ranges are still there, changed by others while they were deleted; walks the primary key, locks
--- nothing.
+-- Whether records of some ranges still exist, changed by others while they were deleted; walks the primary
+-- key, locks nothing.
 SELECT w.partition
 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
 CROSS JOIN LATERAL (
@@ -148,8 +147,8 @@ CROSS JOIN LATERAL (
 LIMIT 1;
 
 -- name: trim_raise
--- Say where partitions begin now, last and shortly before the commit; locks those heads in order, once (MATERIALIZED: a
--- join may not run the locking again for each row), walks the primary key.
+-- Raise the starts of partitions, last and shortly before the commit; locks those heads in order, once
+-- (MATERIALIZED: a join must not run the locking again for each row), walks the primary key.
 WITH locked AS MATERIALIZED (
     SELECT partition FROM penstock_head
     WHERE topic_id = :topic_id AND partition = ANY(:ranges.partition::integer[])
@@ -160,15 +159,15 @@ JOIN locked ON locked.partition = w.partition
 WHERE h.topic_id = :topic_id AND h.partition = w.partition AND h.start_offset < w.high;
 
 -- name: trim_times
--- Remove the time marks that speak only of deleted records; walks the primary key.
+-- Remove the time marks that cover only deleted records; walks the primary key.
 DELETE FROM penstock_log_time t
 USING rows(:ranges, partition integer, low bigint, high bigint) AS w
 WHERE t.topic_id = :topic_id AND t.partition = w.partition AND t."offset" <= w.high;
 
--- == The schema, its version and what it is made of
+-- == The schema: its version and its objects
 
 -- name: columns
--- Every column of our tables as the information schema describes it; views are compared whole. Locks nothing.
+-- Every column of our tables from the information schema; views are compared whole. Locks nothing.
 SELECT c.table_name, c.column_name, c.data_type, 'nullable: ' || c.is_nullable, 'default: ' || coalesce(c.column_default, '')
 FROM information_schema.columns c
 JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
@@ -176,7 +175,7 @@ WHERE t.table_type = 'BASE TABLE' AND t.table_schema = coalesce(:schema, current
   AND starts_with(t.table_name, :prefix);
 
 -- name: definitions
--- Every view and function of ours, and what it is; reads the catalog, locks nothing.
+-- Every view and function of ours, with its definition; reads the catalog, locks nothing.
 SELECT 'view', v.viewname, v.definition
 FROM pg_views v
 WHERE v.schemaname = coalesce(:schema, current_schema()) AND starts_with(v.viewname, :prefix)
@@ -186,7 +185,7 @@ FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
 WHERE n.nspname = coalesce(:schema, current_schema()) AND starts_with(p.proname, :prefix);
 
 -- name: indexes
--- Every index of our tables: whether it is unique, and what it holds; reads the catalog, locks nothing.
+-- Every index of our tables: whether it is unique, and its columns; reads the catalog, locks nothing.
 SELECT t.relname, 'index', CASE WHEN i.indisunique THEN 'unique' ELSE 'plain' END,
        substring(pg_get_indexdef(i.indexrelid) FROM '[(].*')
 FROM pg_index i
@@ -195,30 +194,30 @@ JOIN pg_namespace n ON n.oid = t.relnamespace
 WHERE n.nspname = coalesce(:schema, current_schema()) AND starts_with(t.relname, :prefix);
 
 -- name: meta_find
--- Whether the tables are there, on the search path or in their schema; locks nothing.
+-- Whether the tables exist, on the search path or in their schema; locks nothing.
 SELECT 1 WHERE to_regclass('penstock_meta') IS NOT NULL;
 
 -- name: migrations_lock
--- Lets a second migration wait until this transaction has ended; locks a number that means "penstock".
+-- Makes a second migration wait until this transaction has ended; locks a number that means "penstock".
 SELECT pg_advisory_xact_lock(8099000947049456491);
 
 -- name: encoding
--- How the database stores text; reads no table, locks nothing.
+-- The encoding of the database; reads no table, locks nothing.
 SELECT current_setting('server_encoding');
 
 -- name: sequence_cache
--- How many numbers a session takes from the staging sequence at a time; locks nothing.
+-- The number of values a session takes from the staging sequence at a time; locks nothing.
 SELECT seqcache FROM pg_sequence WHERE seqrelid = to_regclass(:sequence);
 
 -- name: table_find
--- Whether a table is there, on the search path or in the schema its name says; locks nothing.
+-- Whether a table exists, on the search path or in the schema of its name; locks nothing.
 SELECT 1 WHERE to_regclass(:table) IS NOT NULL;
 
 -- == The move: from staging into the log, in one statement
 
 -- name: move_scheduled
--- Move scheduled rows into the log: number and insert only what the delete returned, then raise the heads by that.
--- Slots and heads are locked already, by this transaction; walks the primary keys.
+-- Move scheduled rows into the log: number and insert only the rows that the delete returned, then raise the
+-- heads by them. Slots and heads are locked already, by this transaction; walks the primary keys.
 WITH gone AS (
     DELETE FROM penstock_scheduled s
     USING rows(:ids, seq bigint) AS i
@@ -245,8 +244,8 @@ WHERE h.topic_id = c.topic_id AND h.partition = c.partition
 RETURNING h.topic_id, h.partition, h.next_offset - c.count, c.count, h.max_ms;
 
 -- name: move_staged
--- Move staged rows into the log: number and insert only what the delete returned, then raise the heads by that.
--- Slots and heads are locked already, by this transaction; walks the primary keys.
+-- Move staged rows into the log: number and insert only the rows that the delete returned, then raise the
+-- heads by them. Slots and heads are locked already, by this transaction; walks the primary keys.
 WITH gone AS (
     DELETE FROM penstock_staged s
     WHERE s.ctid = ANY (ARRAY(
@@ -277,9 +276,10 @@ RETURNING h.topic_id, h.partition, h.next_offset - c.count, c.count, h.max_ms;
 -- == The move in one trip
 
 -- name: fence_waiting
--- Lock those of some slots that have something staged and are still owned in their epochs; the statement that moves is told by a
--- setting which they are. Returns how many turned out to be somebody else's: of those that have something, or of all if it locked
--- none. One probe of the primary key a slot; locks in order. What a slot holds is picked by the next statement, on a snapshot newer than the lock.
+-- Lock those of some slots that have staged rows and are still owned in their epochs; a setting passes them
+-- to the moving statement. Returns the number of slots lost to other owners: among those with staged rows, or
+-- among all if it locked none. One probe of the primary key per slot; locks in order. The next statement
+-- picks the rows of the slots, on a snapshot newer than the lock.
 WITH waiting AS MATERIALIZED (
     SELECT o.slot, o.epoch
     FROM rows(:owned, slot smallint, epoch bigint) AS o
@@ -297,15 +297,15 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM held) THEN (SELECT count(*) FROM waiting)
        set_config('penstock.held', ARRAY(SELECT h.slot FROM held h)::text, true);
 
 -- name: move_at_once
--- Move what is staged in some slots into the log; the slots are locked already, by the statement before. What is returned: a line
--- of what was found, and a line for each record that was moved, with all it holds if they are no more than so many bytes.
--- Each step is there because the move went wrong without it:
--- owned: a fence that locked nothing does not stop this statement, so owner and epoch are compared again. Only what it has
--- locked goes on: in other slots something may have been staged since, by what this snapshot shows before it waits.
--- picked, placed: what is more than the limit is left as it is, so that what is moved together keeps its order. While something is due in one of the slots nothing is moved: it goes before what is staged, by the other form.
--- topics, heads: joined before the delete, so what has none yet stays staged, for the other form. Locked in order, once
+-- Move the staged rows of some slots into the log; the statement before has locked the slots. Returns a row of counts, and a row for each moved
+-- record, with its content if all together are no more than a number of bytes. Each step is there because the move went wrong without it:
+-- owned: a fence that locked nothing does not stop this statement, so owner and epoch are compared again. Only slots that the fence has
+-- locked are moved: in others, rows may have been staged since, as seen by this snapshot before it waits.
+-- picked, placed: above the limit no row is moved, so that rows that are moved together keep their order. While a scheduled event is due in
+-- one of the slots nothing is moved: it goes before the staged rows, by the other form.
+-- topics, heads: joined before the delete, so rows without a topic or head yet stay staged, for the other form. Locked in order, once
 -- (MATERIALIZED), topics against growth and deletion; offsets are taken from the locked rows, not from the snapshot.
--- gone: only what the delete returned is numbered. The first line fails if the heads were not raised by as much: by what was inserted.
+-- gone: only rows that the delete returned are numbered. The first row fails if the heads were not raised by as many as were deleted.
 -- Walks the primary keys, and ix_penstock_scheduled_due up to now.
 WITH owned AS MATERIALIZED (
     SELECT o.slot
@@ -367,13 +367,13 @@ WITH owned AS MATERIALIZED (
     SELECT topic_id, partition, base + added, max_ms FROM raised
     WHERE base / :mark_every::integer <> (base + added) / :mark_every::integer
     ON CONFLICT DO NOTHING
-), told AS MATERIALIZED (
+), counts AS MATERIALIZED (
     SELECT (SELECT count(*) FROM picked) AS picked, (SELECT count(*) FROM gone) AS gone,
            (SELECT coalesce(sum(r.added), 0) FROM raised r) AS raised, (SELECT w.due FROM waiting w) AS due
 )
 SELECT CASE WHEN t.gone = t.raised THEN t.gone ELSE ('removed ' || t.gone || ', raised by ' || t.raised)::bigint END,
        t.picked, t.due::integer::bigint, NULL::text, NULL::bytea, NULL::text, NULL::bytea, NULL::bytea, NULL::bigint
-FROM told t
+FROM counts t
 UNION ALL
 SELECT a.topic_id, a.partition, a."offset", CASE WHEN a.is_little THEN a.id END, CASE WHEN a.is_little THEN a.key END,
        CASE WHEN a.is_little THEN nullif(a.type, '') END, CASE WHEN a.is_little THEN a.value END,
@@ -386,16 +386,16 @@ FROM (
 -- == For pipelines: read by their own drivers, as Arrow
 
 -- name: arrow_ask
--- What is wanted, as settings that end with the transaction; reads and locks nothing. A query without parameters is one
--- that the driver can stream (COPY): three times as fast, and in bounded memory.
+-- Passes the request as settings that end with the transaction; reads and locks nothing. The driver can
+-- stream a query without parameters (COPY): three times as fast, and in bounded memory.
 SELECT set_config('penstock.topic_id', $1, true), set_config('penstock.partitions', $2, true),
        set_config('penstock.starts', $3, true), set_config('penstock.ends', $4, true),
        set_config('penstock.key', $5, true), set_config('penstock.value', $6, true),
        set_config('penstock.headers', $7, true);
 
 -- name: arrow_fetch
--- Records of several partitions, a range of offsets each (see `arrow_ask`), but for erased ones; walks the primary key, locks nothing.
--- OFFSET 0 keeps the settings a row of their own, which is read once: else each of them is looked up for each record.
+-- Records of several partitions, a range of offsets each (see `arrow_ask`), except erased ones; walks the primary key,
+-- locks nothing. OFFSET 0 makes the settings a row that is read once: else each setting is looked up for each record.
 SELECT l.partition, l."offset", nullif(l.type, '') AS type, l.timestamp_ms,
        CASE WHEN asked.key THEN l.key END AS key,
        CASE WHEN asked.value THEN l.value END AS value,
@@ -418,7 +418,7 @@ CROSS JOIN LATERAL (
 SELECT partition, start_offset FROM penstock_head WHERE topic_id = current_setting('penstock.topic_id')::integer;
 
 -- name: kafka_producer_add
--- Give out a producer id; locks nothing. The column would number its rows, as it did when ids were counted.
+-- Add a producer with its id; locks nothing. OVERRIDING, because the identity column would number its rows itself.
 INSERT INTO penstock_kafka_producer (id, epoch, transactional_id, timeout_ms, used_ms)
 OVERRIDING SYSTEM VALUE
 VALUES (:id, 0, :transactional_id, :timeout_ms, now_ms(:now_ms));

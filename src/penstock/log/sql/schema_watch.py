@@ -1,4 +1,4 @@
-"""Whether the code of a running process can use the tables: asked at its start, and again while it runs."""
+"""Checks that a running process can use the tables, at its start and again while it runs."""
 
 import logging
 
@@ -11,22 +11,23 @@ logger = logging.getLogger("penstock.database")
 
 
 class SchemaWatch:
-    """Checks the tables when they are first reached, then looks now and then whether they are still usable.
+    """Checks the tables on first use, and rechecks from time to time that they are still usable.
 
-    Another process may migrate at any time. Newer tables that can be used are told once for each version; a
-    refusal is kept, and is final. One thread at a time.
+    Another process may migrate at any time. Usable newer tables are logged once for each version; a refusal
+    is kept, and is final. One thread at a time.
     """
 
     def __init__(self, database: Database) -> None:
         self._database, self._known = database, known_version(database)
-        self._told = self._known
+        self._logged = self._known
         self._is_checked = False
         self.refusal: SchemaError | None = None
 
     def look(self) -> None:
-        """Check all, the first time; later ask by one statement whether a migration has made them unusable.
+        """Run all checks on the first call; later check that no migration has made the tables unusable.
 
-        Raises SchemaMissing and SchemaBehind the first time, SchemaTooNew every time.
+        Later calls run one statement. Raises SchemaMissing and SchemaBehind on the first call, SchemaTooNew
+        on any.
         """
         if self._is_checked:
             self.see(self._database.look(stated))
@@ -40,17 +41,17 @@ class SchemaWatch:
         self.see(found)
 
     def see(self, found: SchemaState) -> None:
-        """Take note of what the tables say of themselves now. Raises SchemaTooNew."""
+        """Record the present schema state. Raises SchemaTooNew."""
         try:
             refuse_too_new(found, self._known)
         except SchemaTooNew as exc:
             self.refusal = exc
             raise
-        if found.version > self._told:
+        if found.version > self._logged:
             logger.info(
                 "the database has schema version %d, this Penstock knows %d and can still use it; "
                 "update when you can",
                 found.version,
                 self._known,
             )
-            self._told = found.version
+            self._logged = found.version

@@ -1,7 +1,7 @@
-"""Finding a record by its id: the log has no index on ids.
+"""Finds a record by its id, without an index on ids.
 
-An id of ours holds the moment it was made, and the sparse time index says from which offset on a record of
-that moment can stand; from there that many records of each partition are looked at.
+Our ids hold their creation time, and the sparse time index gives the offset from which on a record of that
+time can be; from there a bounded number of records of each partition is searched.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from .database import Transaction
 def find_id(
     tx: Transaction, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None
 ) -> Search:
-    """Look for a record, in the partition first that it has without a key."""
+    """Look for a record, first in the partition that its id would map to."""
     rows = tx.rows("log", "search_starts", topic_id=topic.id, time_ms=since_ms)
     if partition is not None:
         rows = [row for row in rows if row[0] == partition]
@@ -41,6 +41,6 @@ def find_id(
 
 
 def ranges_table(ranges: Sequence[OffsetRange]) -> Rows:
-    """Return ranges as a parameter of statements."""
+    """Return ranges as a statement parameter."""
     partitions, lows, highs = (list(column) for column in zip(*ranges, strict=True))
     return Rows(partition=partitions, low=lows, high=highs)

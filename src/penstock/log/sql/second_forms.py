@@ -1,22 +1,22 @@
-"""What runs in place of a statement where the database lacks what it is written with: its second form.
+"""Second forms of statements, for databases that lack an SQL feature.
 
-A dialect declares what it lacks by these names:
+A dialect declares the missing features by these names:
 
-| name           | what it is                                               |
+| name           | feature                                                  |
 |----------------|----------------------------------------------------------|
 | `returning`    | `RETURNING`                                              |
 | `on_conflict`  | `INSERT … ON CONFLICT`                                   |
 | `update_from`  | `UPDATE … FROM` and `DELETE … USING`                     |
 | `writing_with` | a write inside `WITH` that feeds another                 |
 
-A statement of `common.sql` that has one of them says what to do without, in a line of its comment such as
-`-- without returning: find_then_change(slots_take_find, slots_take_write)`: a function of this module and
-what it is given, mostly the names of portable statements of the same file. They run in the same transaction
-and give the same result. A name may have nothing but that line: then the files of the dialects have the text.
+A statement of `common.sql` that uses one of them names its second form in a comment line such as `-- without
+returning: find_then_change(slots_take_find, slots_take_write)`: a function of this module and its arguments,
+mostly names of portable statements in the same file. It runs in the same transaction and gives the same
+result. A name may have only that line: then the dialects' files have the text.
 
-A dialect that lacks something must count a row that an UPDATE has found as changed also if it has the same
-values as before; and where two may insert the same row at once, the error of the second has to be a conflict
-(`Dialect.is_conflict`): its transaction runs again and finds the row.
+In a dialect with missing features, an UPDATE must count a matched row as changed even if its values stay the
+same; and if two transactions may insert the same row at once, the error of the second must be a conflict
+(`Dialect.is_conflict`): that transaction is retried and finds the row.
 """
 
 import re
@@ -32,7 +32,7 @@ _LINE = re.compile(r"^-- without (?P<features>[\w, ]+): (?P<function>\w+)\((?P<a
 
 
 class SecondForm(NamedTuple):
-    """A function of this module, what it is given, and what it does without."""
+    """A function of this module, its arguments, and the features that it replaces."""
 
     without: frozenset[str]
     function: str
@@ -43,14 +43,14 @@ class StatementRunner(Protocol):
     """A transaction, which runs statements by room and name."""
 
     def execute(self, room: str, name: str, params: Params) -> Result:
-        """Run one."""
+        """Run one statement."""
 
     def execute_all(self, calls: Sequence[Call]) -> list[Result]:
-        """Run several, one after the other."""
+        """Run several statements in order."""
 
 
 def read_form(text: str) -> SecondForm | None:
-    """Return the second form that a statement's comment declares. Raises ValueError for one there is not."""
+    """Return the second form in a statement's comment, if any. Raises ValueError for an unknown one."""
     found = _LINE.search(text)
     if found is None:
         return None
@@ -71,9 +71,10 @@ def instead(tx: StatementRunner, room: str, params: Params, statement: str) -> R
 
 
 def find_then_change(tx: StatementRunner, room: str, params: Params, find: str, change: str) -> Result:
-    """Lock rows and read what RETURNING would say of them; then change them, the first column as `:found`.
+    """Lock rows and read the values that RETURNING would give; then change them.
 
-    Raises PickChanged when more or fewer are changed than were found: all is taken back and runs again.
+    The change gets the first column as `:found`. Raises PickChanged when more or fewer rows are changed than
+    were found: the transaction rolls back and is retried.
     """
     found = tx.execute(room, find, params).rows
     if found:
@@ -84,9 +85,9 @@ def find_then_change(tx: StatementRunner, room: str, params: Params, find: str, 
 
 
 def for_each(tx: StatementRunner, room: str, params: Params, table: str, statement: str) -> Result:
-    """Run a statement for each row of a parameter that is a small table; return the key of those it changed.
+    """Run a statement for each row of a table parameter; return the keys of the changed rows.
 
-    The columns are parameters, and the first of them is the key.
+    The columns are parameters, and the first one is the key.
     """
     each = list(_each(params, table))
     results = tx.execute_all([Call(room, statement, one) for one in each])
@@ -96,7 +97,7 @@ def for_each(tx: StatementRunner, room: str, params: Params, table: str, stateme
 
 
 def update_or_insert(tx: StatementRunner, room: str, params: Params, update: str, insert: str) -> Result:
-    """Change a row or, if it is not there, add it."""
+    """Update a row or, if it does not exist, insert it."""
     updated = tx.execute(room, update, params)
     return updated if updated.changed else tx.execute(room, insert, params)
 
@@ -104,7 +105,7 @@ def update_or_insert(tx: StatementRunner, room: str, params: Params, update: str
 def update_or_insert_each(
     tx: StatementRunner, room: str, params: Params, table: str, update: str, insert: str
 ) -> Result:
-    """Change or add a row for each of a parameter that is a small table, whose columns are parameters."""
+    """Update or insert a row for each row of a table parameter, whose columns are parameters."""
     results = [update_or_insert(tx, room, each, update, insert) for each in _each(params, table)]
     return Result([], sum(result.changed for result in results))
 
@@ -116,7 +117,7 @@ _FUNCTIONS: dict[str, Callable[..., Result]] = {
 
 
 def _each(params: Params, table: str) -> Iterator[Params]:
-    """Yield the parameters with the columns of one row after the other in place of the table."""
+    """Yield, for each row of the table, the parameters with its columns in place of the table."""
     columns = params[table].columns
     others = {name: value for name, value in params.items() if name != table}
     for values in zip(*columns.values(), strict=True):

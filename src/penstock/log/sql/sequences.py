@@ -1,7 +1,7 @@
-"""The last batches of an idempotent producer in a partition: a batch that is sent again is added once.
+"""The last batches of an idempotent producer in a partition, so that a repeated batch is added once.
 
-Kafka's clients have up to five batches under way, so five are remembered. Read and written under the lock
-of the head. No I/O here: rows in, rows out.
+Kafka's clients have up to five batches in flight, so five are remembered. Read and written under the lock of
+the head. No I/O here: rows in, rows out.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from .contract import Row
 
 
 class Sent(NamedTuple):
-    """A batch that was added: its sequences, its first offset, and the checksum that it was sent with."""
+    """An added batch: its sequences, its first offset, and its checksum as sent."""
 
     base_sequence: int
     last_sequence: int
@@ -28,7 +28,7 @@ _decode = msgspec.json.Decoder(list[Sent]).decode
 
 
 class Sequence:
-    """What one partition knows of one producer. `state`: of its transactions, if it has them."""
+    """The state of one producer in one partition. `state`: of its transactions, if it has any."""
 
     def __init__(
         self, producer_id: int, epoch: int = -1, batches: list[Sent] | None = None, state: str | None = None
@@ -39,16 +39,16 @@ class Sequence:
 
     @classmethod
     def of(cls, producer_id: int, epoch: int, batches: str, state: str | None = None) -> "Sequence":
-        """Return what a row says."""
+        """Return the sequence of a row."""
         return cls(producer_id, epoch, _decode(batches), state)
 
     def find(self, header: BatchHeader) -> Sent | None:
         """Return the batch if it was added before; None if it comes next.
 
-        Raises ProducerFenced for an epoch that has passed, OutOfSequence when batches before it are missing,
+        Raises ProducerFenced for an earlier epoch, OutOfSequence when batches before it are missing,
         InvalidTransaction for a batch outside the transaction that its producer has open.
         """
-        if self.epoch < 0:  # nothing is known of it, perhaps no more: it says where it is
+        if self.epoch < 0:  # unknown, perhaps expired: accept its own sequence
             return None
         found = repeated_batch(header, self.epoch, self.batches)
         if found is None and self.is_open and not header.is_transactional:
@@ -56,7 +56,7 @@ class Sequence:
         return found
 
     def add(self, header: BatchHeader, base_offset: int) -> None:
-        """Remember a batch that was added."""
+        """Remember an added batch."""
         if header.producer_epoch != self.epoch:
             self.epoch, self.batches = header.producer_epoch, []
         self.batches.append(Sent(header.base_sequence, header.last_sequence, base_offset, header.crc))
@@ -64,5 +64,5 @@ class Sequence:
         self.changed = True
 
     def row(self) -> Row:
-        """Return it as a row says it, from the producer's id on."""
+        """Return its columns, from the producer's id on."""
         return self.producer_id, self.epoch, msgspec.json.encode(self.batches).decode()

@@ -1,9 +1,9 @@
--- What SQLite is told in its own way: it has one writer and so no locks, and CROSS JOIN keeps it to an order of tables.
+-- SQLite's own forms: it has one writer and so no locks, and CROSS JOIN fixes the order of tables.
 
 -- == Records
 
 -- name: erase_records
--- Take all content out of some records of an owner, keeping their offsets; walks the primary key.
+-- Remove the content of some records of an owner, keeping their offsets; walks the primary key.
 UPDATE penstock_log
 SET key = NULL, value = NULL, headers = NULL, owner = NULL, type = 'penstock.erased'
 WHERE type <> 'penstock.erased' AND (:owner::text IS NULL OR owner = :owner::text) AND rowid IN (
@@ -12,9 +12,9 @@ WHERE type <> 'penstock.erased' AND (:owner::text IS NULL OR owner = :owner::tex
      AND l."offset" = json_extract(w.value, '$[1]'));
 
 -- name: read_ranges
--- Records of several partitions, a range of offsets each, in that order, and of these no more than so many bytes
--- (but one record at least); walks the primary key once for each range: the cross join keeps SQLite from walking the log
--- and asking the ranges.
+-- Records of several partitions, a range of offsets each, in that order, up to a number of bytes (but at
+-- least one record); walks the primary key once for each range: the cross join keeps SQLite from walking the
+-- log and probing the ranges.
 SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms
 FROM (
     SELECT l.partition, l."offset", l.id, l.key, l.type, l.value, l.headers, l.timestamp_ms,
@@ -26,14 +26,14 @@ FROM (
 WHERE coalesce(bytes, 0) < :max_bytes;
 
 -- name: read_bare
--- As read_ranges, all of it, without values and headers; walks the primary key once for each range (cross join).
+-- As read_ranges, but all records, without values and headers; walks the primary key once for each range (cross join).
 SELECT l.partition, l."offset", l.id, l.key, nullif(l.type, ''), NULL, NULL, l.timestamp_ms
 FROM json_each(:ranges) w
 CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
  AND l."offset" >= json_extract(w.value, '$[1]') AND l."offset" < json_extract(w.value, '$[2]');
 
 -- name: sweep_cleared
--- Remove some of the records of a topic that lie before its partitions begin; walks the primary keys: the cross join
+-- Remove some records of a topic before the starts of its partitions; walks the primary keys: the cross join
 -- keeps SQLite from walking the whole log.
 DELETE FROM penstock_log WHERE rowid IN (
     SELECT l.rowid FROM penstock_head h
@@ -41,7 +41,7 @@ DELETE FROM penstock_log WHERE rowid IN (
     WHERE h.topic_id = :topic_id LIMIT :limit);
 
 -- name: sweep_deleted
--- Remove some of the records of a topic that was deleted; walks the primary key.
+-- Remove some records of a deleted topic; walks the primary key.
 DELETE FROM penstock_log WHERE rowid IN (SELECT rowid FROM penstock_log WHERE topic_id = :topic_id LIMIT :limit);
 
 -- == Retention
@@ -53,22 +53,22 @@ DELETE FROM penstock_log WHERE rowid IN (
     CROSS JOIN penstock_log l ON l.topic_id = :topic_id AND l.partition = json_extract(w.value, '$[0]')
      AND l."offset" >= json_extract(w.value, '$[1]') AND l."offset" < json_extract(w.value, '$[2]'));
 
--- == The schema, its version and what it is made of
+-- == The schema: its version and its objects
 
 -- name: columns
--- Every column of our tables as SQLite describes it; reads the table of tables, locks nothing.
+-- Every column of our tables; reads the schema table, locks nothing.
 SELECT t.name, c.name, c.type, 'not null: ' || c."notnull", 'default: ' || coalesce(c.dflt_value, ''), 'key: ' || c.pk
 FROM sqlite_master t JOIN pragma_table_info(t.name) c
 WHERE t.type = 'table' AND substr(t.name, 1, length(:prefix)) = :prefix;
 
 -- name: definitions
--- Every view of ours, and what it is; reads the table of tables, locks nothing.
+-- Every view of ours, with its definition; reads the schema table, locks nothing.
 SELECT 'view', name, sql FROM sqlite_master
 WHERE type = 'view' AND substr(name, 1, length(:prefix)) = :prefix;
 
 -- name: indexes
--- Every index of our tables but the copies of a log in files: whether it is unique, and what it holds; reads the schema
--- table, which is small.
+-- Every index of our tables, except the copies of a log in files: whether it is unique, and its columns;
+-- reads the schema table, which is small.
 SELECT t.name, 'index', CASE WHEN l."unique" THEN 'unique' ELSE 'plain' END,
        '(' || (SELECT group_concat(name, ', ') FROM pragma_index_info(l.name)) || ')'
 FROM sqlite_master t JOIN pragma_index_list(t.name) l
@@ -76,28 +76,28 @@ WHERE t.type = 'table' AND substr(t.name, 1, length(:prefix)) = :prefix
  AND l.name <> 'copy_' || t.name;
 
 -- name: copied
--- What a copy of each of our tables holds: its columns, those of the key first; reads the table of tables, locks nothing.
+-- The columns for a copy of each of our tables, those of the key first; reads the schema table, locks nothing.
 SELECT t.name, c.name FROM sqlite_master t JOIN pragma_table_info(t.name) c
 WHERE t.type = 'table' AND substr(t.name, 1, length(:prefix)) = :prefix
 ORDER BY t.name, c.pk = 0, c.pk, c.cid;
 
 -- name: copies
--- What the copies of our tables hold that are there; reads the table of tables, locks nothing.
+-- The columns of the existing copies of our tables; reads the schema table, locks nothing.
 SELECT i.tbl_name, c.name FROM sqlite_master i JOIN pragma_index_info(i.name) c
 WHERE i.type = 'index' AND i.name = 'copy_' || i.tbl_name AND substr(i.tbl_name, 1, length(:prefix)) = :prefix
 ORDER BY i.tbl_name, c.seqno;
 
 -- name: table_texts
--- What each of our tables and views was made from; reads the table of tables, locks nothing.
+-- The definitions of our tables and views; reads the schema table, locks nothing.
 SELECT name, sql FROM sqlite_master
 WHERE type IN ('table', 'view') AND substr(name, 1, length(:prefix)) = :prefix ORDER BY name;
 
 -- name: meta_find
--- Whether the tables are there; reads the table of tables, locks nothing.
+-- Whether the tables exist; reads the schema table, locks nothing.
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'penstock_meta';
 
 -- name: migrations_lock
--- Nothing to do: a file has one writer, which the framework's transaction is. Reads nothing, locks nothing.
+-- Nothing to do: the framework's transaction is the one writer of the file. Reads nothing, locks nothing.
 SELECT 1;
 
 -- name: encoding
@@ -105,20 +105,21 @@ SELECT 1;
 SELECT 'UTF8';
 
 -- name: sequence_cache
--- How many numbers are handed out at a time: with one writer, rowids rise one by one, in the order of commits.
--- Reads nothing, locks nothing.
+-- The number of values handed out at a time: with one writer, rowids rise one by one, in the order of
+-- commits. Reads nothing, locks nothing.
 SELECT 1 WHERE :sequence IS NOT NULL;
 
 -- name: table_find
--- Whether a table is there; reads the table of tables, locks nothing.
+-- Whether a table exists; reads the schema table, locks nothing.
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :table;
 
 -- == For pipelines: read by their own drivers, as Arrow
 
 -- name: arrow_fetch
--- Records of several partitions, a range of offsets each, but for erased ones; CROSS JOIN keeps the order of the tables, so that each range
--- walks the primary key. ?1 topic, ?2 ranges as JSON, ?3 key, ?4 value, ?5 headers (wanted or not).
--- The first row, of partition -1, is none: the driver takes a column's type from its first rows, which could be all NULL.
+-- Records of several partitions, a range of offsets each, except erased ones; CROSS JOIN keeps the order of
+-- the tables, so that each range walks the primary key. ?1 topic, ?2 ranges as JSON, ?3 key, ?4 value, ?5
+-- headers (wanted or not). The first row, of partition -1, is no record: the driver takes a column's type
+-- from its first rows, which could be all NULL.
 SELECT -1 AS partition, 0 AS "offset", '' AS type, 0 AS timestamp_ms, x'' AS key, x'' AS value, x'' AS headers
 UNION ALL
 SELECT l.partition, l."offset", l.type, l.timestamp_ms,

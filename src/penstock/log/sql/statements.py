@@ -1,9 +1,9 @@
-"""The statements of a room: read from its files, put into the dialect's words, with the chosen names.
+"""The statements of a room, read from its files, translated to the dialect, with the chosen names.
 
-A room has `<room>/sql/common.sql` for every dialect, and `<room>/sql/<dialect>.sql` for what one dialect has
-to say differently; that overrides `common.sql` by name. A statement begins with `-- name: cursors_settle`,
-goes on with comments on what it locks and which index it walks, and ends with `;`. It is written in one
-neutral SQL, which `adapt.py` of each dialect puts into its own words:
+A room has `<room>/sql/common.sql` for every dialect, and `<room>/sql/<dialect>.sql` with one dialect's own
+forms, which override `common.sql` by name. A statement begins with `-- name: cursors_settle`, continues with
+comments on its locks and the index it walks, and ends with `;`. It is written in one neutral SQL, which
+`adapt.py` of each dialect translates:
 
 | neutral                                | PostgreSQL                      | SQLite                       |
 |----------------------------------------|---------------------------------|------------------------------|
@@ -19,8 +19,8 @@ neutral SQL, which `adapt.py` of each dialect puts into its own words:
 | `IS [NOT] DISTINCT FROM`               | as it is                        | `IS NOT`, `IS`               |
 | `greatest`, `least`, `octet_length`    | as they are                     | `max`, `min`, `length`       |
 
-The columns of `rows(…)` are those of the `Rows` in Python: in the same order and of the same names. One of
-them alone is `:lanes.lane`, where the dialect has arrays.
+The columns of `rows(…)` have the names and order of the `Rows` in Python. A single column is `:lanes.lane`,
+in dialects with arrays.
 """
 
 import re
@@ -39,7 +39,7 @@ _COMMON = "common"
 
 
 def statement(room: str, dialect: str, name: str, names: Names) -> str:
-    """Return a statement as the dialect takes it. Raises LookupError for one that the room does not have."""
+    """Return a statement in the dialect. Raises LookupError for one that the room does not have."""
     found = statements(room, dialect, names)
     if name not in found:
         raise LookupError(f"{room}/sql/ has no statement {name} for {dialect}")
@@ -48,20 +48,20 @@ def statement(room: str, dialect: str, name: str, names: Names) -> str:
 
 @lru_cache(maxsize=256)
 def statements(room: str, dialect: str, names: Names) -> dict[str, str]:
-    """Return all statements of a room by their names, as the dialect takes them."""
+    """Return all statements of a room in the dialect, by name."""
     texts = _texts(room, dialect)
     return {name: names.apply(_ADAPT[dialect](text)) for name, text in texts.items()}
 
 
 @lru_cache(maxsize=32)
 def second_forms(room: str) -> dict[str, SecondForm]:
-    """Return what `common.sql` declares for databases that lack something, by the name of the statement."""
+    """Return the second forms that `common.sql` declares, by the name of the statement."""
     forms = {name: read_form(text) for name, text in _read(room, _COMMON).items()}
     return {name: form for name, form in forms.items() if form is not None}
 
 
 def _texts(room: str, dialect: str) -> dict[str, str]:
-    """Return the statements for a dialect as they are written, without comments."""
+    """Return the statements for a dialect, still in neutral SQL, without comments."""
     texts = {name: _body(text) for name, text in (_read(room, _COMMON) | _read(room, dialect)).items()}
     return {name: text for name, text in texts.items() if text}
 
@@ -80,7 +80,7 @@ def _read(room: str, file: str) -> dict[str, str]:
 
 
 def _body(text: str) -> str:
-    """Return a statement without its comments; nothing if it is only declared."""
+    """Return a statement without its comments; empty if it is only declared."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
     return "\n".join(lines).strip().removesuffix(";")
 

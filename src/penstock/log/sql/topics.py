@@ -1,4 +1,4 @@
-"""Topics in the database: made, found, kept from deletion, forgotten."""
+"""Topics in the database: creation, lookup, locking, deletion."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -27,11 +27,11 @@ def list_topics(tx: Transaction) -> list[Topic]:
 
 
 class TopicLock(Enum):
-    """How a topic's row is locked until the transaction ends; the values are the statements that do it."""
+    """The lock on a topic's row until the transaction ends; the values are the statements."""
 
     NONE = "topic_find"
-    KEPT = "topic_keep"  # nobody deletes it
-    ALONE = "topic_lock"  # nobody else keeps it or appends to it either
+    KEPT = "topic_keep"  # shared: prevents deletion
+    ALONE = "topic_lock"  # exclusive: also prevents appends and other locks
 
 
 def find_topic(tx: Transaction, name: str, lock: TopicLock = TopicLock.NONE) -> Topic:
@@ -44,9 +44,9 @@ def find_topic(tx: Transaction, name: str, lock: TopicLock = TopicLock.NONE) -> 
 
 
 def keep_topics(tx: Transaction, names: Iterable[str], *, waits: bool = True) -> dict[str, Topic]:
-    """Return those of the topics that are there, kept from deletion until the transaction ends.
+    """Return the existing topics, locked against deletion until the transaction ends.
 
-    `waits`: for those that are being deleted or grow; else they are left out.
+    `waits`: for topics that are being deleted or grown; else they are left out.
     """
     if not waits:
         return kept(tx.rows("log", "topic_keep_free", names=sorted(set(names))))
@@ -54,17 +54,17 @@ def keep_topics(tx: Transaction, names: Iterable[str], *, waits: bool = True) ->
 
 
 def keeping(names: Iterable[str]) -> Call:
-    """Return the statement that keeps topics from deletion until the transaction ends."""
+    """Return the statement that locks topics against deletion until the transaction ends."""
     return Call("log", "topic_keep", {"names": sorted(set(names))})
 
 
 def kept(rows: Iterable[Row]) -> dict[str, Topic]:
-    """Return the topics of its rows."""
+    """Return the topics of its rows, by name."""
     return {row[1]: topic_of(row) for row in rows}
 
 
 def ensure_topics(tx: Transaction, names: Iterable[str], now_ms: int | None) -> dict[str, Topic]:
-    """Return the topics, making those that are not there yet."""
+    """Return the topics, creating missing ones."""
     wanted = set(names)
     topics = keep_topics(tx, wanted)
     missing = sorted(wanted - topics.keys())
@@ -74,7 +74,7 @@ def ensure_topics(tx: Transaction, names: Iterable[str], now_ms: int | None) -> 
 
 
 def create_topic(tx: Transaction, name: str, partitions: int, partitioner: str, now_ms: int | None) -> Topic:
-    """Make a topic, or return the one that is there. Raises PartitionsDiffer, PartitionerDiffers."""
+    """Create a topic, or return the existing one. Raises PartitionsDiffer, PartitionerDiffers."""
     topic = make_topic(tx, name, partitions, partitioner, now_ms)
     if topic.partitions != partitions:
         raise PartitionsDiffer(name, topic.partitions, partitions)
@@ -84,11 +84,11 @@ def create_topic(tx: Transaction, name: str, partitions: int, partitioner: str, 
 
 
 def make_topic(tx: Transaction, name: str, partitions: int, partitioner: str, now_ms: int | None) -> Topic:
-    """Make a topic and its heads, or return the one that is there, whatever it is like."""
+    """Create a topic and its heads, or return the existing one, whatever its settings."""
     params = {"name": name, "partitions": partitions, "partitioner": partitioner, "now_ms": now_ms}
     tx.change("log", "topic_create", **params)
     found = keep_topics(tx, [name])
-    if name not in found:  # deleted since; the work is tried again
+    if name not in found:  # deleted meanwhile; the transaction is retried
         raise TopicVanished
     topic = found[name]
     tx.change("log", "heads_create", topic_id=topic.id, partitions=topic.partitions)
@@ -96,7 +96,7 @@ def make_topic(tx: Transaction, name: str, partitions: int, partitioner: str, no
 
 
 def grow_topic(tx: Transaction, name: str, partitions: int) -> Topic:
-    """Give a topic more partitions, while nobody else appends to it or trims it."""
+    """Give a topic more partitions, locked against appends and trims."""
     topic = find_topic(tx, name, TopicLock.ALONE)
     if check_growth(topic, partitions) == topic.partitions:
         return topic
@@ -110,7 +110,7 @@ def grow_topic(tx: Transaction, name: str, partitions: int) -> Topic:
 
 
 def growths(tx: Transaction, topic_id: int) -> list[Growth]:
-    """Return how a topic has grown, the first growth first."""
+    """Return the growths of a topic, the first one first."""
     ends: dict[int, list[int]] = {}
     for generation, end in tx.rows("log", "generations_read", topic_id=topic_id):
         ends.setdefault(generation, []).append(end)
@@ -118,7 +118,7 @@ def growths(tx: Transaction, topic_id: int) -> list[Growth]:
 
 
 def remove_topic(tx: Transaction, name: str) -> Topic:
-    """Remove a topic but for its records, and return it."""
+    """Remove a topic except its records, and return it."""
     topic = find_topic(tx, name, TopicLock.ALONE)
     for statement in _FORGET:
         reader = {"reader": None} if statement == "holds_delete" else {}

@@ -1,8 +1,8 @@
-"""The address of a store in every form that it may be given in, and the one plain form of it.
+"""Converts every accepted form of a store's address to its one plain form.
 
-An application has one address for its database, often with SQLAlchemy's name of a driver in it, or an engine
-made from it. All mean the same database, so all are accepted. SQLAlchemy is never imported here: an object of
-it is read by its attributes.
+An application has one address for its database, often with a SQLAlchemy driver name in it, or an engine made
+from it. All mean the same database, so all are accepted. SQLAlchemy is never imported here: its objects are
+read by their attributes.
 """
 
 import re
@@ -21,7 +21,7 @@ DRIVERS = {
     "postgresql": ("asyncpg", "psycopg", "psycopg_async", "psycopg2"),
 }
 
-# As SQLAlchemy reads it, but for the hosts, of which there may be several.
+# SQLAlchemy's pattern, but with several hosts.
 _URL = re.compile(
     r"(?:(?P<user>[^:/]*)(?::(?P<password>[^@]*))?@)?(?P<hosts>[^/?]*)(?:/(?P<database>[^?]*))?(?:\?(?P<query>.*))?",
     re.DOTALL,
@@ -40,11 +40,11 @@ class SqlAlchemyUrl(Protocol):
 
 
 class HasSqlAlchemyUrl(Protocol):
-    """An engine of SQLAlchemy's, sync or async."""
+    """A SQLAlchemy engine, sync or async."""
 
     @property
     def url(self) -> SqlAlchemyUrl:
-        """Where it connects to."""
+        """Its address."""
 
 
 StoreUrl = str | SqlAlchemyUrl | HasSqlAlchemyUrl
@@ -53,8 +53,7 @@ StoreUrl = str | SqlAlchemyUrl | HasSqlAlchemyUrl
 def plain_url(given: StoreUrl) -> str:
     """Return the address of a store in its plain form: one of `FORMS`, perhaps with options.
 
-    Raises InvalidUrl for what names no driver that is known or has an option with no meaning here, and
-    MissingExtra.
+    Raises InvalidUrl for an unknown driver or an option without meaning here, and MissingExtra.
     """
     parts = _parts(given)
     if isinstance(parts, str):
@@ -67,7 +66,7 @@ def plain_url(given: StoreUrl) -> str:
 
 
 def _plain_text(url: str) -> str:
-    """Return a URL that names no driver; options of drivers may be in it all the same."""
+    """Return the plain form of a URL without a driver; it may still have drivers' options."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/"):
         path, _, query = rest[1:].partition("?")
@@ -81,7 +80,7 @@ def _plain_text(url: str) -> str:
 
 
 def _parts(given: Any) -> UrlParts | str:
-    """Return the parts of a URL as SQLAlchemy understands it, or the text of one that names no driver."""
+    """Return the parts of a SQLAlchemy URL, or the text of a URL without a driver."""
     if not isinstance(given, str):
         url = getattr(given, "url", given)
         if not callable(getattr(url, "render_as_string", None)):
@@ -91,27 +90,27 @@ def _parts(given: Any) -> UrlParts | str:
     if not (found and "+" in scheme):
         return given
     shown, kind = without_password(given), _kind(scheme, given)
-    said = _URL.fullmatch(rest)
-    if said is None or (kind == "sqlite" and not rest.startswith("/")):
+    matched = _URL.fullmatch(rest)
+    if matched is None or (kind == "sqlite" and not rest.startswith("/")):
         raise InvalidUrl(shown, FORMS)
     user, password, database = (
-        None if text is None else unquote(text) for text in said.group("user", "password", "database")
+        None if text is None else unquote(text) for text in matched.group("user", "password", "database")
     )
-    options = parse_qsl(said["query"] or "", keep_blank_values=True)
-    return UrlParts(shown, kind, user, password, said["hosts"], database, options)
+    options = parse_qsl(matched["query"] or "", keep_blank_values=True)
+    return UrlParts(shown, kind, user, password, matched["hosts"], database, options)
 
 
 def _refused_object(given: object) -> InvalidUrl:
-    """Return the error for what is neither text nor of SQLAlchemy; pydantic's addresses are such."""
+    """Return the error for an object that is neither text nor from SQLAlchemy, such as pydantic's URLs."""
     shown = without_password(str(given))
     why = f"it is a {type(given).__name__}; pass it as text: str(…)" if "://" in shown else ""
     return InvalidUrl(shown, FORMS, why=why)
 
 
 def _of_object(url: Any) -> UrlParts:
-    shown = without_password(url.render_as_string(hide_password=True))  # it may be an option, too
+    shown = without_password(url.render_as_string(hide_password=True))  # the password may be an option, too
     kind, host = _kind(url.drivername, shown), url.host or ""
-    if not url.database:  # it may be connected by a `creator`, to a place that nobody can read here
+    if not url.database:  # a `creator` may connect it to an unknown place
         raise InvalidUrl(shown, FORMS, why="it names no database; give the URL of the store as text")
     hosts = f"[{host}]" if ":" in host else host.replace("/", "%2F")
     if url.port is not None:
@@ -129,7 +128,7 @@ def _pairs(query: Mapping[str, str | Sequence[str]]) -> Options:
 
 
 def _kind(scheme: str, url: str) -> str:
-    """Return the kind of database that a scheme with a driver names. Raises InvalidUrl."""
+    """Return the kind of database of a scheme with a driver. Raises InvalidUrl."""
     kind, _, driver = scheme.partition("+")
     kind = "postgresql" if kind in POSTGRES else kind
     if kind not in DRIVERS:

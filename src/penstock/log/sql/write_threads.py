@@ -1,12 +1,12 @@
-"""The threads that write batches to a database: a partition that is locked or busy keeps no other waiting.
+"""The threads that write batches to a database, so that a locked or busy partition blocks no other.
 
-| threads   | do                                                                                           |
+| threads   | work                                                                                         |
 |-----------|----------------------------------------------------------------------------------------------|
-| gathering | write what waits, of many partitions in one transaction; what is locked they leave out       |
-| waiting   | write to one contested partition each, waiting for its lock for a moment, then for the next  |
+| gathering | write pending batches of many partitions in one transaction; they skip locked partitions     |
+| waiting   | write to one contested partition each, with a short lock wait, then to the next              |
 
-One gathers at a time, so that many producers share a commit; another begins when a transaction takes long,
-as one with much to write does. A database with one writer has one thread, which waits for its turn.
+One thread gathers at a time, so that many producers share a commit; another starts when a transaction takes
+long, as a large one does. A database with one writer has one thread, which waits for its turn.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,24 +19,24 @@ from ..batches import Write, WriteResult, WritesDone
 from .database import Database
 from .write_turns import WaitingWrite, WriteTurns
 
-GATHERING, WAITING = 3, 2  # threads, each with a session of its own while it is at work
-LONG_SECONDS = 0.02  # a transaction that takes longer is not waited for by writes to other partitions
-LOCK_SECONDS = 0.25  # that a waiting thread gives one contested partition
-GIVE_UP_SECONDS = 30.0  # then a client is told that its partition is locked: it sends again, or asks no more
+GATHERING, WAITING = 3, 2  # threads; each uses one session while it works
+LONG_SECONDS = 0.02  # writes to other partitions do not wait for a longer transaction
+LOCK_SECONDS = 0.25  # a waiting thread's lock wait for one contested partition
+GIVE_UP_SECONDS = 30.0  # then a client gets an error that its partition is locked: it retries or gives up
 
 WriteUnit = Callable[[Sequence[Write], bool], Sequence[WriteResult | None]]
 
 
 class WriteThreads:
-    """Writes what is handed over, between the first `add` and `close`. Safe from any thread."""
+    """Writes added batches, from the first `add` to `close`. Safe from any thread."""
 
     def __init__(self, database: Database, write: WriteUnit, clock: Clock) -> None:
-        """`write(writes, waits)` writes in one transaction; None for what is locked."""
+        """`write(writes, waits)` writes in one transaction; its results are None for locked partitions."""
         self._database, self._write, self._clock = database, write, clock
         self._turns = WriteTurns()
         lock = RLock()
         self._lock, self._contest = Condition(lock), Condition(lock)
-        self._begun: dict[int, float] = {}  # when the transactions began that gather, by thread
+        self._begun: dict[int, float] = {}  # start times of gathering transactions, by thread
         self._closed = False
         self._has_one_writer = database.dialect.writers == 1
         gathering, waiting = (1, 0) if self._has_one_writer else (GATHERING, WAITING)
@@ -59,7 +59,7 @@ class WriteThreads:
         return True
 
     def close(self) -> None:
-        """Write what was handed over, and end."""
+        """Finish the pending writes, and end the threads."""
         with self._lock:
             self._closed = True
             self._lock.notify_all()
@@ -68,7 +68,7 @@ class WriteThreads:
             each.join()
 
     def _may_gather(self) -> bool:
-        """Return whether nobody gathers, or only those whose transactions take long."""
+        """Return whether no thread gathers, or all gathering transactions take long."""
         now = self._clock.monotonic()
         return all(now - begun >= LONG_SECONDS for begun in self._begun.values())
 
@@ -82,10 +82,10 @@ class WriteThreads:
                     if not taken:
                         if self._closed and not self._turns:
                             return
-                        may_change = self._turns or self._begun  # by time alone
+                        may_change = self._turns or self._begun  # passing time alone may allow it
                         self._lock.wait(LONG_SECONDS if may_change else None)
                 self._begun[number] = self._clock.monotonic()
-                self._lock.notify()  # another stands by, should this take long
+                self._lock.notify()  # another stands by in case this takes long
             self._finish(number, taken, waits=self._has_one_writer)
 
     def _wait(self, number: int) -> None:
@@ -102,7 +102,7 @@ class WriteThreads:
     def _finish(self, number: int, taken: list[WaitingWrite], *, waits: bool) -> None:
         writes = [each.write for each in taken]
         if waits:
-            results = self._database.hurried(LOCK_SECONDS, lambda: self._write(writes, True))
+            results = self._database.with_lock_limit(LOCK_SECONDS, lambda: self._write(writes, True))
         else:
             results = self._write(writes, False)
         with self._lock:
@@ -121,7 +121,7 @@ class WriteThreads:
             each.answer()
 
     def _judged(self, waiting: WaitingWrite, result: WriteResult | None, now: float) -> WriteResult | None:
-        """Return what became of a write; one whose partition has been locked for too long is refused."""
+        """Return the result of a write; refuse it if its partition has been locked for too long."""
         if result is None and (self._has_one_writer or now - waiting.since >= GIVE_UP_SECONDS):
             return WriteResult(error=StoreLocked(self._database.where))
         return result

@@ -1,12 +1,11 @@
-"""Writes that wait, by their source and their partition: nobody waits for a partition but its own writers.
+"""Pending writes, by source and partition: only its own writers wait for a locked partition.
 
-Sources take turns: a transaction takes one write of every source, the one first that was served longest ago,
-and more of each in turn while that is little. So who comes waits for the transaction under way and its own,
-unless more sources pour than one transaction takes; then it waits for its turn.
-
-A partition is in one transaction at a time, so the writes of one source to one partition stay in their order.
-A partition that was found locked is contested: it is tried again with the others from time to time, less and
-less often, and meanwhile the partitions that are contested are waited for one by one, in turn.
+Sources take turns: a transaction takes one write of every source, the least recently served source first, and
+more of each in turn while it is small. So a new write waits for the current transaction and its own, unless
+there are more sources than one transaction takes; then it waits for its turn. A partition is in one
+transaction at a time, so the writes of one source to one partition keep their order. A partition found locked
+is contested: it is retried together with others after growing pauses, and meanwhile waiting threads wait for
+the contested partitions one by one, in turn.
 """
 
 from collections import deque
@@ -17,14 +16,14 @@ from penstock.wire.kafka.record_batch import headers_in
 
 from ..batches import LogPlace, Write, WriteResult, WritesDone
 
-# What a transaction holds before it takes no more: of those who had their turn in it, and of all.
+# Size from which a transaction takes no more: from sources already in it, and from any.
 MORE_RECORDS, MOST_RECORDS = 5_000, 20_000
-MORE_BYTES, MOST_BYTES = 4 << 20, 16 << 20  # as they come
+MORE_BYTES, MOST_BYTES = 4 << 20, 16 << 20  # compressed, as sent
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.02, 0.64  # before a contested partition is tried again
 
 
 class WriteRequest:
-    """Writes that are answered together, once each has its result."""
+    """Writes that are answered together, once all have results."""
 
     def __init__(self, source: object, writes: Sequence[Write], done: WritesDone) -> None:
         self.source, self.done = source, done
@@ -32,58 +31,58 @@ class WriteRequest:
         self.missing = len(writes)
 
     def answer(self) -> None:
-        """Say what became of the writes."""
+        """Call `done` with the results."""
         self.done(self.results)
 
 
 class WaitingWrite(NamedTuple):
-    """One write of a request, since when it waits, and its partition."""
+    """One write of a request, its arrival time, and its partition."""
 
     write: Write
     request: WriteRequest
-    number: int  # within the request
+    number: int  # index within the request
     since: float
     place: LogPlace
 
 
 class _Contest(NamedTuple):
-    """When a partition that was found locked is tried again with others, and how long the next pause is."""
+    """The next retry of a locked partition together with others, and the pause after that."""
 
     due: float
     pause: float
 
 
 class WriteTurns:
-    """Writes that wait. Not for several threads at once."""
+    """The pending writes. Not thread-safe."""
 
     def __init__(self) -> None:
-        # By source, the next to be served first; each with its partitions, the next to be served first.
+        # By source, and for each by partition; the next to be served comes first in both.
         self._waiting: dict[object, dict[LogPlace, deque[WaitingWrite]]] = {}
-        self._busy: set[LogPlace] = set()  # in a transaction now
-        self._contested: dict[LogPlace, _Contest] = {}  # the one first that was waited for longest ago
+        self._busy: set[LogPlace] = set()  # in a running transaction
+        self._contested: dict[LogPlace, _Contest] = {}  # the one waited for longest ago comes first
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
     @property
     def is_contested(self) -> bool:
-        """Whether a partition was found locked that nobody waits for now."""
+        """Whether there is a contested partition that no thread is waiting for."""
         return any(place not in self._busy for place in self._contested)
 
     def add(self, source: object, writes: Sequence[Write], done: WritesDone, now: float = 0.0) -> None:
-        """Let writes wait, each behind those of its source to its partition."""
+        """Queue writes, each behind those of its source to its partition."""
         request, places = WriteRequest(source, writes, done), self._waiting.setdefault(source, {})
         for number, each in enumerate(writes):
             place = LogPlace(each.topic.id, each.partition)
             places.setdefault(place, deque()).append(WaitingWrite(each, request, number, now, place))
 
     def take(self, now: float = 0.0) -> list[WaitingWrite]:
-        """Take what is written together next, of partitions that nobody writes to now."""
+        """Take the writes for the next transaction, of partitions that are not being written."""
         held_up = {place for place, contest in self._contested.items() if contest.due > now}
         return self._taken(self._busy | held_up)
 
     def take_contested(self) -> list[WaitingWrite]:
-        """Take what is to be written to one contested partition, to wait for its lock."""
+        """Take the writes to one contested partition, to wait for its lock."""
         place = next(place for place in self._contested if place not in self._busy)
         self._contested[place] = self._contested.pop(place)  # behind the others
         taken = self._taken((), only=place)
@@ -132,9 +131,9 @@ class WriteTurns:
     def end(
         self, taken: Sequence[WaitingWrite], results: Sequence[WriteResult | None], now: float = 0.0
     ) -> list[WriteRequest]:
-        """Say what became of writes, None: the partition is locked; return the requests that are done.
+        """Store the results of writes (None: its partition is locked); return the finished requests.
 
-        A write that found its partition locked waits again, before all that came after it.
+        A write that found its partition locked is queued again, before all later ones.
         """
         finished: list[WriteRequest] = []
         locked: set[LogPlace] = set()

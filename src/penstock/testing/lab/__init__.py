@@ -1,4 +1,4 @@
-"""The crash laboratory: are handlers idempotent? Kills them at every place, and compares how it ends."""
+"""The crash laboratory: tests that handlers are idempotent by killing them at every place."""
 
 from .laboratory import CrashLab
 from .report import Finding, LabFinding, Report

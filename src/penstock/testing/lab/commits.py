@@ -1,7 +1,8 @@
-"""Seeing the commits that a handler makes on connections of its own, in whatever driver.
+"""Observes the commits that a handler makes on its own connections, in any supported driver.
 
-Changes the drivers in this process for good, so it is only for processes of the laboratory. A driver that is
-imported later is not seen: the laboratory asks which ones a run has loaded, and begins again with them.
+It patches the drivers in this process permanently, so it is only for processes of the laboratory. A driver
+imported later is not observed: the laboratory checks the drivers that a run has loaded, and starts over with
+them.
 """
 
 import sqlite3
@@ -18,7 +19,7 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE", "WITH")
 
 
 def watch(around: Around) -> None:
-    """Let `around` surround each commit of sqlite3, psycopg, asyncpg and what uses them; it may nest."""
+    """Run each commit of sqlite3, psycopg and asyncpg inside `around`, which may nest."""
     _watch_sqlite(around)
     if "psycopg" in sys.modules:
         _watch_psycopg(around)
@@ -40,7 +41,7 @@ def load(names: Collection[str]) -> None:
 
 
 def _commits(query: object, *, is_open: bool, autocommit: bool) -> bool:
-    """Return whether a statement commits: it says so, or it writes where no transaction is open."""
+    """Return whether a statement commits: explicitly, or by a write outside a transaction."""
     text = query.decode("utf-8", "replace") if isinstance(query, bytes) else str(query)
     word = text.lstrip(" \t\r\n(").partition(" ")[0].strip(" \t\r\n;").upper()
     return word in _ENDS if is_open else autocommit and word in _WRITES
@@ -62,7 +63,10 @@ def _watch_sqlite(around: Around) -> None:
 
 @cache
 def holders() -> list[tuple[Any, str]]:
-    """Return where `sqlite3.connect` is known; asked before a fork, a child need not look."""
+    """Return the modules and names that hold `sqlite3.connect`.
+
+    Cached before a fork, it saves each child the search.
+    """
     return [
         (module, name)
         for module in list(sys.modules.values())
@@ -74,10 +78,10 @@ def holders() -> list[tuple[Any, str]]:
 @cache
 def _connection(base: Any, around: Around) -> type[sqlite3.Connection]:
     if not isinstance(base, type):
-        return base  # type: ignore[no-any-return]  # a function that makes one: left alone
+        return base  # type: ignore[no-any-return]  # a factory function: left alone
 
     class WatchedConnection(base):  # type: ignore[misc]
-        """A connection whose commits are seen."""
+        """A connection whose commits are observed."""
 
         def cursor(self, factory: Any = sqlite3.Cursor) -> Any:
             return super().cursor(_cursor(factory, around))
@@ -108,7 +112,7 @@ def _cursor(base: Any, around: Around) -> Any:
         return base
 
     class WatchedCursor(base):  # type: ignore[misc]
-        """A cursor whose commits are seen; a script is one commit, whatever is in it."""
+        """A cursor whose commits are observed; a script is one commit, whatever its content."""
 
         def execute(self, sql: str, *args: Any) -> Any:
             with self._around(sql):

@@ -1,6 +1,6 @@
-"""What happens inside the laboratory's processes: a world is prepared, and handlers work in it to the end.
+"""The work inside the laboratory's processes: prepare a world, and run the handlers in it to the end.
 
-Runs only in forked processes, and changes them for good: points armed, drivers watched, randomness fixed.
+Runs only in forked processes, and changes them permanently: points armed, drivers patched, randomness fixed.
 """
 
 import logging
@@ -34,7 +34,7 @@ _MOST_LETTERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """The handlers of an outbox, what is published for them, and what counts in the end."""
+    """The handlers of an outbox, the events published for them, and the state compared at the end."""
 
     outbox: Outbox
     publish: InWorld
@@ -43,14 +43,14 @@ class Experiment:
     enter: InWorld | None = None
 
     def prepare(self, worlds: Worlds, tell: Tell) -> None:
-        """Make the world that all rounds begin with."""
+        """Create the world that all rounds start from."""
         with self._in(worlds, FakeClock(), 0) as world:
             if self.make is not None:
                 self.make(world)
             self.publish(world)
 
     def work(self, worlds: Worlds, tell: Tell, *, number: int, at_ms: int, kill_at: int | None) -> None:
-        """Drain the world, from a moment on, until nothing is to come; then tell how it ended."""
+        """Drain the world, from a time on, until nothing is pending; then report its final state."""
         clock = FakeClock(from_ms(at_ms))
         visits = Visits(lambda visit: tell("visit", asdict(visit)), kill_at)
         watch(partial(visits.around, BEFORE_COMMIT, AFTER_COMMIT))  # before any connection is made
@@ -66,10 +66,10 @@ class Experiment:
     def _in(
         self, worlds: Worlds, clock: FakeClock, luck: int, visits: Visits | None = None
     ) -> Iterator[World]:
-        """Stand in the world: the outbox works there, and what is random repeats itself."""
+        """Enter the world: the outbox works there, and random values repeat."""
         random.seed(luck)
         ids.draw_from(random.Random(luck).randbytes)
-        logging.getLogger("penstock").setLevel(logging.CRITICAL)  # take-overs are what is wanted here
+        logging.getLogger("penstock").setLevel(logging.CRITICAL)  # take-overs are expected here
         with relocated(self.outbox, worlds.url, clock=clock) as outbox:
             world = World(worlds.url, worlds.folder, outbox, clock, visits)
             if self.enter is not None:
@@ -86,7 +86,7 @@ class Experiment:
 
 
 def surround(outbox: Outbox, visits: Visits) -> None:
-    """Let each call of a handler, and of its fallback, be seen: its begin and its end."""
+    """Observe each call of a handler, and of its fallback: its start and its end."""
     for subscription in outbox._handlers.subscriptions():
         for handler in subscription.handlers:
             handling, binding = partial(visits.handling, handler.id), handler.binding

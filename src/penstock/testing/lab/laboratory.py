@@ -1,8 +1,8 @@
 """The laboratory: plays rounds, each in a fresh world, with processes killed at chosen places.
 
-First a run without kills: how it ends is what is expected, and the places it comes to are where a process may
-be ended. Then each of them once, and rounds of two kills drawn by a seed. After a kill a new process goes on,
-its clock moved past the lease of the old one, until nothing more is to come.
+First a run without kills: its final state is the expected one, and its visits are the places to kill at. Then
+one round for each place, and rounds of two random kills drawn from a seed. After a kill a new process
+continues, with its clock moved past the lease of the old one, until nothing is pending.
 """
 
 import random
@@ -20,21 +20,21 @@ from ..clock import FakeClock
 from ..memory import memory_outbox
 from .commits import holders, load, loaded
 from .experiment import Experiment, InWorld
-from .process import Told, apart
+from .process import EndedProcess, apart
 from .report import LabFinding, Report
 from .visits import HANDLER_CALLED, Visit
 from .worlds import Worlds, worlds_at
 
-OnProgress = Callable[[int, int, int], object]  # rounds played, rounds in all, findings so far
+OnProgress = Callable[[int, int, int], object]  # rounds played, rounds in total, findings so far
 
-FIRST_DRAWN = 1_000_000  # a seed below is the number of a visit; from here on it draws two kills
+FIRST_DRAWN = 1_000_000  # a smaller seed is the number of a visit; from here on it draws two kills
 _LAST_DRAWN = 1_000_000_000
 _SILENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """How a round went: what its last process ended with, and where each process came."""
+    """The course of a round: the final state of its last process, and the visits of each process."""
 
     end: str
     dead: int
@@ -43,7 +43,7 @@ class _Round:
     drivers: tuple[str, ...]
 
     def calls(self) -> Counter[tuple[str | None, str | None]]:
-        """Return how often each handler was called for each record."""
+        """Return the number of calls of each handler for each record."""
         found = (each for trail in self.trails for each in trail if each.point == HANDLER_CALLED)
         return Counter((each.handler, each.id) for each in found)
 
@@ -51,18 +51,18 @@ class _Round:
 class CrashLab:
     """A laboratory for the handlers of an outbox.
 
-    | argument       | is given the world, and                                                        |
+    | argument       | gets the world, and                                                            |
     |----------------|--------------------------------------------------------------------------------|
     | `publish`      | publishes some events, once, in the world that all rounds begin with            |
-    | `state`        | returns what counts in the end: rows, notes; compared by its printed form       |
-    | `make`         | makes your tables, once, before `publish`                                       |
+    | `state`        | returns the final state: rows, notes; compared by its printed form              |
+    | `make`         | creates your tables, once, before `publish`                                     |
     | `enter`        | points your own connections and fakes to the world, first in every process      |
 
-    The outbox may be the one of your program: it works in the world's store, with a clock of its own. After
-    the exhaustive rounds `rounds` of two kills are drawn, by `seed` (a third kill on one record would make it
-    a dead letter). `server`: a `postgresql://` address where databases may be made, instead of SQLite files.
-    `dead_letters`: how many a run without kills leaves. `silence_seconds`: for how long a process may come to
-    no place before it is taken for hanging.
+    The outbox may be that of your program: it works in the world's store, with its own clock. After the
+    exhaustive rounds, `rounds` of two kills are drawn from `seed` (a third kill on one record would make it a
+    dead letter). `server`: a `postgresql://` address where databases may be created, instead of SQLite files.
+    `dead_letters`: the number that a run without kills leaves. `silence_seconds`: longest time without a
+    visit before a process counts as hung.
     """
 
     def __init__(
@@ -82,22 +82,22 @@ class CrashLab:
         self._experiment = Experiment(outbox, publish, state, make, enter)
         self._rounds, self._seed, self._server = rounds, seed, server
         self._dead_letters, self._silence_seconds = dead_letters, silence_seconds
-        self.name: str | None = None  # MODULE:LAB, when the command has loaded it
+        self.name: str | None = None  # MODULE:LAB, if the command has loaded it
 
     def run(
         self, *, seed: int | None = None, rounds: int | None = None, progress: OnProgress | None = None
     ) -> Report:
-        """Play every place once, then rounds of two kills; return what was found.
+        """Play every place once, then rounds of two kills; return the report.
 
-        Raises LabFailed when a run without kills fails, or does not end alike twice.
+        Raises LabFailed when a run without kills fails, or two of them differ.
         """
         drawn = self._drawn(self._seed if seed is None else seed, self._rounds if rounds is None else rounds)
         return self._play(lambda places: [*range(1, places + 1), *drawn], progress)
 
     def replay(self, seed: int) -> Report:
-        """Play the one round that a finding's seed means. Raises LabFailed as `run` does."""
+        """Play the one round of a finding's seed. Raises LabFailed as `run` does."""
         if not 1 <= seed < _LAST_DRAWN:
-            raise LabFailed(f"seed {seed} is not one of its seeds; take one from a finding")
+            raise LabFailed(f"seed {seed} is not valid here; take one from a finding")
         return self._play(lambda places: [seed], None)
 
     def _drawn(self, seed: int, rounds: int) -> list[int]:
@@ -124,42 +124,42 @@ class CrashLab:
         return Report(visits, len(seeds), tuple(findings), tuple(missed), self.name)
 
     def _expected(self, worlds: Worlds) -> _Round:
-        """Return a run without kills, after seeing that a second one goes alike. Raises LabFailed."""
+        """Return a run without kills, after checking that a second one is equal. Raises LabFailed."""
         first = self._round(worlds, ())
         if new := [name for name in first.drivers if name not in loaded()]:
-            load(new)  # a handler imported it when it ran: from now on its commits are seen
+            load(new)  # a handler imported it: from now on its commits are observed
             first = self._round(worlds, ())
         again = self._round(worlds, ())
         if first.end != again.end or first.trails != again.trails:
             raise LabFailed(
-                "two runs without any kill differ, so it can prove nothing; is something random, unsorted or "
-                f"taken from the time of day, in the handlers or in state()?\n{_difference(first, again)}"
+                "two runs without any kill differ, so kills prove nothing; do the handlers or state() use "
+                f"random values, unsorted results or the time of day?\n{_difference(first, again)}"
             )
         if first.dead != self._dead_letters:
             raise LabFailed(
                 f"a run without any kill leaves {first.dead} dead letters, not {self._dead_letters}; "
-                f"make the handlers work first, or say dead_letters={first.dead}\n{first.end}"
+                f"make the handlers work first, or pass dead_letters={first.dead}\n{first.end}"
             )
         if not first.calls():
-            raise LabFailed("no handler is called for what is published; do types, topics and groups match?")
+            raise LabFailed("no handler is called for published events; do types, topics and groups match?")
         return first
 
     def _round(self, worlds: Worlds, kills: tuple[int, ...]) -> _Round:
-        """Play one round: a process for each kill as long as they die, then one that is left alone."""
+        """Play one round: a process for each kill while they die, then one without a kill."""
         worlds.renew()
         at_ms, trails, killed = FakeClock().now_ms(), list[tuple[Visit, ...]](), list[Visit]()
         for number, kill_at in enumerate((*kills, None)):
-            told = self._process(worlds, number, at_ms, kill_at)
-            trails.append(tuple(Visit(**each) for each in told.said.get("visit", ())))
-            if not told.killed:
+            ended = self._process(worlds, number, at_ms, kill_at)
+            trails.append(tuple(Visit(**each) for each in ended.messages.get("visit", ())))
+            if not ended.killed:
                 break
             killed.append(trails[-1][-1])
             worlds.calm()
-            at_ms = told.last("clock") + 2 * ClusterSettings.load().lease_ttl // timedelta(milliseconds=1)
-        end = told.last("end")
-        return _Round(end["text"], end["dead"], tuple(trails), tuple(killed), tuple(told.last("drivers")))
+            at_ms = ended.last("clock") + 2 * ClusterSettings.load().lease_ttl // timedelta(milliseconds=1)
+        end = ended.last("end")
+        return _Round(end["text"], end["dead"], tuple(trails), tuple(killed), tuple(ended.last("drivers")))
 
-    def _process(self, worlds: Worlds, number: int, at_ms: int, kill_at: int | None) -> Told:
+    def _process(self, worlds: Worlds, number: int, at_ms: int, kill_at: int | None) -> EndedProcess:
         return apart(
             lambda tell: self._experiment.work(worlds, tell, number=number, at_ms=at_ms, kill_at=kill_at),
             silence_seconds=self._silence_seconds,
@@ -167,7 +167,7 @@ class CrashLab:
 
 
 def _warm_up() -> None:
-    """Read, import and look up once in this process what every child of it would else have to."""
+    """Do the reads, imports and lookups once in this process that every child would repeat."""
     holders.cache_clear()
     holders()
     outbox = memory_outbox()
@@ -179,7 +179,7 @@ def _warm_up() -> None:
 
 
 def kills_of(seed: int, places: int) -> tuple[int, ...]:
-    """Return at which visit each process of a round is ended: the seed's own number, or two that it draws."""
+    """Return the visits at which a round's processes are killed: the seed itself, or two drawn from it."""
     if seed < FIRST_DRAWN:
         return (seed,)
     rng = random.Random(seed)
@@ -193,7 +193,7 @@ def _finding(seed: int, expected: _Round, played: _Round) -> LabFinding:
 
 
 def _difference(one: _Round, other: _Round) -> str:
-    """Return where two runs differ: in how they end, or else in the first place that only one came to."""
+    """Return the difference of two runs: of their final states, or else their first differing visit."""
     if one.end != other.end:
         return "\n".join(_finding(0, one, other).diff)
     pairs = zip_longest(one.trails[0], other.trails[0])

@@ -1,4 +1,4 @@
-"""Worlds in databases of a PostgreSQL server, each a copy of the one that was kept."""
+"""Worlds in databases of a PostgreSQL server, each a copy of the kept one."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ _MOST_LOOKS = 1000
 
 
 class PostgresWorlds(FileWorlds):
-    """Databases of their own, made and dropped through the address that is given; each with a folder."""
+    """Separate databases, created and dropped through the given address; each with a folder."""
 
     def __init__(self, root: Path, server: str) -> None:
         super().__init__(root)
@@ -30,7 +30,7 @@ class PostgresWorlds(FileWorlds):
         self._run(_CREATE, name)
 
     def keep(self) -> None:
-        """Copy folder and database; nobody is connected."""
+        """Copy folder and database; there are no connections."""
         super().keep()
         self._run(_COPY, self._kept_name, self._name)
 
@@ -41,12 +41,12 @@ class PostgresWorlds(FileWorlds):
         self._run(_COPY, self._name, self._kept_name)
 
     def calm(self) -> None:
-        """Wait until the server has seen that a killed process is gone, and rolled back what it had open."""
+        """Wait until the server has noticed the end of a killed process, and rolled its transactions back."""
         for _ in range(_MOST_LOOKS):
             if self._ask(_AT_WORK, self._name) == 0:
                 return
         raise LabFailed(
-            f"sessions of a killed process stay in database {self._name}; is there a pooler between?"
+            f"sessions of a killed process stay in database {self._name}; is there a pooler in between?"
         )
 
     def drop(self) -> None:

@@ -1,7 +1,7 @@
-"""A process of the laboratory: a fork that says what it does through a pipe, and can be killed for real.
+"""A process of the laboratory: a fork that reports through a pipe, and can really be killed.
 
-A fork, so that handlers, closures and fakes of a test are there as they are. Nothing of the child comes back
-but what it tells: it ends without cleaning up, on SIGKILL or not, and what it changed in its memory is gone.
+A fork, so that a test's handlers, closures and fakes are available unchanged. Only its messages come back: it
+ends without cleanup, by SIGKILL or not, and its changes in memory are lost.
 """
 
 import gc
@@ -24,53 +24,54 @@ _CHUNK = 65_536
 
 
 @dataclass(slots=True)
-class Told:
-    """What a process said, by word, and whether it was killed."""
+class EndedProcess:
+    """The messages of a process, by word, and whether it was killed."""
 
-    said: dict[str, list[Any]] = field(default_factory=dict)
+    messages: dict[str, list[Any]] = field(default_factory=dict)
     killed: bool = False
 
     def last(self, word: str) -> Any:
-        """Return what it said last under a word; None if it never did."""
-        return self.said.get(word, [None])[-1]
+        """Return its last message under a word; None if there is none."""
+        return self.messages.get(word, [None])[-1]
 
 
-def apart(work: Callable[[Tell], object], *, silence_seconds: float) -> Told:
-    """Do some work in a process of its own, and return what it told.
+def apart(work: Callable[[Tell], object], *, silence_seconds: float) -> EndedProcess:
+    """Run work in a separate process, and return its messages.
 
-    Raises LabFailed when the work raises, ends in another way than by SIGKILL, or is silent for too long.
+    Raises LabFailed when the work raises, the process ends abnormally other than by SIGKILL, or is silent for
+    too long.
     """
     if not hasattr(os, "fork"):
-        raise LabFailed("it needs processes that can be forked and killed, which this system does not have")
+        raise LabFailed("it needs to fork and kill processes, which this system does not support")
     from_child, to_parent = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads: see `_silent`
         pid = os.fork()
     if pid == 0:
-        gc.freeze()  # what the parent had is not looked at again
+        gc.freeze()  # the parent's objects need no collection
         os.close(from_child)
         _live(work, to_parent)
     os.close(to_parent)
-    told, status = Told(), None
+    ended, status = EndedProcess(), None
     try:
         for word, value in _messages(from_child, silence_seconds):
-            told.said.setdefault(word, []).append(value)
+            ended.messages.setdefault(word, []).append(value)
         _, status = os.waitpid(pid, 0)
     finally:
         os.close(from_child)
         if status is None:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-    told.killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-    if "error" in told.said:
-        raise LabFailed(f"a process of it raised:\n{told.last('error')}")
-    if not told.killed and status != 0:
-        raise LabFailed(f"a process of it ended by itself, with {os.waitstatus_to_exitcode(status)}")
-    return told
+    ended.killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    if "error" in ended.messages:
+        raise LabFailed(f"a process of it raised:\n{ended.last('error')}")
+    if not ended.killed and status != 0:
+        raise LabFailed(f"a process of it ended with exit code {os.waitstatus_to_exitcode(status)}")
+    return ended
 
 
 def _live(work: Callable[[Tell], object], pipe: int) -> NoReturn:
-    """The life of a child: work, tell, end; what the parent would clean up is left alone."""
+    """Run the child: work, report, end; without the parent's cleanup handlers."""
 
     def tell(word: str, value: Any) -> None:
         line = memoryview(msgspec.json.encode([word, value]) + b"\n")
@@ -102,10 +103,10 @@ def _messages(pipe: int, silence_seconds: float) -> Iterator[tuple[str, Any]]:
 
 def _silent(seconds: float) -> str:
     others = [each.name for each in threading.enumerate() if each is not threading.current_thread()]
-    why = "does a handler wait for something that nobody does there?"
+    why = "does a handler wait for something that never happens there?"
     if others:
         why = (
             f"this process also runs the threads {', '.join(others)}, and a lock that one of them held at "
-            "the fork stays locked: use `penstock lab`, which starts none"
+            "the fork stays locked: use `penstock lab`, which starts no threads"
         )
-    return f"a process of it said nothing for {seconds:g} s; {why}"
+    return f"a process of it was silent for {seconds:g} s; {why}"

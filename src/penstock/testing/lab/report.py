@@ -1,4 +1,4 @@
-"""What a laboratory found: for programs as values, for people as text."""
+"""The report of a laboratory: values for programs, text for people."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,10 +13,11 @@ _CONTEXT_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class LabFinding:
-    """A round whose end differs from that of a run without kills. `seed` plays exactly this round again.
+    """A round whose final state differs from that of a run without kills.
 
-    `kills` are the places where its processes were ended; `handlers` those that were called more often than
-    without them; `expected` and `got` what `state` returned, as text, with the dead letters.
+    `seed` replays exactly this round. `kills` are the visits at which its processes were killed; `handlers`
+    those called more often than without kills; `expected` and `got` the results of `state`, as text, with the
+    dead letters.
     """
 
     seed: int
@@ -32,14 +33,14 @@ class LabFinding:
         return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
 
     def text(self, lab: str | None = None) -> str:
-        """Return it for people; `lab` is the MODULE:LAB that the command knows it by."""
-        who = ", ".join(self.handlers) or "no handler was called again, yet it ends otherwise"
+        """Return it as text; `lab` is its MODULE:LAB for the command."""
+        who = ", ".join(self.handlers) or "no handler was called again, yet the final state differs"
         who = f"one of {who}" if len(self.handlers) > 1 else who
         again = f"lab.replay({self.seed})" if lab is None else f"penstock lab {lab} --seed {self.seed}"
         lines = [f"NOT IDEMPOTENT: {who}"]
         lines += [f"  killed at {kill}" for kill in self.kills]
         lines += ["  expected (-) and got (+):", *(f"    {line}" for line in self.diff)]
-        return "\n".join([*lines, f"  play it again: {again}"])
+        return "\n".join([*lines, f"  replay it: {again}"])
 
 
 Finding = LabFinding  # the old name
@@ -49,8 +50,8 @@ Finding = LabFinding  # the old name
 class Report:
     """The result of a laboratory.
 
-    `visits` are the places of a run without kills, each of which was a round; `rounds` how many were played,
-    the drawn ones included; `missed` the seeds of rounds that never came to the place of their kill.
+    `visits` are the places of a run without kills, one round each; `rounds` the number played, including the
+    drawn ones; `missed` the seeds of rounds that never reached the place of their kill.
     """
 
     visits: tuple[Visit, ...]
@@ -61,16 +62,16 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every round ended as a run without kills does, and every kill took place."""
+        """Whether every round ended like a run without kills, and every kill took place."""
         return not self.findings and not self.missed
 
     @property
     def points(self) -> dict[str, int]:
-        """How often a run without kills comes to each point."""
+        """The number of visits to each point in a run without kills."""
         return dict(Counter(visit.point for visit in self.visits))
 
     def check(self) -> "Report":
-        """Return itself if all is well. Raises AssertionError with what was found."""
+        """Return itself if there are no findings. Raises AssertionError with them."""
         if not self.ok:
             raise AssertionError(str(self))
         return self
@@ -81,7 +82,7 @@ class Report:
     def _lines(self) -> Iterator[str]:
         played = f"{self.rounds} rounds, {len(self.visits)} places to kill at ({len(self.points)} points)"
         if self.ok:
-            yield f"idempotent: {played}; each ended as without a kill"
+            yield f"idempotent: {played}; each ended as without kills"
             return
         shown = self._telling()
         for finding in shown:
@@ -91,13 +92,13 @@ class Report:
             yield f"and {len(others)} more like these: seeds {_some(others)}"
         if self.missed:
             yield (
-                f"{len(self.missed)} rounds never came to the place of their kill ({_some(self.missed)}): "
-                "what the handlers do differs from run to run, so nothing is proved"
+                f"{len(self.missed)} rounds never reached the place of their kill ({_some(self.missed)}): "
+                "the handlers act differently from run to run, so this proves nothing"
             )
         yield f"{len(self.findings)} of {played}"
 
     def _telling(self) -> list[LabFinding]:
-        """Return some findings that differ, the simplest first: one kill, inside a handler."""
+        """Return some distinct findings, the simplest first: one kill, inside a handler."""
         found: dict[tuple[object, ...], LabFinding] = {}
         for each in sorted(self.findings, key=_simplest_first):
             found.setdefault((each.handlers, each.got), each)

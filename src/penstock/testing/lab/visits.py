@@ -1,7 +1,7 @@
-"""The places where the laboratory can end a process, counted in the order a process comes to them.
+"""The places where the laboratory can kill a process, counted in the order of visits.
 
-Penstock's own points, and those of a handler: its call, its end, each commit it makes, each effect it notes.
-A visit is reported before anything happens there, so it is known what a killed process had done.
+They are Penstock's own points, and those of a handler: its call, its end, each of its commits, each effect it
+notes. A visit is reported before anything happens there, so the progress of a killed process is known.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,14 +23,14 @@ OWN = {
     HANDLER_RAISED: "A handler has raised; nothing is settled.",
     BEFORE_COMMIT: "A handler is about to commit.",
     AFTER_COMMIT: "A handler has committed, and goes on.",
-    BEFORE_EFFECT: "A handler is about to do what it notes.",
-    AFTER_EFFECT: "A handler has done what it notes, and goes on.",
+    BEFORE_EFFECT: "A handler is about to perform a noted effect.",
+    AFTER_EFFECT: "A handler has performed a noted effect, and goes on.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One place in one process. `handler`, `type`, `key`, `id`: what was being handled there, if anything."""
+    """One visit of one process. `handler`, `type`, `key`, `id`: of the record being handled, if any."""
 
     number: int
     point: str
@@ -41,7 +41,7 @@ class Visit:
 
     @property
     def meaning(self) -> str:
-        """What has been done when a process is here."""
+        """The state of the work at this point."""
         return OWN.get(self.point) or points.declared().get(points.Point(self.point), "")
 
     def __str__(self) -> str:
@@ -50,9 +50,9 @@ class Visit:
 
 
 class Visits:
-    """Counts the visits of this process, tells each, and ends the process at one of them.
+    """Counts the visits of this process, reports each, and kills the process at one of them.
 
-    Made in a process of its own, which it changes for good: every declared point is armed.
+    Use it in a separate process, which it changes permanently: every declared point is armed.
     """
 
     def __init__(self, tell: Callable[[Visit], object], kill_at: int | None = None) -> None:
@@ -65,7 +65,7 @@ class Visits:
 
     @contextmanager
     def handling(self, handler: str, record: Record) -> Iterator[None]:
-        """Say that a handler is being called for a record."""
+        """Mark a handler's call for a record."""
         self._at = handler, record
         self.reach(HANDLER_CALLED)
         try:
@@ -80,7 +80,7 @@ class Visits:
 
     @contextmanager
     def around(self, before: str, after: str) -> Iterator[None]:
-        """Visit a place before and after what a handler does; only the outermost of nested ones counts."""
+        """Visit a place before and after an action of a handler; only the outermost of nested ones counts."""
         if self._at is None or self._quiet:
             yield
             return
@@ -93,7 +93,7 @@ class Visits:
         self.reach(after)
 
     def reach(self, point: str) -> None:
-        """Count a visit, tell it, and end the process if it is the one."""
+        """Count and report a visit, and kill the process if it is the chosen one."""
         with self._lock:
             if not self._is_open:
                 return
@@ -103,7 +103,7 @@ class Visits:
                 points.kill()
 
     def close(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         self._is_open = False
 
     def _visit(self, point: str) -> Visit:
@@ -114,7 +114,7 @@ class Visits:
 
     def _arm(self, point: points.Point) -> None:
         def visited() -> None:
-            self._arm(point)  # a point that was armed springs once
+            self._arm(point)  # an armed point fires once
             self.reach(point)
 
         points.arm(point, visited)

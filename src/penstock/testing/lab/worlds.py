@@ -1,7 +1,8 @@
-"""Worlds: where handlers work in the laboratory. Every round begins in a fresh one, at the same place.
+"""Worlds: stores in which handlers work in the laboratory.
 
-A world is made once, with the user's tables and the events published, and kept; for a round it is copied. All
-that counts must be in it: in its database or in its folder. Its place never changes, so rounds are alike.
+Every round starts in a fresh one, at the same path. A world is created once, with the user's tables and the
+published events, and kept; each round gets a copy. All compared state must be in it: in its database or in
+its folder. Its path never changes, so rounds are alike.
 """
 
 import os
@@ -20,13 +21,13 @@ from .visits import AFTER_EFFECT, BEFORE_EFFECT, Visits
 
 _NOTES = "penstock-notes"
 _DATABASE = "world.db"
-_MEMORY = Path("/dev/shm")  # noqa: S108 - only the folder in it is ours, and that is private  # nosec B108
+_MEMORY = Path("/dev/shm")  # noqa: S108 - only a private folder in it is used  # nosec B108
 _ROOM_BYTES = 48_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A world as one process sees it: the store's address, a folder, the outbox at work there, a clock."""
+    """A world in one process: the store's address, a folder, the outbox that works there, a clock."""
 
     url: str
     folder: Path
@@ -36,14 +37,14 @@ class World:
 
     @property
     def path(self) -> Path:
-        """The SQLite file of the store; tables of your own may live in it, too."""
+        """The SQLite file of the store; your own tables may be in it, too."""
         assert self.url.startswith("sqlite:"), f"the store is {self.url}, no file"
         return self.folder / _DATABASE
 
     def note(self, *words: object) -> None:
-        """Write down an effect that leaves the database: a fake for a mail sent, a card charged.
+        """Note an effect outside the database: a fake for a sent mail or a charged card.
 
-        It cannot be taken back, as the real one cannot, and the laboratory kills before and after it.
+        Like the real one it cannot be undone, and the laboratory kills before and after it.
         """
         line = " ".join(str(each) for each in words).replace("\n", " ")
         if self.visits is None:
@@ -53,7 +54,7 @@ class World:
                 self._write(line)
 
     def notes(self) -> list[str]:
-        """Return all effects that were noted, sorted: the order of different keys is nobody's promise."""
+        """Return all noted effects, sorted: the order of different keys is not guaranteed."""
         path = self.folder / _NOTES
         return sorted(path.read_text("utf-8").splitlines()) if path.exists() else []
 
@@ -66,22 +67,22 @@ class World:
 
 
 class Worlds(Protocol):
-    """The place of the worlds of one laboratory."""
+    """The storage for the worlds of one laboratory."""
 
     url: str
     folder: Path
 
     def keep(self) -> None:
-        """Keep the world as it is now; every later one begins like this."""
+        """Save the present world; every later one starts as its copy."""
 
     def renew(self) -> None:
-        """Make the world anew, as it was kept."""
+        """Restore the saved world."""
 
     def calm(self) -> None:
-        """Wait until nothing of a killed process is left at work."""
+        """Wait until nothing of a killed process is still running."""
 
     def drop(self) -> None:
-        """Remove what lies outside the folder."""
+        """Remove everything outside the folder."""
 
 
 class FileWorlds:
@@ -93,7 +94,7 @@ class FileWorlds:
         self.url = f"sqlite:///{self.folder / _DATABASE}"
 
     def keep(self) -> None:
-        """Copy the folder; nobody has it open."""
+        """Copy the folder; it is not in use."""
         shutil.copytree(self.folder, self._kept)
 
     def renew(self) -> None:
@@ -102,15 +103,15 @@ class FileWorlds:
         shutil.copytree(self._kept, self.folder)
 
     def calm(self) -> None:
-        """Nothing to wait for: with a process go its locks."""
+        """Nothing to wait for: locks end with their process."""
 
     def drop(self) -> None:
-        """Nothing lies elsewhere."""
+        """Nothing to remove."""
 
 
 @contextmanager
 def worlds_at(server: str | None) -> Iterator[Worlds]:
-    """Give a place for worlds: files in a temporary folder, or databases on a PostgreSQL server."""
+    """Open storage for worlds: files in a temporary folder, or databases on a PostgreSQL server."""
     with TemporaryDirectory(prefix="penstock-lab-", dir=_memory()) as root:
         worlds = _worlds(Path(root).resolve(), server)
         try:
@@ -120,9 +121,9 @@ def worlds_at(server: str | None) -> Iterator[Worlds]:
 
 
 def _memory() -> Path | None:
-    """Return where files are kept in memory, if there is room: a kill loses nothing written, synced or not.
+    """Return a folder in memory, if it has space: a kill loses no written data, synced or not.
 
-    None where the system has no such place, or where temporary files were sent elsewhere.
+    None if the system has none, or if TMPDIR is set.
     """
     elsewhere = "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK)
     return None if elsewhere or shutil.disk_usage(_MEMORY).free < _ROOM_BYTES else _MEMORY

@@ -114,4 +114,4 @@ def test_a_migration_while_it_is_looked_for_damage_is_none(
         patch.setattr(tables, "statement", asking)
         assert tables.damage(folder) is None
     assert asked[-3:] == ["schema_read", "meta_read", "table_texts"]
-    assert tables.damage(folder) == "the definition of a table has become another one"
+    assert tables.damage(folder) == "the definition of a table has changed"

@@ -307,4 +307,4 @@ def test_a_refusal_names_the_topic(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert str(refusal).startswith("no space left for partition 1 of topic orders; free some")
     said = [each.message for each in caplog.records if each.name == "penstock.files"]
     assert said[0].startswith("partition 1 of topic orders refuses writes: No space left (")
-    assert said[1] == "partition 1 of topic orders takes writes again"
+    assert said[1] == "partition 1 of topic orders accepts writes again"

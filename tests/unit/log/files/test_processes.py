@@ -242,7 +242,7 @@ def test_a_directory_put_back_beside_newer_tables_is_refused_until_somebody_acce
             copied(backup, path)
             (path / "penstock.db").write_bytes(kept)
         store = opened(path)
-        with pytest.raises(LogMismatch, match=r"of an earlier time than the other.*penstock restored"):
+        with pytest.raises(LogMismatch, match=r"is older than the other.*penstock restored"):
             store.log.append("t", [a_record()])
         before = store.log.identity()
         assert len(store.log.read("t", 0)) >= 3, "reading is not refused"

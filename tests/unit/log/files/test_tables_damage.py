@@ -85,7 +85,7 @@ def test_a_cut_file_and_one_that_is_no_database_are_named(folder: Path) -> None:
 
 
 def test_an_index_that_differs_from_its_table_is_named_by_verify(folder: Path) -> None:
-    """A value in a table has become another one, and an index still has the right one."""
+    """A value in a table has changed, and an index still has the right one."""
     path = folder / tables.NAME
     content = bytearray(path.read_bytes())
     at = content.index(b"topic-33")
@@ -221,7 +221,7 @@ def test_a_table_of_facts_under_another_name_is_found(folder: Path) -> None:
     content = path.read_bytes()
     at = content.index(b"tablepenstock_metapenstock_meta") + len("tablepenstock_")
     path.write_bytes(flipped(content, at, 5))  # penstock_Meta: the same table to SQLite
-    assert tables.start_damage(folder, Names()) == "the definition of a table has become another one"
+    assert tables.start_damage(folder, Names()) == "the definition of a table has changed"
 
 
 def test_copies_follow_the_columns_and_are_no_drift(folder: Path) -> None:
@@ -238,7 +238,7 @@ def test_copies_follow_the_columns_and_are_no_drift(folder: Path) -> None:
     assert len(places(path.read_bytes(), b"mark of a topic")) == 2
     store = open_store(f"{folder}/")
     assert differences(store.database) == [
-        "penstock_topic has later TEXT not null: 0 default:  key: 0 besides"
+        "penstock_topic has unexpected later TEXT not null: 0 default:  key: 0"
     ]
     store.close()
 

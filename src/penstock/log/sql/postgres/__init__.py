@@ -1,1 +1,1 @@
-"""PostgreSQL 14 and later, and what speaks its protocol."""
+"""PostgreSQL 14 and later, and databases that speak its protocol."""

@@ -1,8 +1,8 @@
 """PostgreSQL through psycopg 3.
 
-Works behind a transaction pooler: no prepared statements, no session state; what a transaction needs it
-sets for itself. Every transaction of ours says READ COMMITTED and carries its own time limits, so that
-an owner that is paused inside one cannot keep its successor waiting: the server ends it.
+Works behind a transaction pooler: no prepared statements, no session state; each transaction sets its own
+settings. Each of our transactions is READ COMMITTED and has time limits, so that an owner paused inside one
+cannot keep its successor waiting: the server ends it.
 """
 
 import select
@@ -38,7 +38,7 @@ except ImportError as exc:
     raise MissingExtra("a postgresql:// store", "postgres") from exc
 
 DEFAULT_LIMIT_SECONDS = 15.0  # half of the default lease
-# How we connect, unless the address says otherwise.
+# Connection options, unless the address sets them.
 _DEFAULTS = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 _FORM = "postgresql://user@host:port/database"
 _NOTIFY = SQL("BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY {}, {}; COMMIT")
@@ -59,7 +59,7 @@ _STATES = {
     _STATUS.INERROR: TransactionState.FAILED,
     _STATUS.IDLE: TransactionState.ENDED,
 }
-# What a pooler says, by the code of a broken protocol, while the server behind it is away.
+# Messages of a pooler, under the code of a protocol violation, while the server behind it is down.
 _POOLER_AWAY = ("server login has been failing", "cannot connect to server", "query_wait_timeout")
 _AWAY = (
     pg.AdminShutdown,
@@ -70,44 +70,44 @@ _AWAY = (
 )
 
 
-_WRITABLE = "connect to the primary, and see that default_transaction_read_only is off"
+_WRITABLE = "connect to the primary, and check that default_transaction_read_only is off"
 
 
 class PostgresHandlerCursor(psycopg.Cursor[Any]):
-    """A cursor that a handler may have: it does not end the transaction of `record.tx`."""
+    """A cursor that a handler may use: it cannot end the transaction of `record.tx`."""
 
     def execute(self, query: Any, *args: Any, **options: Any) -> Self:
-        """Execute a statement, unless it is a handler's and would end the transaction."""
+        """Execute a statement; refuse one of a handler that would end the transaction."""
         if getattr(self.connection, "guarded", False):
             refuse_end(query.as_string(self.connection) if isinstance(query, Composable) else query)
         return super().execute(query, *args, **options)
 
 
 class PostgresConnection(psycopg.Connection[Any]):
-    """A connection of ours; while a handler has it as `record.tx`, it cannot end the transaction."""
+    """Our connection; while a handler has it as `record.tx`, it cannot end the transaction."""
 
     guarded = False
-    server_pid = 0  # of a guarded transaction, as the server says: a pooler tells the driver another
-    server_started: Any = None  # when the server of a guarded transaction was started
-    stood: tuple[str, ...] = ("", "")  # the role and the search path in which a guarded transaction began
-    statements: PreparedStatements | None = None  # once it is known whether it may have some
+    server_pid = 0  # of a guarded transaction, from the server: a pooler reports another to the driver
+    server_started: Any = None  # start time of a guarded transaction's server
+    began_as: tuple[str, ...] = ("", "")  # role and search path at the start of a guarded transaction
+    statements: PreparedStatements | None = None  # set once it is known whether they are allowed
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.cursor_factory = PostgresHandlerCursor
 
     def commit(self) -> None:
-        """Commit, unless a handler asks for it."""
+        """Commit; refuse it to a handler."""
         self._check("commit()")
         super().commit()
 
     def rollback(self) -> None:
-        """Roll back, unless a handler asks for it."""
+        """Roll back; refuse it to a handler."""
         self._check("rollback()")
         super().rollback()
 
     def close(self) -> None:
-        """Close, unless a handler asks for it."""
+        """Close; refuse it to a handler."""
         self._check("close()")
         super().close()
 
@@ -138,45 +138,45 @@ class PostgresDialect:
         )
 
     def connect(self) -> PostgresConnection:
-        """Open a connection that does nothing by itself: we say BEGIN and COMMIT."""
+        """Open a connection in autocommit mode: we send BEGIN and COMMIT."""
         return self._connected(self.url)
 
     def _connected(self, url: str) -> PostgresConnection:
         try:
             given = conninfo_to_dict(url)
-            unsaid: dict[str, Any] = {
+            defaults: dict[str, Any] = {
                 name: value for name, value in self._defaults.items() if name not in given
             }
             return PostgresConnection.connect(
-                url, autocommit=True, prepare_threshold=None, application_name="penstock", **unsaid
+                url, autocommit=True, prepare_threshold=None, application_name="penstock", **defaults
             )
         except psycopg.ProgrammingError:  # the driver cannot read the address
-            # Without its cause: what the driver says of an address that it cannot read quotes it whole.
+            # Without its cause: the driver's message quotes the whole address, with its password.
             raise InvalidUrl(without_password(url), [_FORM]) from None
 
     def missing_file(self) -> str | None:
-        """Return None: a server makes no database by itself."""
+        """Return None: a server does not create a database on connect."""
         return None
 
     def may_keep(self, conn: "psycopg.Connection[Any]") -> bool:
-        """Return True: a session knows by itself when it is lost."""
+        """Return True: `may_use` notices a lost session."""
         return True
 
     def when_renewed(self, drop: Callable[[], None]) -> None:
-        """Nothing to do: sessions do not spoil one another."""
+        """Nothing to do: sessions are independent."""
 
     def may_use(self, conn: "psycopg.Connection[Any]") -> bool:
-        """Return whether the server has said nothing since: to an idle session it says that it ends it."""
+        """Return whether the server has sent nothing since: it tells an idle session that it ends it."""
         if conn.closed:
             return False
-        if not hasattr(select, "poll"):  # on Windows; there it is found out when it is used
+        if not hasattr(select, "poll"):  # on Windows, where the next use finds out
             return True
-        said = select.poll()
-        said.register(conn.fileno(), select.POLLIN)
-        return not said.poll(0)
+        poll = select.poll()
+        poll.register(conn.fileno(), select.POLLIN)
+        return not poll.poll(0)
 
     def renew(self) -> None:
-        """Nothing to do: a session that could not write is closed, and the others are asked themselves."""
+        """Nothing to do: a session that could not write is closed, and the others are checked one by one."""
 
     def begin(
         self,
@@ -194,19 +194,19 @@ class PostgresDialect:
             begin += f";SET LOCAL lock_timeout = {min(lock_ms, self._limit_ms)}"
         results = _run_all(conn, [begin + (_GUARD if guarded else ""), *_texts(conn, first)])
         if guarded:
-            ((conn.server_pid, conn.server_started, *stood),) = results[-1 - len(first)].rows
-            conn.stood = tuple(stood)
+            ((conn.server_pid, conn.server_started, *began_as),) = results[-1 - len(first)].rows
+            conn.began_as = tuple(began_as)
         return results[len(results) - len(first) :]
 
     def seal(self, conn: PostgresConnection) -> bool:
         """Set the bounds and look for the mark, which ends with the transaction that set it.
 
-        Deferred constraints are checked here, not by the COMMIT: so what breaks them is found while it is
-        certain that nothing is committed. Then role and search path are again what they were, for ours.
+        Deferred constraints are checked here, not by the COMMIT: so a violation is found while it is certain
+        that nothing is committed. Then role and search path are restored for our statements.
         """
         conn.guarded = False
         cursor = psycopg.Cursor(conn, row_factory=tuple_row)
-        settings = zip(("role", "search_path"), conn.stood, strict=True)
+        settings = zip(("role", "search_path"), conn.began_as, strict=True)
         restore = "".join(_RESTORE.format(*each).as_string(conn) for each in settings)
         cursor.execute(self._bounds[1:] + _CHECK + restore + _LOOK_FOR_MARK)
         while cursor.nextset():
@@ -214,14 +214,16 @@ class PostgresDialect:
         return cursor.fetchone() == ("1",)
 
     def state(self, conn: "psycopg.Connection[Any]") -> TransactionState:
-        """Ask the driver, which learns it with each answer of the server."""
+        """Ask the driver, which learns the state with each response of the server."""
         state = _STATES.get(conn.info.transaction_status)
         if state is None:
-            return TransactionState.LOST if conn.broken else TransactionState.ENDED  # else a caller closed it
+            return (
+                TransactionState.LOST if conn.broken else TransactionState.ENDED
+            )  # else the caller closed it
         return state
 
     def still_answers(self, conn: PostgresConnection) -> bool:
-        """Compare when the server was started: after a restart or a failover every session is lost."""
+        """Compare the server's start time: after a restart or a failover every session is lost."""
         try:
             with self.connect() as own:
                 found = own.execute("SELECT pg_postmaster_start_time()").fetchone()
@@ -230,16 +232,16 @@ class PostgresDialect:
         return found == (conn.server_started,)
 
     def why_ended(self, error: Exception) -> str | None:
-        """Name the limit by the error's code, and its value as a new session has it."""
+        """Name the limit for the error's code, and its value in a new session."""
         return why_ended(error, self.time_limits)
 
     def time_limits(self) -> dict[str, int]:
-        """Read the settings that end sessions and statements: of the role, the database or the address."""
+        """Read the settings that end sessions and statements, from role, database and address."""
         with self.connect() as own:
             return read_limits(own)
 
     def sever(self, conn: PostgresConnection) -> None:
-        """Have the server end the session; the driver's side is used by another thread."""
+        """Make the server end the session; another thread uses the driver's side."""
         with self.connect() as own:
             own.execute("SELECT pg_terminate_backend(%s)", (conn.server_pid,))
 
@@ -248,7 +250,7 @@ class PostgresDialect:
         conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" + self._bounds)
 
     def read_only(self, conn: PostgresConnection, text: str) -> list[Row]:
-        """Run it in a read-only transaction; sent in binary it is one statement, so it cannot leave that."""
+        """Run it in a read-only transaction; a binary query is a single statement, so it cannot end that."""
         self.begin_looking(conn)
         try:
             cursor = psycopg.Cursor(conn, row_factory=tuple_row)
@@ -258,14 +260,14 @@ class PostgresDialect:
             self.rollback(conn)
 
     def commit(self, conn: "psycopg.Connection[Any]") -> None:
-        """Commit. Raises when a statement had failed: the server then answers COMMIT with a rollback."""
+        """Commit. Raises after a failed statement: the server then answers COMMIT with a rollback."""
         if conn.execute("COMMIT").statusmessage != "COMMIT":
             raise pg.InFailedSqlTransaction(
                 "a statement of this transaction had failed: nothing is committed"
             )
 
     def rollback(self, conn: PostgresConnection) -> None:
-        """Roll back; raises if the connection is gone."""
+        """Roll back; raises if the connection is lost."""
         conn.guarded = False
         conn.execute("ROLLBACK")
 
@@ -276,24 +278,24 @@ class PostgresDialect:
 
     def execute(self, conn: "psycopg.Connection[Any]", sql: str, params: Params) -> Result:
         """Run one statement; results come in binary, which halves the cost of reading them."""
-        cursor = psycopg.Cursor(conn, row_factory=tuple_row)  # a caller may have set the connection's own
+        cursor = psycopg.Cursor(conn, row_factory=tuple_row)  # a caller may have set another one
         return _result(cursor.execute(sql, _flat(params), binary=True))
 
     def execute_all(
         self, conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]]
     ) -> list[Result]:
-        """Run statements as one message; the driver puts the values in, quoted.
+        """Run statements as one message, with quoted values.
 
-        Not by its pipeline: that ends with a Flush, after which the server forgets the time limit of an idle
-        transaction.
+        Not by the driver's pipeline: that ends with a Flush, after which the server ignores the time limit of
+        an idle transaction.
         """
         return _run_all(conn, _texts(conn, calls))
 
     def run_whole(self, conn: PostgresConnection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Send it as one message, of which the server begins nothing before it has all.
+        """Send it as one message; the server begins when it has all of it.
 
-        Not by the driver's pipeline: a client that is cut off halfway would leave a transaction there that
-        no time limit ends.
+        Not by the driver's pipeline: a client cut off halfway would leave a transaction that no time limit
+        ends.
         """
         if conn.statements is None:
             conn.statements = PreparedStatements(conn, self._bounds[1:].replace("SET LOCAL", "SET"))
@@ -308,7 +310,7 @@ class PostgresDialect:
             return self._run_whole(conn, self._bounds, _texts(conn, calls))
 
     def _run_whole(self, conn: PostgresConnection, settings: str, statements: list[str]) -> list[Result]:
-        """Return what the statements gave; only the word COMMIT says that they have committed."""
+        """Return the results of the statements; only the answer COMMIT confirms the commit."""
         conn.guarded = False
         cursor = psycopg.Cursor(conn, row_factory=tuple_row)
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + settings
@@ -317,11 +319,11 @@ class PostgresDialect:
         while cursor.nextset():
             results.append(_result(cursor))
         if cursor.statusmessage != "COMMIT":
-            raise pg.InFailedSqlTransaction("the server answered COMMIT otherwise: nothing is committed")
+            raise pg.InFailedSqlTransaction("the server did not confirm COMMIT: nothing is committed")
         return results[-1 - len(statements) : -1]
 
     def bulk(self, conn: "psycopg.Connection[Any]", sql: str, rows: Rows) -> None:
-        """Run a statement for all rows, one array a column."""
+        """Run a statement for all rows, one array per column."""
         conn.execute(sql, list(rows.columns.values()))
 
     def run_script(self, conn: "psycopg.Connection[Any]", script: str) -> None:
@@ -329,35 +331,35 @@ class PostgresDialect:
         conn.execute(script)
 
     def serialize_migrations(self, conn: "psycopg.Connection[Any]") -> None:
-        """Take a lock that ends with the transaction, so it works behind a pooler."""
+        """Take a lock that ends with the transaction, which works behind a pooler."""
         conn.execute("SET LOCAL lock_timeout = '10min'")
         conn.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
 
     def notify(self, conn: "psycopg.Connection[Any]", channel: str, word: str) -> None:
-        """Notify in a transaction of its own that waits for no disk: the sign need not survive a crash."""
+        """Notify in a separate transaction without waiting for the disk: it need not survive a crash."""
         conn.execute(_NOTIFY.format(Identifier(channel), Literal(word)))
 
     def listen(self, channel: str) -> "PostgresListener":
-        """Listen for notifications, at an address of its own if there is one."""
+        """Listen for notifications, at the listen address if there is one."""
         return PostgresListener(self._connected(self.listen_url or self.url), channel)
 
     def is_held(self) -> bool:
-        """Never: many write at once."""
+        """Never: there are concurrent writers."""
         return False
 
     def is_conflict(self, error: Exception) -> bool:
-        """Deadlock, serialization failure, or a lock not obtained in time."""
+        """Return whether it is a deadlock, a serialization failure, or a lock not obtained in time."""
         return isinstance(error, _CONFLICTS)
 
     def is_away(self, error: Exception) -> bool:
-        """The server is gone, going, or has ended our session."""
+        """Return whether the server is down, shutting down, or has ended our session."""
         lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
         if isinstance(error, pg.ProtocolViolation):
             return any(each in str(error) for each in _POOLER_AWAY)
         return lost or isinstance(error, _AWAY)
 
     def translate(self, error: Exception) -> Error | None:
-        """Say what a server that is away, full or read-only, or a missing table means."""
+        """Translate the errors of an unreachable, full or read-only server, or a missing table."""
         if self.is_away(error):
             return StoreUnreachable(without_password(self.url), str(error))
         if isinstance(error, pg.DiskFull):
@@ -370,13 +372,13 @@ class PostgresDialect:
 
 
 class PostgresListener:
-    """A session that hears NOTIFY."""
+    """A session that receives NOTIFY."""
 
     def __init__(self, conn: "psycopg.Connection[Any]", channel: str) -> None:
         self._conn = conn
-        self._said = select.poll() if hasattr(select, "poll") else None  # there is none on Windows
-        if self._said is not None:
-            self._said.register(conn.fileno(), select.POLLIN)
+        self._poll = select.poll() if hasattr(select, "poll") else None  # not on Windows
+        if self._poll is not None:
+            self._poll.register(conn.fileno(), select.POLLIN)
         try:
             conn.execute(SQL("LISTEN {}").format(Identifier(channel)))
         except BaseException:
@@ -384,25 +386,25 @@ class PostgresListener:
             raise
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait for the first notification; return its word, and those of others that came with it.
+        """Wait for the first notification; return its text, and those of others that arrived with it.
 
-        What came while a statement was run here is lost; nothing is, once it listens.
+        A notification that arrives while a statement runs here is lost; none is once it waits.
         """
-        if self._said is None:
+        if self._poll is None:
             return [each.payload for each in self._conn.notifies(timeout=seconds, stop_after=1)]
-        if not self._said.poll(seconds * 1000):
+        if not self._poll.poll(seconds * 1000):
             return []
-        heard, words = self._conn.pgconn, list[str]()  # the driver's own way takes ten times as long
-        heard.consume_input()
-        while (each := heard.notifies()) is not None:
+        pgconn, words = self._conn.pgconn, list[str]()  # the driver's own method takes ten times as long
+        pgconn.consume_input()
+        while (each := pgconn.notifies()) is not None:
             words.append(each.extra.decode())
         return words
 
     def hurry(self) -> None:
-        """Nothing to do: notifications come by themselves."""
+        """Nothing to do: notifications are pushed."""
 
     def is_pooled(self) -> bool:
-        """Return whether the backend that answers is not the one that was announced: poolers make that up."""
+        """Return whether the answering backend differs from the announced one, which poolers invent."""
         [answering] = self._conn.execute("SELECT pg_backend_pid()").fetchone() or [None]
         return bool(answering != self._conn.info.backend_pid)
 
@@ -412,7 +414,7 @@ class PostgresListener:
 
 
 def _flat(params: Params) -> dict[str, Any]:
-    """Return the parameters as the driver takes them: one array a column, numbers as text."""
+    """Return the parameters for the driver: one array per column, number lists as text."""
     flat: dict[str, Any] = {}
     for name, value in params.items():
         if isinstance(value, Rows):
@@ -421,12 +423,12 @@ def _flat(params: Params) -> dict[str, Any]:
             flat[name] = value
     for name, value in flat.items():
         if type(value) is list and value and all(type(each) is int for each in value):
-            flat[name] = f"{{{str(value)[1:-1]}}}"  # the driver takes 2 us a number for the same text
+            flat[name] = f"{{{str(value)[1:-1]}}}"  # the driver takes 2 us per number for the same text
     return flat
 
 
 def _texts(conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]]) -> list[str]:
-    """Return statements with their values put in, quoted."""
+    """Return statements with their values inserted, quoted."""
     if not calls:
         return []
     cursor = psycopg.ClientCursor(conn)
@@ -434,7 +436,7 @@ def _texts(conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]])
 
 
 def _run_all(conn: "psycopg.Connection[Any]", statements: Sequence[str]) -> list[Result]:
-    """Run statements as one message and return what each of them gave."""
+    """Run statements as one message and return their results."""
     cursor = psycopg.Cursor(conn, row_factory=tuple_row)
     cursor.execute(";".join(statements))
     results = [_result(cursor)]
@@ -444,16 +446,16 @@ def _run_all(conn: "psycopg.Connection[Any]", statements: Sequence[str]) -> list
 
 
 def _result(cursor: "psycopg.Cursor[Row]") -> Result:
-    result = cursor.pgresult  # not the description: that makes an object for each column
+    result = cursor.pgresult  # not `description`: that makes an object for each column
     return Result(cursor.fetchall() if result is not None and result.nfields else [], cursor.rowcount)
 
 
 def missing_table(error: Exception) -> SchemaMissing | None:
-    """Return SchemaMissing if that is what PostgreSQL's error says."""
+    """Return SchemaMissing for PostgreSQL's error of a missing table."""
     return SchemaMissing(_named(error) or "penstock_*") if isinstance(error, pg.UndefinedTable) else None
 
 
 def _named(error: psycopg.Error) -> str:
-    """Return what PostgreSQL's message names in quotes."""
+    """Return the quoted name in PostgreSQL's message."""
     _, _, rest = (error.diag.message_primary or "").partition('"')
     return rest.partition('"')[0]

@@ -1,8 +1,8 @@
--- Every table, view and function of Penstock, taken away: the opposite of schema.sql.
+-- Drops every table, view and function of Penstock: the opposite of schema.sql.
 DROP VIEW IF EXISTS penstock_events;
 DROP FUNCTION IF EXISTS penstock_headers(bytea), penstock_json(bytea), penstock_text(bytea);
 
--- In one statement: scheduled takes its numbers from the sequence of staged.
+-- In one statement: scheduled uses the sequence of staged.
 DROP TABLE IF EXISTS
     penstock_meta,
     penstock_staged,

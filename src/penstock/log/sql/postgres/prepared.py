@@ -1,8 +1,8 @@
-"""Statements that a session of ours keeps prepared, so that the server plans them once.
+"""Statements that our sessions keep prepared, so that the server plans them once.
 
-A session that a pooler hands out has none: the next transaction may be in another one. Who stands between is
-found out once for each connection. The plans are made for any values, and by the indexes even while the
-tables are small: a plan that was made when a table was empty must do when it has a million rows.
+A session behind a pooler has none: the next transaction may run in another one. A pooler is detected once for
+each connection. The plans are generic, and use indexes even while the tables are small: a plan made for an
+empty table must still do for a million rows.
 """
 
 import re
@@ -13,7 +13,7 @@ from psycopg import errors as pg
 
 from ..contract import Params
 
-# JIT: plans that may read no table as a whole look dear to older servers, which would compile them.
+# JIT: plans without full scans look expensive to older servers, which would compile them.
 _PLANNED = (
     "SET plan_cache_mode = force_generic_plan;SET enable_seqscan = off;SET enable_bitmapscan = off;"
     "SET jit = off"
@@ -25,13 +25,13 @@ _NEEDS_QUOTING = re.compile(r"['\\\0]")
 class PreparedStatements:
     """The prepared statements of one connection. One thread at a time, as the connection."""
 
-    # Somebody has dropped them on this connection (DISCARD ALL), or a migration has changed what they return.
+    # They were dropped on this connection (DISCARD ALL), or a migration has changed their result columns.
     LOST = (pg.InvalidSqlStatementName, pg.FeatureNotSupported)
 
     def __init__(self, conn: "psycopg.Connection[Any]", bounds: str) -> None:
-        """Ask which backend answers: poolers make up the one that they announce.
+        """Compare the answering backend with the announced one, which poolers invent.
 
-        If the session is ours, it is told once how to plan, and `bounds`: the time limits of transactions.
+        Without a pooler, set the planner options and `bounds`, the time limits of transactions, once.
         """
         self._conn = conn
         self._known: dict[str, tuple[str, list[str]]] = {}
@@ -41,7 +41,7 @@ class PreparedStatements:
             conn.execute(f"{bounds};{_PLANNED}")
 
     def execute(self, sql: str, params: Params) -> str:
-        """Return the text that runs a statement with these values; it is prepared at its first use."""
+        """Return the text that runs a statement with these values; prepare it on first use."""
         known = self._known.get(sql)
         if known is None:
             known = self._known[sql] = self._prepare(sql)
@@ -50,7 +50,7 @@ class PreparedStatements:
         return f"EXECUTE {name}({','.join(texts)})" if names else f"EXECUTE {name}"
 
     def _literal(self, value: Any) -> str:
-        """Return a value as SQL says it; what is simple not by the driver, which takes ten times as long."""
+        """Return a value as an SQL literal; simple ones without the driver, which takes ten times as long."""
         kind = type(value)
         if kind is int:
             return str(value)
@@ -80,6 +80,6 @@ class PreparedStatements:
 
 
 def _value(params: Params, name: str) -> Any:
-    """Return a value by its name in a statement: that of a parameter, or of a column of rows."""
+    """Return the value for a name in a statement: a parameter, or a column of rows."""
     table, _, column = name.partition(".")
     return params[table].columns[column] if column else params[name]

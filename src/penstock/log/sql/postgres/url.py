@@ -1,7 +1,7 @@
-"""The address of a PostgreSQL database in the form that its client library, libpq, takes.
+"""The address of a PostgreSQL database in the form of its client library, libpq.
 
-Drivers have options of their own. Those that say how to connect are put into libpq's words; those that say
-how the application's own driver works mean nothing to connections of ours; all others are refused by name.
+Drivers have their own options. Connection options are translated to libpq's; options of the application's
+driver do not apply to our connections and are dropped; all others are refused by name.
 """
 
 import math
@@ -51,7 +51,7 @@ _HOST_AND_PORT = re.compile(r"([A-Za-z0-9.-]*):(\d*)")
 
 
 def postgres_url(parts: UrlParts) -> str:
-    """Return what a URL of SQLAlchemy's means to libpq. Raises InvalidUrl."""
+    """Return the libpq URL for a SQLAlchemy URL. Raises InvalidUrl."""
     login = ""
     if parts.user is not None:
         password = "" if parts.password is None else f":{quote(parts.password, safe='')}"
@@ -61,7 +61,7 @@ def postgres_url(parts: UrlParts) -> str:
 
 
 def with_known_options(url: str) -> str:
-    """Return libpq's own URL, with the options of drivers put into libpq's words. Raises InvalidUrl."""
+    """Return a libpq URL with drivers' options translated to libpq's. Raises InvalidUrl."""
     start, found, query = url.partition("?")
     pairs = [each.partition("=")[::2] for each in query.split("&")] if found else []
     options = [(unquote(name), unquote(value)) for name, value in pairs if name]
@@ -89,7 +89,7 @@ def _translated(options: Options, shown: str) -> Iterator[tuple[str, str]]:
 
 
 def _with_split_hosts(parts: UrlParts) -> Options:
-    """Return options with several hosts as libpq takes them: SQLAlchemy has `host=a:1&host=b:2`, too."""
+    """Return options with several hosts in libpq's form: SQLAlchemy also has `host=a:1&host=b:2`."""
     named = [value for name, value in parts.options if name == "host"]
     split = [_HOST_AND_PORT.fullmatch(each) for each in named]
     if not named or not (len(named) > 1 or split[0]):
@@ -97,7 +97,7 @@ def _with_split_hosts(parts: UrlParts) -> Options:
     rest = [(name, value) for name, value in parts.options if name != "host"]
     if any(name == "port" for name, _ in rest):
         raise InvalidUrl(
-            parts.shown, FORMS, why="ports stand in `host=a:1&host=b:2` or in `port=1,2`, not in both"
+            parts.shown, FORMS, why="give the ports in `host=a:1&host=b:2` or in `port=1,2`, not in both"
         )
     hosts = [found[1] if found else each for found, each in zip(split, named, strict=True)]
     ports = [found[2] if found else "" for found in split]
@@ -136,5 +136,5 @@ def _query(options: Options) -> str:
 
 @cache
 def _libpq_names() -> frozenset[str]:
-    """Return the options that the client library in use knows."""
+    """Return the option names of the installed libpq."""
     return frozenset(each.keyword.decode() for each in Conninfo.get_defaults())

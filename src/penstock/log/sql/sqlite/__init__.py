@@ -1,1 +1,1 @@
-"""SQLite: the embedded default, one file, many processes, one writer at a time."""
+"""SQLite: the embedded default; one file, many processes, one writer at a time."""

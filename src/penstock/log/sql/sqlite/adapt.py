@@ -1,4 +1,4 @@
-"""The neutral SQL of statement files in SQLite's words; `../statements.py` has the table."""
+"""Translates the neutral SQL of statement files to SQLite; `../statements.py` has the table."""
 
 import re
 
@@ -20,7 +20,7 @@ _SUBSTITUTIONS = (
 
 
 def adapt(sql: str) -> str:
-    """Return a statement as SQLite takes it."""
+    """Return a statement for SQLite."""
     sql = _lists(rows_replaced(sql, _table))
     for pattern, words in _SUBSTITUTIONS:
         sql = pattern.sub(words, sql)
@@ -28,13 +28,13 @@ def adapt(sql: str) -> str:
 
 
 def _table(rows: RowsParameter) -> str:
-    """Say a small table as what JSON holds: an array of rows."""
+    """Write a small table as a subquery over a JSON array of rows."""
     columns = (f"json_extract(value, '$[{at}]') AS {each.name}" for at, each in enumerate(rows.columns))
     return f"(SELECT {', '.join(columns)} FROM json_each(:{rows.param})) AS {rows.alias}"  # noqa: S608  our own file's words  # nosec B608
 
 
 def _lists(sql: str) -> str:
-    """Say `= ANY(ARRAY(SELECT …))` as `IN (SELECT …)`."""
+    """Write `= ANY(ARRAY(SELECT …))` as `IN (SELECT …)`."""
     while found := _ARRAY.search(sql):
         end = _closing(sql, found.end())
         sql = f"{sql[: found.start()]}IN ({sql[found.end() : end]}{sql[end + 1 :]}"
@@ -42,7 +42,7 @@ def _lists(sql: str) -> str:
 
 
 def _closing(sql: str, start: int) -> int:
-    """Return where the parenthesis closes that was opened before."""
+    """Return the position of the parenthesis that closes the one before `start`."""
     depth = 1
     for at in range(start, len(sql)):
         depth += {"(": 1, ")": -1}.get(sql[at], 0)

@@ -1,7 +1,7 @@
 """SQLite through the standard library's driver.
 
-Our transactions begin IMMEDIATE: they wait for the one writer's place at the start, where waiting is safe,
-and never fail in the middle because someone else wrote. The file is in WAL mode, so readers do not wait;
+Our transactions begin IMMEDIATE: they wait for the write lock at the start, where waiting is safe, and never
+fail in the middle because another connection wrote. The file is in WAL mode, so readers do not wait;
 `synchronous=FULL`, so a commit survives a power cut.
 """
 
@@ -33,58 +33,58 @@ from .write_watch import Sign, WriteWatch
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500
-# Between two looks whether somebody has written: at first, after a sign that somebody has begun to, then each
-# time longer by so much; and, where there are no signs, at most, just after a write and long after one.
+# Pauses between two checks for a write: the first after a sign that a write has begun, growing by `_LONGER`;
+# and, without signs, the longest ones just after a write and long after one.
 _FIRST_LOOK_SECONDS, _LOOK_SECONDS, _IDLE_LOOK_SECONDS = 0.0002, 0.005, 0.025
 _LONGER = 1.6
 _REST_SECONDS = (
-    0.001  # after a write was told of: what comes of it begins sooner, and what follows is told once
+    0.001  # after a write was reported: its readers start sooner, and following writes are reported once
 )
 _encode = msgspec.json.encode
 OLDEST = (3, 35, 0)  # RETURNING
 
 
 class SqliteHandlerCursor(sqlite3.Cursor):
-    """A cursor of a handler: it does not end the transaction."""
+    """A handler's cursor: it cannot end the transaction."""
 
     def execute(self, sql: str, *parameters: Any) -> Self:
-        """Execute a statement, unless it would end the transaction."""
+        """Execute a statement; refuse one that would end the transaction."""
         refuse_end(sql)
         return super().execute(sql, *parameters)
 
 
 class SqliteConnection(FileConnection):
-    """A connection of ours; while a handler has it as `record.tx`, it cannot end the transaction."""
+    """Our connection; while a handler has it as `record.tx`, it cannot end the transaction."""
 
     guarded = False
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
-        """Execute a statement, unless it is a handler's and would end the transaction."""
+        """Execute a statement; refuse one of a handler that would end the transaction."""
         if self.guarded:
             refuse_end(sql)
         return super().execute(sql, *parameters)
 
     def executescript(self, script: str) -> sqlite3.Cursor:
-        """Execute statements, unless a handler asks for it: the driver commits first."""
+        """Execute statements; refuse it to a handler, because the driver commits first."""
         self._check("executescript(), which commits first,")
         return super().executescript(script)
 
     def cursor(self, factory: Any = None) -> Any:
-        """Return a cursor; that of a handler does not end the transaction."""
+        """Return a cursor; a handler's cannot end the transaction."""
         return super().cursor(factory or (SqliteHandlerCursor if self.guarded else sqlite3.Cursor))
 
     def commit(self) -> None:
-        """Commit, unless a handler asks for it."""
+        """Commit; refuse it to a handler."""
         self._check("commit()")
         super().commit()
 
     def rollback(self) -> None:
-        """Roll back, unless a handler asks for it."""
+        """Roll back; refuse it to a handler."""
         self._check("rollback()")
         super().rollback()
 
     def __enter__(self) -> Self:
-        """Begin a block that commits at its end, unless a handler asks for it."""
+        """Begin a block that commits at its end; refuse it to a handler."""
         self._check("`with`, which commits at its end,")
         return super().__enter__()
 
@@ -109,7 +109,7 @@ class SqliteDialect:
         self._file = shared_file(path)
 
     def connect(self) -> SqliteConnection:
-        """Open the file, making it, for its owner only, if it is not there."""
+        """Open the file, creating it, readable by its owner only, if it does not exist."""
         before = self._file.before_opening()
         make_private(self.path)
         conn = self._connect()
@@ -133,29 +133,29 @@ class SqliteDialect:
         return conn
 
     def missing_file(self) -> str | None:
-        """Look for the file; where its folder is not there either, opening it says so."""
+        """Return the path if the file does not exist; a missing folder is reported on opening."""
         is_missing = os.path.isdir(os.path.dirname(self.path)) and not os.path.exists(self.path)
         return self.path if is_missing else None
 
     def may_keep(self, conn: SqliteConnection) -> bool:
-        """Ask what is known of the file."""
+        """Return whether its generation is current and the file writable."""
         return self._file.may_keep(conn)
 
     def may_use(self, conn: SqliteConnection) -> bool:
-        """Look at the file. Raises StoreReplaced, StoreUnreachable."""
+        """Check the file, too. Raises StoreReplaced, StoreUnreachable."""
         return self._file.may_use(conn)
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the file could not be written, and has not been written since."""
+        """Whether a write to the file has failed, and none has succeeded since."""
         return self._file.is_read_only
 
     def when_renewed(self, drop: Callable[[], None]) -> None:
-        """Have the method called when the connections of this process are to be closed together."""
+        """Register a method to call when all connections of this process must be closed."""
         self._file.when_renewed(drop)
 
     def renew(self) -> None:
-        """Close all connections of this process to the file, as far as they are not in use."""
+        """Close all idle connections of this process to the file."""
         self._file.refuse_writes()
 
     def begin(
@@ -167,7 +167,7 @@ class SqliteDialect:
         lock_ms: int | None = None,
         first: Sequence[tuple[str, Params]] = (),
     ) -> list[Result]:
-        """Begin, taking the writer's place at once, in turn with the other threads of this process."""
+        """Begin and take the write lock at once, in turn with the other threads of this process."""
         self._file.writers.join(conn, self._busy_seconds)
         conn.guarded = guarded
         conn.execute("BEGIN IMMEDIATE")
@@ -188,26 +188,26 @@ class SqliteDialect:
         return True
 
     def state(self, conn: sqlite3.Connection) -> TransactionState:
-        """Ask the driver; SQLite ends a transaction by itself when a statement fails beyond repair."""
+        """Ask the driver; SQLite rolls a transaction back on some errors."""
         try:
             return TransactionState.OPEN if conn.in_transaction else TransactionState.ENDED
         except sqlite3.ProgrammingError:  # it is closed
             return TransactionState.ENDED
 
     def still_answers(self, conn: sqlite3.Connection) -> bool:
-        """Return True: there is no server that could be away."""
+        """Return True: there is no server."""
         return True
 
     def why_ended(self, error: Exception) -> str | None:
-        """Return None: there is no server that could end anything."""
+        """Return None: there is no server."""
         return None
 
     def time_limits(self) -> dict[str, int]:
-        """Return nothing: there are none."""
+        """Return no limits: there are none."""
         return {}
 
     def sever(self, conn: sqlite3.Connection) -> None:
-        """Roll back and close it; a statement that runs ends first, and no other begins.
+        """Roll back and close it; a running statement ends first, and no other begins.
 
         Closing alone is not enough: SQLite keeps the lock while a cursor of the connection is alive.
         """
@@ -217,11 +217,11 @@ class SqliteDialect:
         self.close(conn)
 
     def begin_looking(self, conn: sqlite3.Connection) -> None:
-        """Begin without the writer's place; the first statement takes the snapshot."""
+        """Begin without the write lock; the first statement takes the snapshot."""
         conn.execute("BEGIN")
 
     def read_only(self, conn: SqliteConnection, text: str) -> list[Row]:
-        """Run it while the connection refuses to write; the driver takes one statement."""
+        """Run it while the connection is query-only; the driver accepts a single statement."""
         conn.execute("PRAGMA query_only = ON")
         try:
             return conn.execute(text).fetchall()
@@ -235,7 +235,7 @@ class SqliteDialect:
         self._file.writers.leave(conn)
 
     def rollback(self, conn: SqliteConnection) -> None:
-        """Roll back if a transaction is still open; SQLite ends it by itself after some errors."""
+        """Roll back if a transaction is still open; SQLite rolls back on some errors."""
         conn.guarded = False
         try:
             if conn.in_transaction:
@@ -253,25 +253,25 @@ class SqliteDialect:
         """Run one statement."""
         cursor = conn.cursor()
         try:
-            cursor.row_factory = None  # a caller of `outbox.transaction` may have set the connection's
+            cursor.row_factory = None  # a caller of `outbox.transaction` may have set another one
             cursor.execute(sql, {name: _as_json(value) for name, value in params.items()})
             return Result(cursor.fetchall(), cursor.rowcount)
         finally:
-            cursor.close()  # one that an error keeps alive keeps the file open after its connection
+            cursor.close()  # a cursor kept alive by an error would keep the file open
 
     def execute_all(self, conn: sqlite3.Connection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Run statements one after the other; there is no trip to save."""
+        """Run statements in order; there is no round trip to save."""
         return [self.execute(conn, sql, params) for sql, params in calls]
 
     def run_whole(self, conn: SqliteConnection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Begin, run the statements and commit; there are no trips to save."""
+        """Begin, run the statements and commit; there are no round trips to save."""
         self.begin(conn, bounded=True)
         results = self.execute_all(conn, calls)
         self.commit(conn)
         return results
 
     def bulk(self, conn: sqlite3.Connection, sql: str, rows: Rows) -> None:
-        """Run a statement for one row after the other."""
+        """Run a statement for each row."""
         conn.executemany(sql, zip(*rows.columns.values(), strict=True))
 
     def run_script(self, conn: sqlite3.Connection, script: str) -> None:
@@ -280,17 +280,17 @@ class SqliteDialect:
             conn.execute(statement)
 
     def serialize_migrations(self, conn: sqlite3.Connection) -> None:
-        """Nothing to do: BEGIN IMMEDIATE admits one writer."""
+        """Nothing to do: BEGIN IMMEDIATE allows one writer."""
 
     def notify(self, conn: sqlite3.Connection, channel: str, word: str) -> None:
-        """Nothing to do: whoever listens sees that the file was written."""
+        """Nothing to do: listeners see the write to the file."""
 
     def listen(self, channel: str) -> "SqliteListener":
-        """Listen for writes of others."""
+        """Listen for writes of other connections."""
         return SqliteListener(self)
 
     def is_held(self) -> bool:
-        """Try for the writer's place, for longer than our own transactions take, and give it back at once."""
+        """Try to take the write lock, for longer than our own transactions take, and release it at once."""
         conn = self.connect()
         try:
             conn.execute(f"PRAGMA busy_timeout = {_HELD_MS}")
@@ -303,18 +303,18 @@ class SqliteDialect:
         return False
 
     def is_conflict(self, error: Exception) -> bool:
-        """Another process held the writer's place for longer than we wait."""
+        """Return whether another process held the write lock for longer than we wait."""
         return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
     def is_away(self, error: Exception) -> bool:
-        """The file cannot be opened or read now."""
+        """Return whether the file cannot be opened or read now."""
         return _primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
 
     def translate(self, error: Exception) -> Error | None:
-        """Say what a file that is away, full, read-only or damaged, or a missing table means."""
+        """Translate the errors of a missing, full, read-only or damaged file, or a missing table."""
         code = _primary_code(error)
         if code == sqlite3.SQLITE_IOERR and self._is_full():
-            return StoreFull(self.path)  # the files beside it could not be made longer
+            return StoreFull(self.path)  # the files beside it could not grow
         if self.is_away(error):
             return StoreUnreachable(self.path, self._why_away(error))
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
@@ -334,7 +334,7 @@ class SqliteDialect:
     def _why_away(self, error: Exception) -> str:
         folder = os.path.dirname(self.path)
         if not os.path.isdir(folder):
-            return f"there is no folder {folder}; make it first"
+            return f"there is no folder {folder}; create it first"
         if os.path.isdir(self.path):
             return "it is a folder; name a file in it"
         if os.path.exists(self.path) and not os.access(self.path, os.R_OK):
@@ -346,24 +346,24 @@ class SqliteDialect:
 
 
 class SqliteListener:
-    """Looks at SQLite's counter of writes by other connections; it stands in shared memory.
+    """Polls SQLite's counter of writes by other connections, which is in shared memory.
 
-    A write to the write-ahead log is a sign, where the system gives one: what is written counts some time
-    later, when it is on disk. So it looks closely then, less and less so, and not at all after a while. Where
-    there are no signs it looks all the time.
+    A write to the write-ahead log is a sign, where the system reports it: the commit becomes visible some
+    time later, when it is on disk. So it polls often after a sign, then with growing pauses, and after a
+    while not at all. Without signs it polls all the time.
     """
 
     def __init__(self, dialect: SqliteDialect) -> None:
         self._dialect, self._conn = dialect, dialect.connect()
         self._version, self._pause, self._longest = self._read(), _FIRST_LOOK_SECONDS, _LOOK_SECONDS
         self._writes = WriteWatch(f"{dialect.path}-wal")
-        self._is_told = False  # of the last write that was seen, just now
-        self._is_seen = True  # what there have been signs of
+        self._has_reported = False  # the last write, just now
+        self._is_seen = True  # the counter has changed since the last sign
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait until somebody has written.
+        """Wait until another connection has written.
 
-        While the connections of this process are closed together, its own is, too.
+        Its own connection is closed together with the others of this process.
         """
         if not self._dialect.may_keep(self._conn):
             self._dialect.close(self._conn)
@@ -374,14 +374,14 @@ class SqliteListener:
             self._version = self._read()
             self._watch_again()
             return [""]
-        if self._is_told:
-            self._is_told = False
+        if self._has_reported:
+            self._has_reported = False
             self._writes.rest(_REST_SECONDS)
         end = SYSTEM.monotonic() + seconds
         while (left := end - SYSTEM.monotonic()) > 0:
             version = self._read()
             if version != self._version:
-                self._version, self._longest, self._is_told = version, _LOOK_SECONDS, True
+                self._version, self._longest, self._has_reported = version, _LOOK_SECONDS, True
                 self._pause, self._is_seen = _LOOK_SECONDS, True
                 return [""]
             self._await_sign(min(left, self._pause if self._writes.sees else min(self._pause, self._longest)))
@@ -390,9 +390,9 @@ class SqliteListener:
         return []
 
     def _await_sign(self, seconds: float) -> None:
-        """Wait until it is time for the next look, and work out how long after it the next but one is due.
+        """Wait until the next check is due, and compute the pause after it.
 
-        What is being written is not looked at before a pause is over, however often it is written to.
+        During a pause, further writes to the log do not cause a check.
         """
         sign = self._writes.wait(seconds)
         is_first = self._is_seen or self._pause > _LOOK_SECONDS
@@ -400,15 +400,15 @@ class SqliteListener:
             self._pause, self._is_seen = _FIRST_LOOK_SECONDS, False
         if sign is Sign.WRITTEN:
             self._writes.rest(self._pause)
-        if sign is not Sign.CALLED:  # also after a change: another write may have begun with that one
+        if sign is not Sign.CALLED:  # also after a change: the sign may belong to another write
             self._pause *= _LONGER
 
     def hurry(self) -> None:
-        """Look closely for a while: the driver says that a transaction has ended before it is on disk."""
+        """Poll often for a while: the driver reports the end of a transaction before it is on disk."""
         self._writes.wake()
 
     def is_pooled(self) -> bool:
-        """Return False: it is a file."""
+        """Return False: a file has no pooler."""
         return False
 
     def close(self) -> None:
@@ -417,7 +417,7 @@ class SqliteListener:
         self._dialect.close(self._conn)
 
     def _watch_again(self) -> None:
-        """Watch the write-ahead log of a connection that was just opened: it may be another one."""
+        """Watch the write-ahead log of a new connection: it may be another file."""
         former, self._writes = self._writes, WriteWatch(f"{self._dialect.path}-wal")
         former.close()
 
@@ -436,7 +436,7 @@ def _as_json(value: Any) -> Any:
 
 
 def missing_table(error: Exception) -> SchemaMissing | None:
-    """Return SchemaMissing if that is what SQLite's error says."""
+    """Return SchemaMissing for SQLite's error of a missing table."""
     _, found, table = str(error).partition("no such table: ")
     return SchemaMissing(table) if found and isinstance(error, sqlite3.OperationalError) else None
 

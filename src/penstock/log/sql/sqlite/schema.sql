@@ -1,5 +1,5 @@
--- Every table of Penstock in SQLite, as it stands after all migrations.
--- Times are milliseconds since 1970, UTC. A NULL key or value is not an empty one.
+-- Every table of Penstock in SQLite, as after all migrations. Times are milliseconds since 1970, UTC. A NULL key or
+-- value differs from an empty one.
 
 -- Facts about this store: schema version, the oldest version whose code can use it, the log's id and incarnation.
 CREATE TABLE penstock_meta (
@@ -9,8 +9,8 @@ CREATE TABLE penstock_meta (
 INSERT INTO penstock_meta (name, value)
 VALUES ('schema_version', '16'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
--- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
--- time, so it is also the order of commits.
+-- Committed events without an offset yet. seq is the order of staging; SQLite has one writer at a time, so it is also
+-- the order of commits.
 CREATE TABLE penstock_staged (
     seq          INTEGER PRIMARY KEY AUTOINCREMENT,
     slot         INTEGER NOT NULL,
@@ -26,7 +26,7 @@ CREATE TABLE penstock_staged (
 );
 CREATE INDEX ix_penstock_staged_owner ON penstock_staged (owner) WHERE owner IS NOT NULL;
 
--- Events for the future, apart from the hot table: they cost a poll nothing until they are due.
+-- Scheduled events, apart from the hot table: they cost a poll nothing until they are due.
 CREATE TABLE penstock_scheduled (
     seq          INTEGER PRIMARY KEY AUTOINCREMENT,
     due_ms       INTEGER NOT NULL,
@@ -46,8 +46,8 @@ CREATE INDEX ix_penstock_scheduled_id ON penstock_scheduled (id);
 CREATE INDEX ix_penstock_scheduled_key ON penstock_scheduled (key_hash) WHERE key IS NOT NULL;
 CREATE INDEX ix_penstock_scheduled_owner ON penstock_scheduled (owner) WHERE owner IS NOT NULL;
 
--- A named log. Everything else is keyed by its id, so a name given again is another topic.
--- retention_*: how long, how much and how many records are kept; NULL: as the settings say. generation: how often it has grown.
+-- A named log. All other tables refer to its id, so a reused name is another topic. retention_*: limits of age, size
+-- and number of the kept records; NULL: as in the settings. generation: number of its growths.
 CREATE TABLE penstock_topic (
     id                INTEGER PRIMARY KEY AUTOINCREMENT,
     name              TEXT NOT NULL UNIQUE,
@@ -60,7 +60,7 @@ CREATE TABLE penstock_topic (
     generation        INTEGER NOT NULL DEFAULT 0
 );
 
--- Where a partition begins and ends. The next offset is taken under this row's lock: that makes offsets dense.
+-- The bounds of a partition. The next offset is taken under this row's lock, which makes offsets dense.
 CREATE TABLE penstock_head (
     topic_id     INTEGER NOT NULL,
     partition    INTEGER NOT NULL,
@@ -70,8 +70,8 @@ CREATE TABLE penstock_head (
     PRIMARY KEY (topic_id, partition)
 ) WITHOUT ROWID;
 
--- How many partitions a topic had before each of its growths, and where each of those ended: what came later stands in the
--- new map. generation: 0 is the first map.
+-- The partitions of a topic before each of its growths, and their ends: later records are placed by the new map.
+-- generation: 0 is the first map.
 CREATE TABLE penstock_generation (
     topic_id   INTEGER NOT NULL,
     generation INTEGER NOT NULL,
@@ -80,7 +80,7 @@ CREATE TABLE penstock_generation (
     PRIMARY KEY (topic_id, generation, partition)
 ) WITHOUT ROWID;
 
--- The records: given an offset once, never changed.
+-- The records; an offset is assigned once, and a record never changes.
 CREATE TABLE penstock_log (
     topic_id     INTEGER NOT NULL,
     partition    INTEGER NOT NULL,
@@ -105,7 +105,7 @@ CREATE TABLE penstock_log_time (
     PRIMARY KEY (topic_id, partition, "offset")
 ) WITHOUT ROWID;
 
--- From where on a reader that is not a group needs a partition; retention deletes nothing from there on.
+-- The offset from which on a reader that is not a group needs a partition; retention deletes nothing from there on.
 CREATE TABLE penstock_hold (
     reader    TEXT NOT NULL,
     topic_id  INTEGER NOT NULL,
@@ -114,8 +114,7 @@ CREATE TABLE penstock_hold (
     PRIMARY KEY (topic_id, reader, partition)
 ) WITHOUT ROWID;
 
--- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, ids are
--- theirs, both as JSON.
+-- The last batch of a producer. sequence: the number of its first record. positions, ids: of its records, as JSON.
 CREATE TABLE penstock_producer (
     id        TEXT NOT NULL PRIMARY KEY,
     epoch     INTEGER NOT NULL,
@@ -125,10 +124,10 @@ CREATE TABLE penstock_producer (
     ids       TEXT NOT NULL DEFAULT '[]'
 ) WITHOUT ROWID;
 
--- One running process: one lease, one heartbeat. serves: what it takes part in, as JSON. dedicated: it does nothing but
--- this, so a death may be a record's doing. died_ms: since when it is known that it has ended. state: running, or stopping:
--- it finishes what it has and takes nothing new. status: what it does now, as JSON; NULL: nothing to say.
--- host_lease_until_ms: until when the lease runs by the clock of its own host, since that was started.
+-- One running process: one lease, one heartbeat. serves: its groups and roles, as JSON. dedicated: the process runs
+-- only a worker, so a record may have caused its death. died_ms: when its end became known. state: running, or stopping
+-- (it finishes its work and takes no more). status: its present activity, as JSON; NULL: nothing to report.
+-- host_lease_until_ms: end of the lease by its host's clock, in milliseconds since the host's start.
 CREATE TABLE penstock_member (
     id             TEXT NOT NULL PRIMARY KEY,
     host           TEXT NOT NULL,
@@ -144,7 +143,7 @@ CREATE TABLE penstock_member (
     host_lease_until_ms INTEGER
 ) WITHOUT ROWID;
 
--- The 256 units of sequencing. Every change of owner, release included, raises the epoch.
+-- The 256 units of sequencing. Every change of owner, including a release, raises the epoch.
 CREATE TABLE penstock_slot (
     slot         INTEGER NOT NULL PRIMARY KEY,
     owner        TEXT,
@@ -154,9 +153,9 @@ CREATE TABLE penstock_slot (
 WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 255)
 INSERT INTO penstock_slot (slot) SELECT n FROM numbers;
 
--- A named reader. filters: what its handlers match, as JSON, the present one first, then those it had before.
--- paused_ms: since when it is given nothing; NULL while it flows. seen_ms: when it last had a member.
--- kind: handler (functions of a worker) or client (of a protocol). holds: whether retention waits for it.
+-- A named reader. filters: the filters of its handlers, as JSON, the present one first, then earlier ones. paused_ms:
+-- start of its pause; NULL while it runs. seen_ms: when it last had a member. kind: handler (functions of a worker) or
+-- client (of a protocol). holds: whether retention waits for it.
 CREATE TABLE penstock_group (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     name           TEXT NOT NULL UNIQUE,
@@ -169,13 +168,14 @@ CREATE TABLE penstock_group (
     holds          INTEGER NOT NULL DEFAULT 1
 );
 
--- Where a group is in a partition, and who may move it. Settling compares epoch and version, and raises the version.
--- passed: a bitmap, in hex, of the offsets from the cursor on that are done. crashes: owners lost without release, since all
--- that they may have handed out was settled. trying: for workers of the version before. metadata, leader_epoch: what a
--- client said with its last commit. trial: what is known of records that may have killed their process, as JSON.
--- lanes_version: how often others than the owner have changed its lanes; lanes_epoch: the epoch of an owner that looks for
--- that, which those of the version before do not. handed_to: records below may have been handed out by the owner or by owners
--- before it, those at or above have not; kept_back: nor have these below it, a bitmap, in hex, from the last of them down.
+-- The cursor of a group in a partition, and its owner. Settling compares epoch and version, and raises the version.
+-- passed: a bitmap, in hex, of the done offsets from the cursor on. crashes: owners lost without release, since all
+-- records that they may have handed out were settled. trying: for workers of the previous version. metadata,
+-- leader_epoch: from a client's last commit. trial: the records suspected of killing their process, as JSON.
+-- lanes_version: number of changes of its lanes by others than the owner; lanes_epoch: the epoch of an owner that
+-- checks this, unlike owners of the previous version. handed_to: the owner or earlier owners may have handed out
+-- records below it, and none at or above; kept_back: exceptions below it that were not handed out, a bitmap, in hex,
+-- from the last of them down.
 CREATE TABLE penstock_cursor (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -198,8 +198,8 @@ CREATE TABLE penstock_cursor (
     PRIMARY KEY (group_id, topic_id, partition)
 ) WITHOUT ROWID;
 
--- What is shared among members: the slots, and each group. version: raised when rows change hands or should, so that
--- members look. members: who was given a share the last time.
+-- The domains shared among members: the slots, and each group. version: raised when rows change owners or should, so
+-- that members check. members: those with a share in the last assignment.
 CREATE TABLE penstock_domain (
     name    TEXT NOT NULL,
     version INTEGER NOT NULL,
@@ -207,8 +207,9 @@ CREATE TABLE penstock_domain (
     PRIMARY KEY (name)
 ) WITHOUT ROWID;
 
--- A lane that waits. state: retrying, snoozed, requeued, last, slow or held (for a person). reason: for people. held: for
--- workers of the version before. wait_ms: how long it was to wait when that was written; whoever reads it waits no longer.
+-- A waiting lane. state: retrying, snoozed, requeued, last, slow or held (until an operator decides). reason: for
+-- people. held: for workers of the previous version. wait_ms: its wait at the time of writing; a reader waits no longer
+-- than that.
 CREATE TABLE penstock_lane (
     group_id  INTEGER NOT NULL,
     topic_id  INTEGER NOT NULL,
@@ -223,8 +224,8 @@ CREATE TABLE penstock_lane (
     PRIMARY KEY (group_id, topic_id, partition, lane)
 ) WITHOUT ROWID;
 
--- The records of waiting lanes that the cursor has passed; offsets only, until retention deletes the record in the log:
--- it copies it here before.
+-- The records of waiting lanes that the cursor has passed; offsets only, until retention copies a record here before
+-- deleting it from the log.
 CREATE TABLE penstock_lane_entry (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -242,10 +243,10 @@ CREATE TABLE penstock_lane_entry (
 ) WITHOUT ROWID;
 CREATE INDEX ix_penstock_lane_entry_owner ON penstock_lane_entry (owner) WHERE owner IS NOT NULL;
 
--- What a group has passed over because no handler of it wanted the type: where the first stands, the offset after the last,
--- and about how many. until_offset: where the group stood when it got such a handler, and holes: what it had not passed before
--- that, as JSON; the highest number there is while it has none. wanted_ms: those from this time on are to be delivered late.
--- again: 1 if they may have been handed out before.
+-- The records that a group has skipped because it has no handler for their type: the first offset, the offset after the
+-- last, and an approximate count. until_offset: the group's cursor when it got such a handler (the highest number until
+-- then), and holes: the offsets before it that were not passed, as JSON. wanted_ms: records from this time on are to be
+-- delivered late. again: 1 if they may have been handed out before.
 CREATE TABLE penstock_note (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -261,8 +262,8 @@ CREATE TABLE penstock_note (
     PRIMARY KEY (group_id, topic_id, partition, type, until_offset)
 ) WITHOUT ROWID;
 
--- Records that only the fallback of their handler completed: after how many failures, and why the last one. They go with the
--- records of the log.
+-- Records completed by the fallback of their handler: the number of failures, and the reason of the last one. They are
+-- deleted together with the records of the log.
 CREATE TABLE penstock_fallback (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -274,8 +275,8 @@ CREATE TABLE penstock_fallback (
     PRIMARY KEY (group_id, topic_id, partition, "offset")
 ) WITHOUT ROWID;
 
--- Records given up, kept with their payload until requeued or discarded. holding: their lane waits for that.
--- reset_ms: when their group was reset, after they died.
+-- Dead letters, kept with their payload until requeued or discarded. holding: their lane waits for that. reset_ms: when
+-- their group was reset after that.
 CREATE TABLE penstock_dead (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -300,8 +301,8 @@ CREATE INDEX ix_penstock_dead_died ON penstock_dead (died_ms, group_id, topic_id
 CREATE INDEX ix_penstock_dead_owner ON penstock_dead (owner) WHERE owner IS NOT NULL;
 
 -- Events published with a token: the same token again, in its topic and within its window, is the same event. token: 16
--- bytes of hash; for one release there is a second row, with the hash that the version before looks for.
--- content: a hash of what was published with it; NULL for those of the version before.
+-- bytes of hash; for one release there is a second row, with the hash that the previous version looks for. content: a
+-- hash of the published event; NULL in rows of the previous version.
 CREATE TABLE penstock_token (
     token      BLOB NOT NULL PRIMARY KEY,
     id         TEXT NOT NULL,
@@ -310,8 +311,8 @@ CREATE TABLE penstock_token (
 ) WITHOUT ROWID;
 CREATE INDEX ix_penstock_token_created ON penstock_token (created_ms);
 
--- Schedules of periodic events. definition: as JSON; version rises with each change of it, since_ms says when, and retired are
--- the fingerprints of those it has replaced. next_ms: the tick that is taken next. error: of the function that makes the event.
+-- Schedules of periodic events. definition: as JSON; version and since_ms: number and time of its last change; retired:
+-- fingerprints of replaced definitions. next_ms: the next tick. error: of the function that makes the event.
 CREATE TABLE penstock_periodic (
     name       TEXT PRIMARY KEY,
     definition TEXT NOT NULL,
@@ -326,7 +327,7 @@ CREATE TABLE penstock_periodic (
     failed_ms  INTEGER
 ) WITHOUT ROWID;
 
--- What a topic was set to through the Kafka port, beyond its own columns.
+-- The configs of a topic, set through the Kafka port, beyond its own columns.
 CREATE TABLE penstock_topic_config (
     topic_id INTEGER NOT NULL,
     name     TEXT NOT NULL,
@@ -334,9 +335,9 @@ CREATE TABLE penstock_topic_config (
     PRIMARY KEY (topic_id, name)
 ) WITHOUT ROWID;
 
--- Producers that were given an id through the Kafka port. transactional_id: NULL where it has no transactions. state: empty,
--- open, or what was decided last: committing and aborting (markers are to be written), committed, aborted. partitions:
--- those of the transaction, as JSON. started_ms: when it began; used_ms: when the producer was last heard of.
+-- Producers with an id from the Kafka port. transactional_id: NULL without transactions. state: empty, open, or the
+-- last decision: committing and aborting (markers are to be written), committed, aborted. partitions: those of the
+-- transaction, as JSON. started_ms: start of the transaction; used_ms: last use of the producer.
 CREATE TABLE penstock_kafka_producer (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,
     epoch            INTEGER NOT NULL,
@@ -349,8 +350,8 @@ CREATE TABLE penstock_kafka_producer (
 );
 CREATE INDEX ix_penstock_kafka_producer_started ON penstock_kafka_producer (started_ms) WHERE started_ms IS NOT NULL;
 
--- The last batches of a producer in a partition, as JSON, so that one that is sent again is added once. Read and written under
--- the lock of the head.
+-- The last batches of a producer in a partition, as JSON, so that a repeated batch is added once. Read and written
+-- under the lock of the head.
 CREATE TABLE penstock_kafka_sequence (
     topic_id    INTEGER NOT NULL,
     partition   INTEGER NOT NULL,
@@ -361,7 +362,8 @@ CREATE TABLE penstock_kafka_sequence (
     PRIMARY KEY (topic_id, partition, producer_id)
 ) WITHOUT ROWID;
 
--- Records of open transactions: nobody reads them. A commit moves them into the log in the order of seq, an abort deletes them.
+-- Records of open transactions, invisible to readers. A commit moves them into the log in the order of seq, an abort
+-- deletes them.
 CREATE TABLE penstock_pending (
     producer_id  INTEGER NOT NULL,
     seq          INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -376,7 +378,7 @@ CREATE TABLE penstock_pending (
 );
 CREATE INDEX ix_penstock_pending_producer ON penstock_pending (producer_id, seq);
 
--- Where groups are once an open transaction commits.
+-- Offsets that groups get when an open transaction commits.
 CREATE TABLE penstock_pending_offset (
     producer_id INTEGER NOT NULL,
     group_id    INTEGER NOT NULL,
@@ -388,8 +390,9 @@ CREATE TABLE penstock_pending_offset (
     PRIMARY KEY (producer_id, group_id, topic_id, partition)
 ) WITHOUT ROWID;
 
--- A part of a write that other processes release as a whole, as a task of Spark does: its records wait in pending, under its
--- id for a producer's; it is negative, and those of Kafka's producers are not. touched_ms: when records were last added to it.
+-- A part of a write that is released as a whole, such as the part of a Spark task. Its records wait in pending, with
+-- its id as the producer id; it is negative, unlike those of Kafka's producers. touched_ms: when records were last
+-- added.
 CREATE TABLE penstock_write_part (
     id          INTEGER NOT NULL PRIMARY KEY,
     application TEXT NOT NULL,
@@ -397,7 +400,7 @@ CREATE TABLE penstock_write_part (
     touched_ms  INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- The last write of an application that was released, so that none is released twice. content: what it was made from, hashed.
+-- The last released write of an application, so that none is released twice. content: a hash of its source.
 CREATE TABLE penstock_write_epoch (
     application TEXT NOT NULL PRIMARY KEY,
     epoch       INTEGER NOT NULL,
@@ -405,8 +408,8 @@ CREATE TABLE penstock_write_epoch (
     released_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Groups of Kafka clients: who belongs to the present generation, and what each was given, as JSON. owner: the member that
--- coordinates it; every change of owner raises the epoch, and a write is conditional on it.
+-- Groups of Kafka clients. members: of the present generation, with their assignments, as JSON. owner: the coordinating
+-- member; every change of owner raises the epoch, and writes are conditional on it.
 CREATE TABLE penstock_kafka_group (
     group_id      INTEGER NOT NULL PRIMARY KEY,
     owner         TEXT NOT NULL,
@@ -418,7 +421,7 @@ CREATE TABLE penstock_kafka_group (
     members       TEXT NOT NULL DEFAULT '[]'
 ) WITHOUT ROWID;
 
--- Members that serve the Kafka port, and where clients reach them. An address keeps its number.
+-- Members that serve the Kafka port, and their addresses. An address keeps its number.
 CREATE TABLE penstock_broker (
     node_id INTEGER PRIMARY KEY AUTOINCREMENT,
     host    TEXT NOT NULL,
@@ -427,15 +430,15 @@ CREATE TABLE penstock_broker (
     UNIQUE (host, port)
 );
 
--- Rules of access, each as its line (access/rule.py); those of a file are not here. added_by: who added it.
+-- Access rules, each as its line (access/rule.py); rules from a file are not here. added_by: the actor who added it.
 CREATE TABLE penstock_access_rule (
     rule     TEXT NOT NULL PRIMARY KEY,
     added_by TEXT NOT NULL,
     added_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- How values of a topic are written as JSON and as Protobuf, for events of a type, or of every type where that is ''.
--- message: the name of the Protobuf message; descriptors: the FileDescriptorSet that describes it.
+-- The Protobuf schemas of a topic's values, for events of a type, or of every type if that is ''. message: the name of
+-- the Protobuf message; descriptors: the FileDescriptorSet that describes it.
 CREATE TABLE penstock_value_schema (
     topic       TEXT NOT NULL,
     type        TEXT NOT NULL,
@@ -446,7 +449,8 @@ CREATE TABLE penstock_value_schema (
     PRIMARY KEY (topic, type)
 ) WITHOUT ROWID;
 
--- Who did what to this store, and to how much of it. subject: what it was done to, as JSON; never a payload.
+-- The audit: actors and their operations on this store. subject: the target of the operation, as JSON; never a payload.
+-- count: the number of affected items.
 CREATE TABLE penstock_audit (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,
     at_ms   INTEGER NOT NULL,
@@ -456,12 +460,11 @@ CREATE TABLE penstock_audit (
     count   INTEGER NOT NULL
 );
 
--- Every event of this store, for people who ask in SQL: what waits for its time, what is staged, what stands in the log.
--- name: how listings call an event. value and headers are JSON; a value that is none is NULL here, and its bytes are in
--- data. action and entity: what was done to which row, of an event that was declared on a model.
--- Headers are read from Kafka's framing: part 0 is their count, 1 the length of a name, 2 that of a value; each is a number
--- of seven bits a byte, doubled, or 1 for NULL; byte is the next to be read. A header's value that is no text is shown as
--- hexadecimal digits: read again by its characters, it is not the same.
+-- Every event of this store, for SQL users: scheduled, staged and logged. name: as in listings. value and headers are
+-- JSON; a value that is not JSON is NULL here, and its bytes are in data. action and entity: the change and its row,
+-- for an event declared on a model. Headers are read from Kafka's framing: part 0 is their count, 1 the length of a
+-- name, 2 that of a value; each is a number of seven bits a byte, doubled, or 1 for NULL; byte is the next to be read.
+-- A header's value that is not valid text is shown as hexadecimal digits: converted to characters and back, it differs.
 CREATE VIEW penstock_events AS
 SELECT state, topic, partition, "offset", id, name, type, key, value, headers,
        json_extract(headers, '$.action') AS action, json_extract(headers, '$.entity') AS entity,

@@ -1,4 +1,4 @@
-"""A SQLite file that the connections of one process share: what they have in common."""
+"""The state of a SQLite file that all connections of one process share."""
 
 import os
 import sqlite3
@@ -11,37 +11,37 @@ from penstock.errors import StoreReplaced, StoreUnreachable
 
 from .writer_queue import WriterQueue
 
-FileNumber = tuple[int, int]  # device and inode: which file a path means
+FileNumber = tuple[int, int]  # device and inode of the file
 _shared: "WeakValueDictionary[str, SharedFile]" = WeakValueDictionary()
 _lock = Lock()
 
 
 class FileConnection(sqlite3.Connection):
-    """A connection that knows to which generation of its file's connections it belongs."""
+    """A connection with the generation that it was opened in."""
 
     generation = 0
 
 
 class BeforeOpening(NamedTuple):
-    """What was seen before a connection was opened: a file that is replaced meanwhile is noticed later."""
+    """The state before a connection was opened, so that a replacement of the file meanwhile is noticed."""
 
     generation: int
     number: FileNumber | None
 
 
 class SharedFile:
-    """Says which connections of this process to a file may be used on, and has the others closed.
+    """Decides which connections of this process to a file stay usable, and has the others closed.
 
-    Two things spoil them all. SQLite shares what it knows of a file among the connections of a process: while
-    one is open that was opened when the file could not be written, new ones cannot write either, though the
-    file can be written again; so none is kept until it was written. And a file that was replaced by another
-    of its name, as by a backup that was moved over it, is still the one that open connections have, beside a
-    write-ahead log that may be of either: then all is refused, and nothing is touched. So it is while no file
-    has the name: what is written to one that was removed is lost. From any thread.
+    Two events make all connections unusable. First, SQLite shares state of a file among the connections of a
+    process: while one is open that was opened when the file was read-only, new ones cannot write either, even
+    if the file is writable again; so none is kept until a write has succeeded. Second, when the file was
+    replaced, as by a backup moved over it, open connections still use the old file, beside a write-ahead log
+    that may be of either: then all use is refused, and nothing is written. The same holds while no file has
+    the name: writes to a removed file would be lost. From any thread.
     """
 
     def __init__(self, path: str) -> None:
-        self.generation = 0  # of the connections: those of an earlier one are closed
+        self.generation = 0  # connections of an earlier one are closed
         self.is_read_only = False
         self._path = path
         self._number: FileNumber | None = None
@@ -49,12 +49,12 @@ class SharedFile:
         self.writers = WriterQueue()
 
     def when_renewed(self, drop: Callable[[], None]) -> None:
-        """Have this method called when connections that are kept are to be closed."""
+        """Register a method to call when idle connections must be closed."""
         self._holders = [each for each in self._holders if each() is not None] + [WeakMethod(drop)]
 
     def before_opening(self) -> BeforeOpening:
-        """Look at what a connection is about to open. Raises StoreReplaced, StoreUnreachable."""
-        known = self._number  # before the look: another thread may be making the file just now
+        """Check the file before opening a connection. Raises StoreReplaced, StoreUnreachable."""
+        known = self._number  # read first: another thread may be creating the file
         number = _number(self._path)
         if _is_another(number, known):
             raise StoreReplaced(self._path)
@@ -63,33 +63,33 @@ class SharedFile:
         return BeforeOpening(self.generation, number)
 
     def opened(self, conn: FileConnection, before: BeforeOpening) -> None:
-        """Take note of a connection that was opened; with what was seen before it was."""
+        """Record a new connection, with the state before it was opened."""
         conn.generation = before.generation
         self._number = before.number or _number(self._path)
 
     def may_use(self, conn: FileConnection) -> bool:
-        """Return whether a connection that was kept may be used. Raises StoreReplaced, StoreUnreachable."""
+        """Return whether an idle connection may be used. Raises StoreReplaced, StoreUnreachable."""
         self.before_opening()
         return self.may_keep(conn)
 
     def is_lost(self) -> bool:
-        """Return whether the path means another file now, or none."""
+        """Return whether the path now names another file, or none."""
         known = self._number
         number = _number(self._path)
         return _is_another(number, known) or _is_gone(number, known)
 
     def may_keep(self, conn: FileConnection) -> bool:
-        """Return whether a connection may be kept for later."""
+        """Return whether an idle connection may be kept."""
         return conn.generation == self.generation and not self.is_read_only
 
     def refuse_writes(self) -> None:
-        """Take note that the file could not be written."""
+        """Record that a write to the file has failed."""
         self.is_read_only = True
         self.generation += 1
         self._drop()
 
     def accept_writes(self) -> None:
-        """Take note that the file can be written."""
+        """Record that the file can be written."""
         self.is_read_only = False
 
     def _drop(self) -> None:
@@ -100,7 +100,7 @@ class SharedFile:
 
 
 def shared_file(path: str) -> SharedFile:
-    """Return the file of a path, the same for all of this process that opened it."""
+    """Return the shared state for a path, one per file in this process."""
     with _lock:
         known = _shared.get(path)
         if known is None or known.is_lost():
@@ -117,7 +117,7 @@ def _is_gone(number: FileNumber | None, known: FileNumber | None) -> bool:
 
 
 def _number(path: str) -> FileNumber | None:
-    """Return which file a path means now; None for none."""
+    """Return the number of the file at a path; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:

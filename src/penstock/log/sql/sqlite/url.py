@@ -1,4 +1,4 @@
-"""The address of a SQLite file, and the options that drivers let it have."""
+"""The address of a SQLite file, and its options from drivers."""
 
 from urllib.parse import parse_qsl, urlencode
 
@@ -6,7 +6,7 @@ from penstock.errors import InvalidUrl
 
 from ..address import FORMS, Options
 
-# They say how the application's own driver works, and mean nothing to connections of ours.
+# Options of the application's own driver, which do not apply to our connections.
 _OF_THE_DRIVER = {
     "autocommit",
     "cached_statements",
@@ -17,13 +17,13 @@ _OF_THE_DRIVER = {
 }
 _TIMEOUT = "timeout"
 _REMEDIES = {
-    "mode": "Penstock writes its own tables and makes the file by `migrate`; leave it out",
+    "mode": "Penstock writes its own tables and creates the file with `migrate`; leave it out",
     "uri": "name the file itself, as in sqlite:///file.db",
 }
 
 
 def sqlite_url(shown: str, path: str, options: Options) -> str:
-    """Return the plain URL of a file with those of its options that count here. Raises InvalidUrl."""
+    """Return the plain URL of a file with the options that apply here. Raises InvalidUrl."""
     if not path or path == ":memory:" or "?" in path:
         raise InvalidUrl(shown, FORMS)
     kept = []
@@ -37,7 +37,7 @@ def sqlite_url(shown: str, path: str, options: Options) -> str:
 
 
 def path_and_timeout(rest: str) -> tuple[str, float | None]:
-    """Return the path in what follows `sqlite:///` of a plain URL, and how long to wait for a lock."""
+    """Split the part after `sqlite:///` of a plain URL into the path and the time-out for locks."""
     path, _, query = rest.partition("?")
     given = dict(parse_qsl(query)).get(_TIMEOUT)
     return path, None if given is None else float(given)

@@ -1,7 +1,7 @@
-"""Being told of writes to a file: by the system where it can (inotify of Linux), else not at all.
+"""Notifies of writes to a file, where the system can (inotify on Linux).
 
-A sign, not news: what was written counts once SQLite shows it, and who waits looks by itself now and then in
-any case. The file is named, never opened: closing one would end this process's locks on it.
+It is only a hint: a write is visible once SQLite shows it, and the waiting thread polls from time to time in
+any case. The file is named, never opened: closing it would drop this process's locks on it.
 """
 
 import ctypes
@@ -18,17 +18,18 @@ _CALL = b"\1"
 
 
 class Sign(Enum):
-    """What has ended a wait."""
+    """The reason for the end of a wait."""
 
-    NONE = "the time is over"
+    NONE = "the time is up"
     WRITTEN = "the file is being written"
-    CALLED = "somebody has called"
+    CALLED = "wake was called"
 
 
 class WriteWatch:
-    """Waits until a file is written or somebody calls `wake`. One thread waits; `wake` is for any.
+    """Waits until a file is written or `wake` is called.
 
-    `sees`: whether writes are seen; if not, only `wake` ends a wait early.
+    One thread waits; any may call `wake`. `sees`: whether writes are reported; if not, only `wake` ends a
+    wait early.
     """
 
     def __init__(self, path: str) -> None:
@@ -48,22 +49,22 @@ class WriteWatch:
             self.sees = True
 
     def wait(self, seconds: float) -> Sign:
-        """Wait so long at most; return what has ended the wait, of two what somebody called."""
+        """Wait at most that long; return the reason for the end, CALLED if there are two."""
         if self._poll is None:
             found = self._called.wait(seconds)
             self._called.clear()
             return Sign.CALLED if found else Sign.NONE
-        said = [file for file, _ in self._poll.poll(seconds * 1000)]
-        for file in said:
+        ready = [file for file, _ in self._poll.poll(seconds * 1000)]
+        for file in ready:
             with suppress(BlockingIOError):
-                while len(os.read(file, 4096)) == 4096:  # all of it: many writes are one sign
+                while len(os.read(file, 4096)) == 4096:  # read all: many writes are one sign
                     pass
-        if self._read_end in said:
+        if self._read_end in ready:
             return Sign.CALLED
-        return Sign.WRITTEN if said else Sign.NONE
+        return Sign.WRITTEN if ready else Sign.NONE
 
     def rest(self, seconds: float) -> None:
-        """Wait so long, unless somebody calls; what is written meanwhile ends the next wait."""
+        """Wait that long, or until `wake`; a write meanwhile ends the next wait."""
         if self._calls is None:
             self._called.wait(seconds)
         else:
@@ -71,15 +72,15 @@ class WriteWatch:
 
     def wake(self) -> None:
         """End the wait, or the next one."""
-        with self._lock:  # or the number of a file that is closed meanwhile might mean another one
+        with self._lock:  # otherwise the file might be closed meanwhile, and its number reused
             if self._files:
-                with suppress(BlockingIOError):  # full: it is told already
+                with suppress(BlockingIOError):  # full: a call is pending already
                     os.write(self._write_end, _CALL)
                 return
         self._called.set()
 
     def close(self) -> None:
-        """See nothing more; by the thread that waits."""
+        """Stop watching; call it in the waiting thread."""
         self.sees, self._poll, self._calls = False, None, None
         with self._lock:
             files, self._files = self._files, []
@@ -88,13 +89,13 @@ class WriteWatch:
 
 
 def _watch(path: str) -> int | None:
-    """Return a file that can be read once another one is written; None where the system has none."""
+    """Return a descriptor that becomes readable when the file is written; None if the system has none."""
     library: Any = ctypes.CDLL(None) if os.name == "posix" else None
     begin: Callable[[int], int] | None = getattr(library, "inotify_init1", None)
     if begin is None or not hasattr(os, "pipe2"):
         return None
     watch = begin(os.O_NONBLOCK | os.O_CLOEXEC)
-    if watch < 0:  # the user has too many already
+    if watch < 0:  # the user's limit is reached
         return None
     if library.inotify_add_watch(watch, os.fsencode(path), _IN_MODIFY) < 0:
         os.close(watch)

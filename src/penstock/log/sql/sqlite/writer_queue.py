@@ -7,24 +7,24 @@ from typing import Any
 
 
 class WriterQueue:
-    """Lets the transactions of this process write in the order in which they came.
+    """Lets the transactions of this process write in order of arrival.
 
-    SQLite lets a waiting writer sleep for up to 100 ms between two tries. So a thread that writes again at
-    once always finds the lock free, and the sleeping ones starve: one group kept another waiting for
-    seconds. The queue is about order only. SQLite's lock decides who writes, and a thread goes on without a
-    turn when it has waited for as long as it would wait for that lock, or holds the turn itself. From any
-    thread.
+    In SQLite a waiting writer sleeps for up to 100 ms between two tries. So a thread that writes again at
+    once always finds the lock free, and the sleeping ones starve: one group kept another waiting for seconds.
+    The queue only sets the order. SQLite's lock still decides which connection writes, and a thread continues
+    without a turn when it has waited for as long as it would wait for that lock, or holds the turn itself.
+    From any thread.
     """
 
     def __init__(self) -> None:
         self._lock, self._pid = Lock(), os.getpid()
-        self._holder: tuple[Any, int] | None = None  # a connection, and the thread that began on it
-        self._waiting: deque[tuple[Any, int, Any]] = deque()  # the same, and a lock that is opened for it
+        self._holder: tuple[Any, int] | None = None  # a connection, and the thread that took the turn
+        self._waiting: deque[tuple[Any, int, Any]] = deque()  # the same, and a lock that its turn releases
 
     def join(self, conn: Any, seconds: float) -> None:
-        """Wait for the turn of a connection, for so long at most."""
+        """Wait for the turn of a connection, at most that long."""
         with self._lock:
-            if self._pid != os.getpid():  # a fork: the threads of the parent are not here
+            if self._pid != os.getpid():  # after a fork the parent's threads do not exist here
                 self._pid, self._holder = os.getpid(), None
                 self._waiting.clear()
             thread = get_ident()
@@ -47,7 +47,7 @@ class WriterQueue:
                         self._waiting.remove(place)
 
     def leave(self, conn: Any) -> None:
-        """End the turn of a connection, if it has one: the next one begins."""
+        """End the turn of a connection, if it has it, and start the next."""
         holder = self._holder
         if holder is None or holder[0] is not conn:
             return

@@ -1,5 +1,5 @@
--- Staging: events are published into these tables.
--- Times are milliseconds since 1970, UTC. A NULL key or value is not an empty one.
+-- Staging: events are published into these tables. Times are milliseconds since 1970, UTC. A NULL key or value differs
+-- from an empty one.
 
 -- Facts about this store: schema version, the log's id and incarnation.
 CREATE TABLE penstock_meta (
@@ -9,8 +9,8 @@ CREATE TABLE penstock_meta (
 INSERT INTO penstock_meta (name, value)
 VALUES ('schema_version', '1'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
--- Events that committed and have no offset yet. seq is the order of staging: CACHE 1, or sessions would hand
--- out numbers in another order than they were asked for.
+-- Committed events without an offset yet. seq is the order of staging: CACHE 1, because sessions with cached numbers
+-- would use them out of order.
 CREATE SEQUENCE penstock_staged_seq AS bigint CACHE 1;
 CREATE TABLE penstock_staged (
     slot         smallint NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE penstock_staged (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 ALTER SEQUENCE penstock_staged_seq OWNED BY penstock_staged.seq;
 
--- Events for the future, apart from the hot table: they cost a poll nothing until they are due.
+-- Scheduled events, apart from the hot table: they cost a poll nothing until they are due.
 CREATE TABLE penstock_scheduled (
     seq          bigint NOT NULL DEFAULT nextval('penstock_staged_seq') PRIMARY KEY,
     due_ms       bigint NOT NULL,

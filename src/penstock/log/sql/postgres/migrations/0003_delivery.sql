@@ -1,8 +1,8 @@
--- Delivery and sharing: what a group has done out of order, the lanes that wait, the dead letters, and who should own what.
+-- Delivery and sharing: out-of-order progress of a group, waiting lanes, dead letters, and wanted owners.
 UPDATE penstock_meta SET value = '3' WHERE name = 'schema_version';
 
--- version: raised by each settling, compared by the next. passed: a bitmap, in hex, of the offsets from the cursor on
--- that are done. crashes: owners lost without release, on the offset in trying once that is written.
+-- version: raised by each settling, compared by the next. passed: a bitmap, in hex, of the done offsets from the cursor
+-- on. crashes: owners lost without release, on the offset in trying once that is written.
 ALTER TABLE penstock_cursor ADD COLUMN version bigint NOT NULL DEFAULT 0;
 ALTER TABLE penstock_cursor ADD COLUMN passed text NOT NULL DEFAULT '';
 ALTER TABLE penstock_cursor ADD COLUMN owner_wanted text COLLATE "C";
@@ -10,15 +10,15 @@ ALTER TABLE penstock_cursor ADD COLUMN crashes smallint NOT NULL DEFAULT 0;
 ALTER TABLE penstock_cursor ADD COLUMN trying bigint;
 ALTER TABLE penstock_slot ADD COLUMN owner_wanted text COLLATE "C";
 
--- serves: what a member takes part in, as JSON.
+-- serves: a member's groups and roles, as JSON.
 ALTER TABLE penstock_member ADD COLUMN serves text NOT NULL DEFAULT '{}';
 
--- filters: what the group's handlers match, as JSON, the present one first, then those it had before.
+-- filters: the filters of the group's handlers, as JSON, the present one first, then earlier ones.
 ALTER TABLE penstock_group ADD COLUMN filters text NOT NULL DEFAULT '[]';
 ALTER TABLE penstock_group ADD COLUMN filter_version bigint NOT NULL DEFAULT 0;
 
--- What is shared among members: the slots, and each group. version: raised when rows change hands or should, so that
--- members look. members: who was given a share the last time.
+-- The domains shared among members: the slots, and each group. version: raised when rows change owners or should, so
+-- that members check. members: those with a share in the last assignment.
 CREATE TABLE penstock_domain (
     name    text COLLATE "C" NOT NULL,
     version bigint NOT NULL,
@@ -26,7 +26,7 @@ CREATE TABLE penstock_domain (
     PRIMARY KEY (name)
 ) WITH (fillfactor = 50);
 
--- A lane that waits: for its retry, for its turn because it is slow, or (held) for a person.
+-- A waiting lane: for its retry, for its turn because it is slow, or (held) for an operator.
 CREATE TABLE penstock_lane (
     group_id  integer NOT NULL,
     topic_id  integer NOT NULL,

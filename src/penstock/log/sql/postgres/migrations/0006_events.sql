@@ -1,7 +1,7 @@
--- Events as people ask for them in SQL.
+-- The view of events for SQL users.
 UPDATE penstock_meta SET value = '6' WHERE name = 'schema_version';
 
--- Bytes as JSON, NULL when they are none: a value of the log may be anything.
+-- Bytes as JSON, NULL if they are not JSON: a value of the log may be anything.
 CREATE FUNCTION penstock_json(data bytea) RETURNS json LANGUAGE plpgsql IMMUTABLE STRICT AS '
 BEGIN
     RETURN convert_from(data, ''UTF8'')::json;
@@ -9,7 +9,7 @@ EXCEPTION WHEN OTHERS THEN
     RETURN NULL;
 END';
 
--- Bytes as text; those that are none as hexadecimal digits.
+-- Bytes as text, or as hexadecimal digits if they are not text.
 CREATE FUNCTION penstock_text(data bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS '
 BEGIN
     RETURN convert_from(data, ''UTF8'');
@@ -17,8 +17,8 @@ EXCEPTION WHEN OTHERS THEN
     RETURN ''\x'' || encode(data, ''hex'');
 END';
 
--- Headers in Kafka's framing as JSON, NULL when they are none: a count, then lengths and bytes of names and values; a
--- number has seven bits a byte and is doubled, 1 is NULL. Of a repeated name the last one counts.
+-- Headers in Kafka's framing as JSON, NULL if they are not valid: a count, then lengths and bytes of names and values;
+-- a number has seven bits per byte and is doubled, 1 is NULL. The last one of a repeated name wins.
 CREATE FUNCTION penstock_headers(data bytea) RETURNS json LANGUAGE plpgsql IMMUTABLE STRICT AS '
 DECLARE
     place integer := 0; part integer := 0; shift integer := 0; number bigint := 0; remaining bigint := 1;
@@ -52,9 +52,9 @@ EXCEPTION WHEN OTHERS THEN
     RETURN NULL;
 END';
 
--- Every event of this store, for people who ask in SQL: what waits for its time, what is staged, what stands in the log.
--- name: how listings call an event. value and headers are JSON; a value that is none is NULL here, and its bytes are in
--- data. action and entity: what was done to which row, of an event that was declared on a model.
+-- Every event of this store, for SQL users: scheduled, staged and logged. name: as in listings. value and headers are
+-- JSON; a value that is not JSON is NULL here, and its bytes are in data. action and entity: the change and its row,
+-- for an event declared on a model.
 CREATE VIEW penstock_events AS
 SELECT e.state, e.topic, e.partition, e."offset", e.id,
        'event:' || e.type || ':' || coalesce(lpad(e.partition::text, 4, '0'), '-') || ':'

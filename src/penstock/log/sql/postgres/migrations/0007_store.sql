@@ -1,7 +1,7 @@
 -- The store: readers that hold records back, producers whose batches are added once, kinds of groups, commit metadata.
 UPDATE penstock_meta SET value = '7' WHERE name = 'schema_version';
 
--- From where on a reader that is not a group needs a partition; retention deletes nothing from there on.
+-- The offset from which on a reader that is not a group needs a partition; retention deletes nothing from there on.
 CREATE TABLE penstock_hold (
     reader    text COLLATE "C" NOT NULL,
     topic_id  integer NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE penstock_hold (
     PRIMARY KEY (topic_id, reader, partition)
 );
 
--- The last batch of a producer: sequence is the number of its first record, positions are where its records stand, as JSON.
+-- The last batch of a producer. sequence: the number of its first record. positions: of its records, as JSON.
 CREATE TABLE penstock_producer (
     id        text COLLATE "C" NOT NULL PRIMARY KEY,
     epoch     bigint NOT NULL,
@@ -23,12 +23,12 @@ CREATE TABLE penstock_producer (
 ALTER TABLE penstock_group ADD COLUMN kind text NOT NULL DEFAULT 'handler';
 ALTER TABLE penstock_group ADD COLUMN holds boolean NOT NULL DEFAULT true;
 
--- What a client said with its last commit.
+-- Metadata of a client's last commit.
 ALTER TABLE penstock_cursor ADD COLUMN metadata text;
 
--- What a lane waits for: retrying, snoozed, requeued, last, slow or held; its reason is for people. Until now the reason
--- decided, so a failure by the name of slow was taken for a lane that had none. The column held stays for a release: workers
--- of the version before, which still run, read and write it.
+-- The state of a waiting lane: retrying, snoozed, requeued, last, slow or held; its reason is for people. Until now the
+-- reason decided, so a failure named slow was taken for a slow lane without failures. The column held stays for a
+-- release: workers of the previous version still read and write it.
 ALTER TABLE penstock_lane ADD COLUMN state text NOT NULL DEFAULT 'retrying';
 UPDATE penstock_lane SET state = CASE
     WHEN held THEN 'held'

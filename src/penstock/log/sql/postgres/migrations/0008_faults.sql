@@ -1,27 +1,28 @@
--- Faults: which records were at work when a process died, what a group has passed over, who may use these tables.
+-- Faults: records in flight when a process died, records skipped by a group, and the versions that may use these
+-- tables.
 UPDATE penstock_meta SET value = '8' WHERE name = 'schema_version';
 
 -- The oldest schema version whose code can still use these tables: each migration that removes or changes something raises it.
 INSERT INTO penstock_meta (name, value) VALUES ('usable_from', '7');
 
--- dedicated: its process does nothing but this, so a death may be a record's doing. died_ms: since when it is known that the
--- process has ended; a lease that ran out proves nothing.
+-- dedicated: its process runs only a worker, so a record may have caused its death. died_ms: when the end of the
+-- process became known; an expired lease proves nothing.
 ALTER TABLE penstock_member ADD COLUMN dedicated boolean NOT NULL DEFAULT false;
 ALTER TABLE penstock_member ADD COLUMN died_ms bigint;
 
--- The ids of the records of a producer's last batch, as JSON: what retention deletes is still known to be in the log.
+-- The ids of the records of a producer's last batch, as JSON: records deleted by retention still count as appended.
 ALTER TABLE penstock_producer ADD COLUMN ids text NOT NULL DEFAULT '[]';
 
--- What is known of records that may have killed their process, as JSON; empty: nothing is suspected.
+-- The records suspected of killing their process, as JSON; empty: none.
 ALTER TABLE penstock_cursor ADD COLUMN trial text NOT NULL DEFAULT '';
 
--- How long a lane was to wait when that was written: whoever reads it waits no longer, whatever the clocks say.
+-- A lane's wait at the time of writing: a reader waits no longer than that, whatever the clocks show.
 ALTER TABLE penstock_lane ADD COLUMN wait_ms bigint;
 
--- What a group has passed over because no handler of it wanted the type: where the first stands, the offset after the last,
--- and about how many. until_offset: where the group stood when it got such a handler, and holes: what it had not passed before
--- that, as JSON; the highest number there is while it has none. wanted_ms: those from this time on are to be delivered late.
--- again: 1 if they may have been handed out before.
+-- The records that a group has skipped because it has no handler for their type: the first offset, the offset after the
+-- last, and an approximate count. until_offset: the group's cursor when it got such a handler (the highest number until
+-- then), and holes: the offsets before it that were not passed, as JSON. wanted_ms: records from this time on are to be
+-- delivered late. again: 1 if they may have been handed out before.
 CREATE TABLE penstock_note (
     group_id     integer NOT NULL,
     topic_id     integer NOT NULL,

@@ -1,8 +1,8 @@
 -- Schedules of periodic events.
 UPDATE penstock_meta SET value = '10' WHERE name = 'schema_version';
 
--- Schedules of periodic events. definition: as JSON; version rises with each change of it, since_ms says when, and retired are
--- the fingerprints of those it has replaced. next_ms: the tick that is taken next. error: of the function that makes the event.
+-- Schedules of periodic events. definition: as JSON; version and since_ms: number and time of its last change; retired:
+-- fingerprints of replaced definitions. next_ms: the next tick. error: of the function that makes the event.
 CREATE TABLE penstock_periodic (
     name       text PRIMARY KEY,
     definition text NOT NULL,

@@ -1,7 +1,7 @@
 -- The broker: producers, transactions, groups of Kafka clients, brokers. Adds only.
 UPDATE penstock_meta SET value = '11' WHERE name = 'schema_version';
 
--- What a topic was set to through the Kafka port, beyond its own columns.
+-- The configs of a topic, set through the Kafka port, beyond its own columns.
 CREATE TABLE penstock_topic_config (
     topic_id integer NOT NULL,
     name     text NOT NULL,
@@ -9,9 +9,9 @@ CREATE TABLE penstock_topic_config (
     PRIMARY KEY (topic_id, name)
 );
 
--- Producers that were given an id through the Kafka port. transactional_id: NULL where it has no transactions. state: empty,
--- open, or what was decided last: committing and aborting (markers are to be written), committed, aborted. partitions:
--- those of the transaction, as JSON. started_ms: when it began; used_ms: when the producer was last heard of.
+-- Producers with an id from the Kafka port. transactional_id: NULL without transactions. state: empty, open, or the
+-- last decision: committing and aborting (markers are to be written), committed, aborted. partitions: those of the
+-- transaction, as JSON. started_ms: start of the transaction; used_ms: last use of the producer.
 CREATE TABLE penstock_kafka_producer (
     id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     epoch            integer NOT NULL,
@@ -24,8 +24,8 @@ CREATE TABLE penstock_kafka_producer (
 );
 CREATE INDEX ix_penstock_kafka_producer_started ON penstock_kafka_producer (started_ms) WHERE started_ms IS NOT NULL;
 
--- The last batches of a producer in a partition, as JSON, so that one that is sent again is added once. Read and written under
--- the lock of the head.
+-- The last batches of a producer in a partition, as JSON, so that a repeated batch is added once. Read and written
+-- under the lock of the head.
 CREATE TABLE penstock_kafka_sequence (
     topic_id    integer NOT NULL,
     partition   integer NOT NULL,
@@ -36,7 +36,8 @@ CREATE TABLE penstock_kafka_sequence (
     PRIMARY KEY (topic_id, partition, producer_id)
 );
 
--- Records of open transactions: nobody reads them. A commit moves them into the log in the order of seq, an abort deletes them.
+-- Records of open transactions, invisible to readers. A commit moves them into the log in the order of seq, an abort
+-- deletes them.
 CREATE TABLE penstock_pending (
     producer_id  bigint NOT NULL,
     seq          bigint GENERATED ALWAYS AS IDENTITY,
@@ -51,7 +52,7 @@ CREATE TABLE penstock_pending (
     PRIMARY KEY (producer_id, seq)
 );
 
--- Where groups are once an open transaction commits.
+-- Offsets that groups get when an open transaction commits.
 CREATE TABLE penstock_pending_offset (
     producer_id bigint NOT NULL,
     group_id    integer NOT NULL,
@@ -62,8 +63,8 @@ CREATE TABLE penstock_pending_offset (
     PRIMARY KEY (producer_id, group_id, topic_id, partition)
 );
 
--- Groups of Kafka clients: who belongs to the present generation, and what each was given, as JSON. owner: the member that
--- coordinates it; every change of owner raises the epoch, and a write is conditional on it.
+-- Groups of Kafka clients. members: of the present generation, with their assignments, as JSON. owner: the coordinating
+-- member; every change of owner raises the epoch, and writes are conditional on it.
 CREATE TABLE penstock_kafka_group (
     group_id      integer NOT NULL PRIMARY KEY,
     owner         text NOT NULL,
@@ -75,7 +76,7 @@ CREATE TABLE penstock_kafka_group (
     members       text NOT NULL DEFAULT '[]'
 );
 
--- Members that serve the Kafka port, and where clients reach them. An address keeps its number.
+-- Members that serve the Kafka port, and their addresses. An address keeps its number.
 CREATE TABLE penstock_broker (
     node_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     host    text NOT NULL,

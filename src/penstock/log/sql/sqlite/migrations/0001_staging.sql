@@ -1,5 +1,5 @@
--- Staging: events are published into these tables.
--- Times are milliseconds since 1970, UTC. A NULL key or value is not an empty one.
+-- Staging: events are published into these tables. Times are milliseconds since 1970, UTC. A NULL key or value differs
+-- from an empty one.
 
 -- Facts about this store: schema version, the log's id and incarnation.
 CREATE TABLE penstock_meta (
@@ -9,8 +9,8 @@ CREATE TABLE penstock_meta (
 INSERT INTO penstock_meta (name, value)
 VALUES ('schema_version', '1'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
--- Events that committed and have no offset yet. seq is the order of staging; SQLite has one writer at a
--- time, so it is also the order of commits.
+-- Committed events without an offset yet. seq is the order of staging; SQLite has one writer at a time, so it is also
+-- the order of commits.
 CREATE TABLE penstock_staged (
     seq          INTEGER PRIMARY KEY AUTOINCREMENT,
     slot         INTEGER NOT NULL,
@@ -25,7 +25,7 @@ CREATE TABLE penstock_staged (
     owner        TEXT
 );
 
--- Events for the future, apart from the hot table: they cost a poll nothing until they are due.
+-- Scheduled events, apart from the hot table: they cost a poll nothing until they are due.
 CREATE TABLE penstock_scheduled (
     seq          INTEGER PRIMARY KEY AUTOINCREMENT,
     due_ms       INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- The log, who may move events into it, and who reads it.
+-- The log, the owners of its slots, and its readers.
 UPDATE penstock_meta SET value = '2' WHERE name = 'schema_version';
 
 -- A named log. Everything else is keyed by its id, so a name given again is another topic.
@@ -10,7 +10,7 @@ CREATE TABLE penstock_topic (
     created_ms  INTEGER NOT NULL
 );
 
--- Where a partition begins and ends. The next offset is taken under this row's lock: that makes offsets dense.
+-- The bounds of a partition. The next offset is taken under this row's lock, which makes offsets dense.
 CREATE TABLE penstock_head (
     topic_id     INTEGER NOT NULL,
     partition    INTEGER NOT NULL,
@@ -20,7 +20,7 @@ CREATE TABLE penstock_head (
     PRIMARY KEY (topic_id, partition)
 ) WITHOUT ROWID;
 
--- The records: given an offset once, never changed.
+-- The records; an offset is assigned once, and a record never changes.
 CREATE TABLE penstock_log (
     topic_id     INTEGER NOT NULL,
     partition    INTEGER NOT NULL,
@@ -54,7 +54,7 @@ CREATE TABLE penstock_member (
     lease_until_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- The 256 units of sequencing. Every change of owner, release included, raises the epoch.
+-- The 256 units of sequencing. Every change of owner, including a release, raises the epoch.
 CREATE TABLE penstock_slot (
     slot  INTEGER NOT NULL PRIMARY KEY,
     owner TEXT,
@@ -70,7 +70,7 @@ CREATE TABLE penstock_group (
     created_ms INTEGER NOT NULL
 );
 
--- Where a group is in a partition, and who may move it. Settling compares epoch and the previous offset.
+-- The cursor of a group in a partition, and its owner. Settling compares epoch and the previous offset.
 CREATE TABLE penstock_cursor (
     group_id  INTEGER NOT NULL,
     topic_id  INTEGER NOT NULL,

@@ -1,4 +1,5 @@
--- Operations: tokens against doubling, pauses, retention of topics, copies for lanes, owners everywhere, the audit.
+-- Operations: tokens against duplicates, pauses, retention of topics, copies for lanes, owner tags everywhere, the
+-- audit.
 UPDATE penstock_meta SET value = '5' WHERE name = 'schema_version';
 
 -- Events published with a token: the same token again, within its window, is the same event. token: 16 bytes of hash.
@@ -9,7 +10,8 @@ CREATE TABLE penstock_token (
 ) WITHOUT ROWID;
 CREATE INDEX ix_penstock_token_created ON penstock_token (created_ms);
 
--- Who did what to this store, and to how much of it. subject: what it was done to, as JSON; never a payload.
+-- The audit: actors and their operations on this store. subject: the target of the operation, as JSON; never a payload.
+-- count: the number of affected items.
 CREATE TABLE penstock_audit (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,
     at_ms   INTEGER NOT NULL,
@@ -23,7 +25,7 @@ CREATE TABLE penstock_audit (
 ALTER TABLE penstock_group ADD COLUMN paused_ms INTEGER;
 ALTER TABLE penstock_group ADD COLUMN seen_ms INTEGER NOT NULL DEFAULT 0;
 
--- How long, how much and how many records are kept; NULL: as the settings say.
+-- Limits of age, size and number of the kept records; NULL: as in the settings.
 ALTER TABLE penstock_topic ADD COLUMN retention_ms INTEGER;
 ALTER TABLE penstock_topic ADD COLUMN retention_bytes INTEGER;
 ALTER TABLE penstock_topic ADD COLUMN retention_records INTEGER;
@@ -37,11 +39,11 @@ ALTER TABLE penstock_lane_entry ADD COLUMN headers BLOB;
 ALTER TABLE penstock_lane_entry ADD COLUMN timestamp_ms INTEGER;
 ALTER TABLE penstock_lane_entry ADD COLUMN owner TEXT;
 
--- reset_ms: when its group was reset, after it died.
+-- reset_ms: when its group was reset after the record became a dead letter.
 ALTER TABLE penstock_dead ADD COLUMN owner TEXT;
 ALTER TABLE penstock_dead ADD COLUMN reset_ms INTEGER;
 
--- By owner and by key: what cancel and erase look for. Rows without one cost nothing.
+-- By owner and by key, for cancel and erase. Rows without one cost nothing.
 CREATE INDEX ix_penstock_staged_owner ON penstock_staged (owner) WHERE owner IS NOT NULL;
 CREATE INDEX ix_penstock_scheduled_key ON penstock_scheduled (key_hash) WHERE key IS NOT NULL;
 CREATE INDEX ix_penstock_scheduled_owner ON penstock_scheduled (owner) WHERE owner IS NOT NULL;

@@ -1,12 +1,11 @@
--- Events as people ask for them in SQL.
+-- The view of events for SQL users.
 UPDATE penstock_meta SET value = '6' WHERE name = 'schema_version';
 
--- Every event of this store, for people who ask in SQL: what waits for its time, what is staged, what stands in the log.
--- name: how listings call an event. value and headers are JSON; a value that is none is NULL here, and its bytes are in
--- data. action and entity: what was done to which row, of an event that was declared on a model.
--- Headers are read from Kafka's framing: part 0 is their count, 1 the length of a name, 2 that of a value; each is a number
--- of seven bits a byte, doubled, or 1 for NULL; byte is the next to be read. A header's value that is no text is shown as
--- hexadecimal digits: read again by its characters, it is not the same.
+-- Every event of this store, for SQL users: scheduled, staged and logged. name: as in listings. value and headers are
+-- JSON; a value that is not JSON is NULL here, and its bytes are in data. action and entity: the change and its row,
+-- for an event declared on a model. Headers are read from Kafka's framing: part 0 is their count, 1 the length of a
+-- name, 2 that of a value; each is a number of seven bits a byte, doubled, or 1 for NULL; byte is the next to be read.
+-- A header's value that is not valid text is shown as hexadecimal digits: converted to characters and back, it differs.
 CREATE VIEW penstock_events AS
 SELECT state, topic, partition, "offset", id, name, type, key, value, headers,
        json_extract(headers, '$.action') AS action, json_extract(headers, '$.entity') AS entity,

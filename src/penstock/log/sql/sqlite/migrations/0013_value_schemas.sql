@@ -1,8 +1,8 @@
--- Schemas by which doors turn JSON into Protobuf and back. Adds only.
+-- Schemas for the conversion of JSON to Protobuf and back. Adds only.
 UPDATE penstock_meta SET value = '13' WHERE name = 'schema_version';
 
--- How values of a topic are written as JSON and as Protobuf, for events of a type, or of every type where that is ''.
--- message: the name of the Protobuf message; descriptors: the FileDescriptorSet that describes it.
+-- The Protobuf schemas of a topic's values, for events of a type, or of every type if that is ''. message: the name of
+-- the Protobuf message; descriptors: the FileDescriptorSet that describes it.
 CREATE TABLE penstock_value_schema (
     topic       TEXT NOT NULL,
     type        TEXT NOT NULL,

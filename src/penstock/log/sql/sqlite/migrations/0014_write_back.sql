@@ -1,8 +1,9 @@
--- Writes in parts that are released as a whole: what Spark writes back to topics. Adds only.
+-- Writes in parts that are released as a whole, for Spark's writes to topics. Adds only.
 UPDATE penstock_meta SET value = '14' WHERE name = 'schema_version';
 
--- A part of a write that other processes release as a whole, as a task of Spark does: its records wait in pending, under its
--- id for a producer's; it is negative, and those of Kafka's producers are not. touched_ms: when records were last added to it.
+-- A part of a write that is released as a whole, such as the part of a Spark task. Its records wait in pending, with
+-- its id as the producer id; it is negative, unlike those of Kafka's producers. touched_ms: when records were last
+-- added.
 CREATE TABLE penstock_write_part (
     id          INTEGER NOT NULL PRIMARY KEY,
     application TEXT NOT NULL,
@@ -10,7 +11,7 @@ CREATE TABLE penstock_write_part (
     touched_ms  INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- The last write of an application that was released, so that none is released twice. content: what it was made from, hashed.
+-- The last released write of an application, so that none is released twice. content: a hash of its source.
 CREATE TABLE penstock_write_epoch (
     application TEXT NOT NULL PRIMARY KEY,
     epoch       INTEGER NOT NULL,
