@@ -13,13 +13,14 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.pipeline.columns import COLUMNS, record_batch
-from penstock.pipeline.committing import AppendFiles, TablePart, commit
+from penstock.pipeline.committing import AppendFiles, Committing, TablePart, commit
 from penstock.pipeline.identity import by_application
 from penstock.pipeline.kinds import table_at
 from penstock.pipeline.partitioning import Partitioning
 from penstock.pipeline.routing import OneTable
 from penstock.pipeline.sink import begin_iceberg
 from penstock.pipeline.storage import location
+from penstock.pipeline.typed.evolving import Evolve
 from penstock.pipeline.writing import FileWriter
 
 FIRST, LAST = datetime.min, datetime.max  # noqa: DTZ901 - the zone is that of the column
@@ -40,7 +41,15 @@ EDGES: dict[str, tuple[pa.DataType, list[Any]]] = {
 FORMATS = pytest.mark.parametrize("iceberg", [False, True], ids=["delta", "iceberg"])
 
 
-def written(root: Path, rows: pa.Table, number: int, *, iceberg: bool, by: str | None = None) -> pa.Table:
+def written(
+    root: Path,
+    rows: pa.Table,
+    number: int,
+    *,
+    iceberg: bool,
+    by: str | None = None,
+    committing: Committing | None = None,
+) -> pa.Table:
     """Bring rows into a table as a batch; return what it holds then."""
     root.mkdir(exist_ok=True)
     if iceberg:
@@ -49,13 +58,14 @@ def written(root: Path, rows: pa.Table, number: int, *, iceberg: bool, by: str |
     files = FileWriter(to, OneTable(rows.schema), cut).write(iter(rows.to_batches()))
     schema = rows.schema if iceberg else cut.whole(rows.schema)
     part = TablePart(to, schema, tuple(files), tuple(cut.columns(rows.schema)))
-    assert commit(part, by_application("test", str(number)), AppendFiles())
+    assert commit(part, by_application("test", str(number)), committing or AppendFiles())
     return pa.Table.from_batches(table_at(to).batches(rows.schema.names)).sort_by("n")
 
 
 @FORMATS
+@pytest.mark.parametrize("committing", [AppendFiles(), Evolve()], ids=["raw", "typed"])
 def test_every_edge_of_every_type_is_stored_as_it_is_and_the_next_batch_follows(
-    tmp_path: Path, iceberg: bool
+    tmp_path: Path, iceberg: bool, committing: Committing
 ) -> None:
     most = max(len(values) for _, values in EDGES.values())
     columns = {
@@ -63,9 +73,11 @@ def test_every_edge_of_every_type_is_stored_as_it_is_and_the_next_batch_follows(
         for name, (kind, values) in EDGES.items()
     }
     rows = pa.table({"n": list(range(most + 1)), **columns})
-    assert str(written(tmp_path, rows, 1, iceberg=iceberg).to_pylist()) == str(rows.to_pylist())
+    found = written(tmp_path, rows, 1, iceberg=iceberg, committing=committing)
+    assert str(found.to_pylist()) == str(rows.to_pylist())
     more = rows.set_column(0, "n", pa.array([n + 100 for n in range(most + 1)]))
-    assert written(tmp_path, more, 2, iceberg=iceberg).num_rows == 2 * (most + 1)
+    found = written(tmp_path, more, 2, iceberg=iceberg, committing=committing)
+    assert found.num_rows == 2 * (most + 1)
 
 
 ODD_MS = [-(2**63), -62135596800001, -1, 0, 253402300800000, 1_790_000_000_000_000, 2**63 - 1]
