@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from math import inf, nan
@@ -22,6 +23,9 @@ from penstock.pipeline.sink import begin_iceberg
 from penstock.pipeline.storage import location
 from penstock.pipeline.typed.evolving import Evolve
 from penstock.pipeline.writing import FileWriter
+from penstock.testing.records import a_record
+from tests.pipeline.conftest import Command
+from tests.pipeline.stores import TOPIC, LogStore
 
 FIRST, LAST = datetime.min, datetime.max  # noqa: DTZ901 - the zone is that of the column
 EDGES: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -121,3 +125,41 @@ def test_the_last_moment_before_a_day_is_in_the_part_of_its_own_day() -> None:
     times = pa.array([-1, 0], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
     parts = Partitioning.parse("day(x)").parts(pa.record_batch({"x": times}))
     assert [dict(part)["x_day"] for part, _ in parts] == ["1969-12-31", "1970-01-01"]
+
+
+def an_edge(n: int, real: float, money: str, at: str, day: str, word: str, raw: str) -> dict[str, Any]:
+    fields = {"n": n, "real": real, "money": money, "at": at, "day": day, "word": word, "raw": raw}
+    return fields | {"inner": {word: at}, "days": [day, day]}
+
+
+EDGE_EVENTS = [
+    an_edge(-(2**63), -1.7976931348623157e308, "-99999999999999999999.999999999999999999", *each)
+    for each in [
+        ("0001-01-01T00:00:00Z", "0001-01-01", "", ""),
+        ("0001-01-01T00:00:00+18:00", "0001-01-01", "\x00", "AA=="),  # in UTC the year before the first
+        ("0900-01-01T00:00:00-18:00", "0900-02-28", "\U0010ffff" * 70, "/////w=="),
+        ("9999-12-31T23:59:59.999999Z", "9999-12-31", '"\\', "AA=="),
+        ("9999-12-31T23:59:59.999999-18:00", "9999-12-31", "é", "AA=="),  # in UTC the year after the last
+    ]
+]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@FORMATS
+def test_no_value_of_a_typed_event_stops_the_command(
+    sqlite_store: LogStore, command: Command, tmp_path: Path, iceberg: bool
+) -> None:
+    """Each is in the table of its type, or in `rejected`; and the next run goes on."""
+    to, where = tmp_path / "lake", ["--url", sqlite_store.url, "--topic", TOPIC]
+    words = ["pipeline", "lake", *where, "--to", str(to), "--once", "--partition-by", "day(at)"]
+    words += ["--types", "tests.pipeline.edge_events:outbox", *(["--format", "iceberg"] if iceberg else [])]
+    for n, each in enumerate(EDGE_EVENTS):
+        record = a_record(
+            key=f"k{n}", type="edge", data=json.dumps(each).encode(), timestamp_ms=ODD_MS[3 + n % 2]
+        )
+        sqlite_store.outbox.log.append(TOPIC, [record])
+    done = command(*words)
+    assert done.code == 0, done.err
+    counted = command("reconcile", *where, "--lake", str(to))
+    assert (counted.code, counted.out) == (0, "reconciled: logged=5 table=5\n"), counted.out + counted.err
