@@ -167,13 +167,9 @@ class Target:
         columns = tuple(self.partitioning.columns(schema))
         whole = self.partitioning.whole(schema)
         schema = schema if self.iceberg else whole
-        rules = (
-            None
-            if self.planned is None
-            else TableRules()
-            if self.only
-            else self.planned.get(table, TableRules())
-        )
+        rules = None
+        if self.planned is not None:  # a table that is made again has none
+            rules = TableRules() if self.only else self.planned.get(table, TableRules())
         return TablePart(self.root / table, schema, tuple(files), columns, rules)
 
 
