@@ -57,7 +57,7 @@ COUNTED: Table = {
     "pipeline/handing_out.py": (2, "only a Kafka cluster needs the codec of its batches"),
     "pipeline/iceberg/catalog.py": (2, "only a catalog in PostgreSQL needs its driver"),
     "pipeline/kinds.py": (1, "pyiceberg is optional"),
-    "pipeline/routing.py": (1, "where typed rows go: it knows the contract that stands here"),
+    "pipeline/routing.py": (2, "where typed and ruled rows go: they know the contract that stands here"),
     "pipeline/sink.py": (1, "pyiceberg is optional"),
     "pipeline/source.py": (
         3,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from math import inf, nan
@@ -13,14 +14,18 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.pipeline.columns import COLUMNS, record_batch
-from penstock.pipeline.committing import AppendFiles, TablePart, commit
+from penstock.pipeline.committing import AppendFiles, Committing, TablePart, commit
 from penstock.pipeline.identity import by_application
 from penstock.pipeline.kinds import table_at
 from penstock.pipeline.partitioning import Partitioning
 from penstock.pipeline.routing import OneTable
 from penstock.pipeline.sink import begin_iceberg
 from penstock.pipeline.storage import location
+from penstock.pipeline.typed.evolving import Evolve
 from penstock.pipeline.writing import FileWriter
+from penstock.testing.records import a_record
+from tests.pipeline.conftest import Command
+from tests.pipeline.stores import TOPIC, LogStore
 
 FIRST, LAST = datetime.min, datetime.max  # noqa: DTZ901 - the zone is that of the column
 EDGES: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -40,7 +45,15 @@ EDGES: dict[str, tuple[pa.DataType, list[Any]]] = {
 FORMATS = pytest.mark.parametrize("iceberg", [False, True], ids=["delta", "iceberg"])
 
 
-def written(root: Path, rows: pa.Table, number: int, *, iceberg: bool, by: str | None = None) -> pa.Table:
+def written(
+    root: Path,
+    rows: pa.Table,
+    number: int,
+    *,
+    iceberg: bool,
+    by: str | None = None,
+    committing: Committing | None = None,
+) -> pa.Table:
     """Bring rows into a table as a batch; return what it holds then."""
     root.mkdir(exist_ok=True)
     if iceberg:
@@ -49,13 +62,14 @@ def written(root: Path, rows: pa.Table, number: int, *, iceberg: bool, by: str |
     files = FileWriter(to, OneTable(rows.schema), cut).write(iter(rows.to_batches()))
     schema = rows.schema if iceberg else cut.whole(rows.schema)
     part = TablePart(to, schema, tuple(files), tuple(cut.columns(rows.schema)))
-    assert commit(part, by_application("test", str(number)), AppendFiles())
+    assert commit(part, by_application("test", str(number)), committing or AppendFiles())
     return pa.Table.from_batches(table_at(to).batches(rows.schema.names)).sort_by("n")
 
 
 @FORMATS
+@pytest.mark.parametrize("committing", [AppendFiles(), Evolve()], ids=["raw", "typed"])
 def test_every_edge_of_every_type_is_stored_as_it_is_and_the_next_batch_follows(
-    tmp_path: Path, iceberg: bool
+    tmp_path: Path, iceberg: bool, committing: Committing
 ) -> None:
     most = max(len(values) for _, values in EDGES.values())
     columns = {
@@ -63,9 +77,11 @@ def test_every_edge_of_every_type_is_stored_as_it_is_and_the_next_batch_follows(
         for name, (kind, values) in EDGES.items()
     }
     rows = pa.table({"n": list(range(most + 1)), **columns})
-    assert str(written(tmp_path, rows, 1, iceberg=iceberg).to_pylist()) == str(rows.to_pylist())
+    found = written(tmp_path, rows, 1, iceberg=iceberg, committing=committing)
+    assert str(found.to_pylist()) == str(rows.to_pylist())
     more = rows.set_column(0, "n", pa.array([n + 100 for n in range(most + 1)]))
-    assert written(tmp_path, more, 2, iceberg=iceberg).num_rows == 2 * (most + 1)
+    found = written(tmp_path, more, 2, iceberg=iceberg, committing=committing)
+    assert found.num_rows == 2 * (most + 1)
 
 
 ODD_MS = [-(2**63), -62135596800001, -1, 0, 253402300800000, 1_790_000_000_000_000, 2**63 - 1]
@@ -109,3 +125,41 @@ def test_the_last_moment_before_a_day_is_in_the_part_of_its_own_day() -> None:
     times = pa.array([-1, 0], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
     parts = Partitioning.parse("day(x)").parts(pa.record_batch({"x": times}))
     assert [dict(part)["x_day"] for part, _ in parts] == ["1969-12-31", "1970-01-01"]
+
+
+def an_edge(n: int, real: float, money: str, at: str, day: str, word: str, raw: str) -> dict[str, Any]:
+    fields = {"n": n, "real": real, "money": money, "at": at, "day": day, "word": word, "raw": raw}
+    return fields | {"inner": {word: at}, "days": [day, day]}
+
+
+EDGE_EVENTS = [
+    an_edge(-(2**63), -1.7976931348623157e308, "-99999999999999999999.999999999999999999", *each)
+    for each in [
+        ("0001-01-01T00:00:00Z", "0001-01-01", "", ""),
+        ("0001-01-01T00:00:00+18:00", "0001-01-01", "\x00", "AA=="),  # in UTC the year before the first
+        ("0900-01-01T00:00:00-18:00", "0900-02-28", "\U0010ffff" * 70, "/////w=="),
+        ("9999-12-31T23:59:59.999999Z", "9999-12-31", '"\\', "AA=="),
+        ("9999-12-31T23:59:59.999999-18:00", "9999-12-31", "é", "AA=="),  # in UTC the year after the last
+    ]
+]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@FORMATS
+def test_no_value_of_a_typed_event_stops_the_command(
+    sqlite_store: LogStore, command: Command, tmp_path: Path, iceberg: bool
+) -> None:
+    """Each is in the table of its type, or in `rejected`; and the next run goes on."""
+    to, where = tmp_path / "lake", ["--url", sqlite_store.url, "--topic", TOPIC]
+    words = ["pipeline", "lake", *where, "--to", str(to), "--once", "--partition-by", "day(at)"]
+    words += ["--types", "tests.pipeline.edge_events:outbox", *(["--format", "iceberg"] if iceberg else [])]
+    for n, each in enumerate(EDGE_EVENTS):
+        record = a_record(
+            key=f"k{n}", type="edge", data=json.dumps(each).encode(), timestamp_ms=ODD_MS[3 + n % 2]
+        )
+        sqlite_store.outbox.log.append(TOPIC, [record])
+    done = command(*words)
+    assert done.code == 0, done.err
+    counted = command("reconcile", *where, "--lake", str(to))
+    assert (counted.code, counted.out) == (0, "reconciled: logged=5 table=5\n"), counted.out + counted.err

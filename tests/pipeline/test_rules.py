@@ -20,7 +20,7 @@ from penstock.pipeline.paths import folder_of, type_of
 from penstock.pipeline.routing import BROKEN, OneTable, Routing, routing_of
 from penstock.pipeline.rules import Planned, encoded, rules_in
 from penstock.pipeline.sink import begin_iceberg
-from penstock.pipeline.table_rules import Rules
+from penstock.pipeline.table_rules import TableRules
 from penstock.pipeline.typed.evolving import Evolve
 from penstock.pipeline.upsert.merging import Upsert
 from penstock.pipeline.writing import FileWriter
@@ -38,7 +38,7 @@ def put(
     number: int = 1,
     *,
     by: str | None = None,
-    rules: Rules | None = None,
+    rules: TableRules | None = None,
     committing: Committing | None = None,
 ) -> None:
     """Bring rows into a table as a batch."""
@@ -154,7 +154,7 @@ def test_an_invariant_of_a_column_is_a_condition(tmp_path: Path) -> None:
     to = tmp_path / "table"
     never_null(to)
     rewritten(to, column={"delta.invariants": json.dumps({"expression": {"expression": "n > 3"}})})
-    assert table_at(to).rules(rewrites=False) == Rules({"n": "n > 3"})
+    assert table_at(to).rules(rewrites=False) == TableRules({"n": "n > 3"})
     with pytest.raises(TableAsksMore, match=r"n CHECK \(n > 3\)"):
         put(to, [{"n": 1}])
 
@@ -299,5 +299,5 @@ def test_the_type_of_a_folder_is_found_again_unless_its_name_was_cut() -> None:
     for name in ("order.placed", "a/b", ".x", "_y", "50 %~é", "~rejected"):
         assert type_of(folder_of(name)) == name
     assert type_of(folder_of("x" * 300)) is None
-    planned: Planned = {"a": Rules({"x": "n > 1"}, ("n",))}
+    planned: Planned = {"a": TableRules({"x": "n > 1"}, ("n",))}
     assert encoded(planned) == '{"a":{"checks":{"x":"n > 1"},"filled":["n"]}}'

@@ -4,8 +4,9 @@ A batch is Kafka's record batch, version 2, as bytes. An engine that stores batc
 through and sets only base offset and leader epoch; an engine that stores records (databases) decodes and
 encodes. The broker knows this contract and neither engine.
 
-Safe from any thread. A call hands its work over and does not block, except `fetch`, `settle` and `mark`,
-which may read a disk or query a database, and `write` where `is_quick` is false: call them off the event loop.
+Safe from any thread. A call hands its work over and does not block, except `fetch`, `settle` and
+`mark`, which may read a disk or query a database, and `write` where `is_quick` is false: call them off the
+event loop.
 """
 
 from abc import ABC, abstractmethod

@@ -11,7 +11,7 @@ from .paths import type_of
 from .routing import BROKEN, ITSELF
 from .rules import Planned
 from .storage import Location
-from .table_rules import Rules
+from .table_rules import TableRules
 from .typed.routing import REJECTED
 
 try:
@@ -58,7 +58,7 @@ def with_broken(
     return frame.withColumn(BROKEN, F.coalesce(*map(F.col, found))).drop(*found) if found else frame
 
 
-def _check_rejected(path: Location, rules: Rules) -> None:
+def _check_rejected(path: Location, rules: TableRules) -> None:
     if rules.checks:
         said = f"constraints ({rules.said()}), and what it refuses has no other place to go"
         raise TableAsksMore(str(path), said)
@@ -106,9 +106,9 @@ def _faults(frame: DataFrame, held: HeldRows, name: str) -> Iterator[Column]:
 @contextmanager
 def _unlogged() -> Iterator[None]:
     """Keep Spark from writing an error with its whole stack, which is told in a sentence."""
-    spark = PySparkLogger.getLogger("SQLQueryContextLogger")
-    before, spark.disabled = spark.disabled, True
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
     try:
         yield
     finally:
-        spark.disabled = before
+        logger.disabled = before

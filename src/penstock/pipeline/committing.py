@@ -24,7 +24,7 @@ from .kinds import opened, table_at
 from .paths import is_table
 from .rules import check_filled, check_rules
 from .storage import Location, location
-from .table_rules import Rules
+from .table_rules import TableRules
 
 try:
     import pyarrow as pa
@@ -53,7 +53,7 @@ class TablePart:
     schema: pa.Schema
     files: tuple[DataFile, ...]
     partition_by: tuple[str, ...] = ()
-    rules: Rules | None = None
+    rules: TableRules | None = None
 
 
 class Committing(Protocol):
@@ -153,7 +153,7 @@ def check_part(part: TablePart, committing: Committing) -> None:
         _rules(table_at(part.path), part, committing)
 
 
-def _rules(table: Table, part: TablePart, committing: Committing) -> Rules:
+def _rules(table: Table, part: TablePart, committing: Committing) -> TableRules:
     return check_rules(table, part.schema, part.partition_by, part.rules, rewrites=committing.rewrites)
 
 

@@ -29,7 +29,7 @@ from .identity import (
 from .offsets import Ends
 from .paths import made_again_by
 from .storage import Location, location
-from .table_rules import Rules
+from .table_rules import TableRules
 
 try:
     import pyarrow as pa
@@ -132,7 +132,7 @@ class Table(ABC):
         """Return the properties that the table was made with."""
 
     @abstractmethod
-    def rules(self, *, rewrites: bool) -> Rules:
+    def rules(self, *, rewrites: bool) -> TableRules:
         """Return what it asks of every row. `rewrites`: whether its files are to be written anew.
 
         Raises TableAsksMore.

@@ -45,7 +45,7 @@ class Txn(msgspec.Struct):
     version: int
 
 
-class Form(msgspec.Struct):
+class FileFormat(msgspec.Struct):
     """How the files of a table are written."""
 
     provider: str = "parquet"
@@ -61,7 +61,7 @@ class MetaData(msgspec.Struct):
     id: str = ""
     name: str | None = None
     description: str | None = None
-    format: Form = msgspec.field(default_factory=Form)
+    format: FileFormat = msgspec.field(default_factory=FileFormat)
     createdTime: int | None = None  # noqa: N815
 
 

@@ -18,23 +18,23 @@ from .kinds import table_at
 from .paths import tables_in
 from .routing import ITSELF
 from .storage import Location, location, storage_of
-from .table_rules import Rules
+from .table_rules import TableRules
 
 try:
     import pyarrow as pa
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-Planned = Mapping[str, Rules]  # by table: its folder below the one that is written to
+Planned = Mapping[str, TableRules]  # by table: its folder below the one that is written to
 
 
-def rules_in(root: Location, *, rewrites: bool) -> dict[str, Rules]:
+def rules_in(root: Location, *, rewrites: bool) -> dict[str, TableRules]:
     """Return the rules of the tables at a path that have some. Raises TableAsksMore."""
     found = {
         ITSELF if each == root else each.name: table_at(each).rules(rewrites=rewrites)
         for each in tables_in(root)
     }
-    return {name: rules for name, rules in found.items() if rules != Rules()}
+    return {name: rules for name, rules in found.items() if rules != TableRules()}
 
 
 def encoded(planned: Planned) -> str:
@@ -42,14 +42,14 @@ def encoded(planned: Planned) -> str:
     return msgspec.json.encode(planned).decode()
 
 
-def decoded(option: str | None) -> dict[str, Rules] | None:
+def decoded(option: str | None) -> dict[str, TableRules] | None:
     """Return the rules that a query was planned with; None for a query of a user's own."""
-    return None if option is None else msgspec.json.decode(option, type=dict[str, Rules])
+    return None if option is None else msgspec.json.decode(option, type=dict[str, TableRules])
 
 
 def check_rules(
-    table: Table, schema: pa.Schema, parts: Iterable[str], planned: Rules | None, *, rewrites: bool
-) -> Rules:
+    table: Table, schema: pa.Schema, parts: Iterable[str], planned: TableRules | None, *, rewrites: bool
+) -> TableRules:
     """Return what a table asks of rows with these columns. `parts`: the columns by which it is cut.
 
     Raises RulesChanged, if the query was planned with other rules; TableAsksMore.
@@ -67,7 +67,7 @@ def check_rules(
     return rules
 
 
-def check_filled(table: Table, files: Iterable[DataFile], rules: Rules) -> None:
+def check_filled(table: Table, files: Iterable[DataFile], rules: TableRules) -> None:
     """See that files have no NULL where a table allows none. Raises RowsBreakRules."""
     for each in files if rules.filled else ():
         missing = [name for name in rules.filled if name in each.part and each.part[name] is None]

@@ -28,7 +28,7 @@ from .routing import ITSELF, Routing, routing_of
 from .rules import Planned, decoded
 from .set_aside import aside_for, set_aside
 from .storage import Location, asking, location, storage_of
-from .table_rules import Rules
+from .table_rules import TableRules
 from .versions import StreamArrowWriter, arrow_schema_of
 from .writing import FileWriter
 
@@ -167,7 +167,9 @@ class Target:
         columns = tuple(self.partitioning.columns(schema))
         whole = self.partitioning.whole(schema)
         schema = schema if self.iceberg else whole
-        rules = None if self.planned is None else Rules() if self.only else self.planned.get(table, Rules())
+        rules = None
+        if self.planned is not None:  # a table that is made again has none
+            rules = TableRules() if self.only else self.planned.get(table, TableRules())
         return TablePart(self.root / table, schema, tuple(files), columns, rules)
 
 

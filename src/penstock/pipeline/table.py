@@ -31,7 +31,7 @@ from .kept_sources import due_properties, found_again
 from .offsets import Ends
 from .paths import is_delta
 from .storage import Location, storage_of
-from .table_rules import Rules, deletion_vectors, delta_rules
+from .table_rules import TableRules, deletion_vectors, delta_rules
 
 try:
     import pyarrow as pa
@@ -193,7 +193,7 @@ class LakeTable(Table):
             return dict(self._table.metadata().configuration)
         return {name: each for name, each in metadata.configuration.items() if each is not None}
 
-    def rules(self, *, rewrites: bool) -> Rules:
+    def rules(self, *, rewrites: bool) -> TableRules:
         """Return what it asks of every row. Raises TableAsksMore."""
         return delta_rules(
             self.path, self.schema_form(), self._protocol(), self.configuration(), rewrites=rewrites

@@ -44,7 +44,7 @@ _NOT_REWRITTEN = {
 }
 
 
-class Rules(msgspec.Struct, frozen=True):
+class TableRules(msgspec.Struct, frozen=True):
     """`checks`: conditions in SQL, by name. `filled`: columns that are never NULL."""
 
     checks: dict[str, str] = {}
@@ -63,7 +63,7 @@ def delta_rules(
     configuration: Mapping[str, str | None],
     *,
     rewrites: bool,
-) -> Rules:
+) -> TableRules:
     """Return the rules of a table with these columns. `rewrites`: whether files are written anew.
 
     Raises TableAsksMore.
@@ -79,7 +79,7 @@ def delta_rules(
         if "delta.invariants" in each["metadata"]:
             said = msgspec.json.decode(each["metadata"]["delta.invariants"])
             checks[each["name"]] = said["expression"]["expression"]
-    return Rules(checks, tuple(each["name"] for each in form["fields"] if not each["nullable"]))
+    return TableRules(checks, tuple(each["name"] for each in form["fields"] if not each["nullable"]))
 
 
 def _unheeded(

@@ -36,7 +36,7 @@ from ..offsets import Ends
 from ..paths import descriptions
 from ..rewriting import without
 from ..storage import Location, storage_of
-from ..table_rules import Rules
+from ..table_rules import TableRules
 from .catalog import catalog_of, is_beside, make_namespace
 from .columns import arrow_of, form_of, kept
 from .files import address_of, at, metadata_files, needed
@@ -180,12 +180,12 @@ class IcebergTable(Table):
         """Return the names of its partition fields."""
         return [each.name for each in self._table.spec().fields]
 
-    def rules(self, *, rewrites: bool) -> Rules:
+    def rules(self, *, rewrites: bool) -> TableRules:
         """Return none. Raises TableAsksMore for required columns: pyiceberg takes no file of ours then."""
         required = [each.name for each in self._table.schema().fields if each.required]
         if required:
             raise TableAsksMore(self.path, f"required columns ({', '.join(required)})")
-        return Rules()
+        return TableRules()
 
     def schema_form(self) -> dict[str, Any]:
         """Return the columns in Delta's own form."""
