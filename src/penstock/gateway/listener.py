@@ -106,7 +106,7 @@ class ImpatientProtocol(H11Protocol):
         self._impatience = self.loop.call_later(REQUEST_SECONDS, self._close_if_silent)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give its place back, and let go of what holds it: what has it, too, waits for a search for cycles."""
+        """Give its place back, and let go of what holds it: a full search for cycles comes rarely."""
         self._places.leave(self)
         super().connection_lost(exc)
         self._impatience.cancel()
