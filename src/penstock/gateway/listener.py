@@ -105,12 +105,16 @@ class ImpatientProtocol(H11Protocol):
         address = transport.get_extra_info("peername")
         if not self._places.enter(self, str(address[0]) if address else "local"):
             self.app = service_unavailable
-        self.loop.call_later(REQUEST_SECONDS, self._close_if_silent)
+        self._impatience = self.loop.call_later(REQUEST_SECONDS, self._close_if_silent)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give its place back."""
+        """Give its place back, and let go of what holds it: a full search for cycles comes rarely."""
         self._places.leave(self)
         super().connection_lost(exc)
+        self._impatience.cancel()
+        self.app = service_unavailable
+        if self.cycle is not None and self.cycle.response_complete:
+            self.cycle = None  # type: ignore[assignment]
 
     def know(self, principal: Principal) -> bool:
         """Say who asks on it; return False if they hold as many connections as they may."""
