@@ -219,7 +219,7 @@ def test_a_thousand_ranges_look_through_what_is_held_once() -> None:
     found: list[Any] = held_within(held, [(number % 2, 0, 999) for number in range(1_000)], nothing)
     assert sorted(found) == sorted(held.values())
     assert held.walks == 1
-    found = held_within(held, [(1, 5, 7), (0, 4, 4), (1, 7, 9)], nothing)
-    assert found == ["record 5", "record 7", "record 9", "record 4"]
+    some: list[Any] = [*held_within(held, [(1, 5, 7), (0, 4, 4), (1, 7, 9)], nothing)]
+    assert some == ["record 5", "record 7", "record 9", "record 4"]
     with pytest.raises(InvalidInput):
         held_within(held, [(0, 4, 4), (1, 2, 2)], nothing)
