@@ -1,4 +1,8 @@
-"""How long each step holds the event loop of a port, in CPU time of its thread: no busy machine blurs it."""
+"""How long each step holds the event loop of a port, in CPU time of its thread.
+
+A busy neighbour makes the same work take more CPU time, too. So the bound grows by as much as a fixed piece of
+work takes longer here than on the machine that the bound was set on, and by what is noise there (25 %).
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -11,6 +15,19 @@ from penstock.clock import SYSTEM, cpu_seconds
 
 LONGEST_SECONDS = 0.010
 HALF = 0.55  # and what every step costs beside
+_NOISE, _USUAL_SECONDS = 1.25, 0.0022
+
+
+def longest_seconds() -> float:
+    """Return how long a step may hold a loop on this machine, as busy as it is now."""
+
+    def work() -> float:
+        before = cpu_seconds()
+        for number in range(30_000):
+            _ = {"number": str(number)}
+        return cpu_seconds() - before
+
+    return LONGEST_SECONDS * _NOISE * max(1.0, min(work() for _ in range(3)) / _USUAL_SECONDS)
 
 
 class LoopWatch:
@@ -32,7 +49,7 @@ class LoopWatch:
         """Fail if a step was long, or those of one request together took more than half of the time."""
         self._end_step()
         passed = SYSTEM.monotonic() - self.began
-        assert max(self.steps) < LONGEST_SECONDS, f"a step of {max(self.steps) * 1000:.1f} ms"
+        assert max(self.steps) < longest_seconds(), f"a step of {max(self.steps) * 1000:.1f} ms"
         busy = sum(self.steps) / passed
         is_short = not one_request or sum(self.steps) < 2 * LONGEST_SECONDS
         assert busy < HALF or is_short, f"{busy:.0%} of the loop"

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
 from tempfile import gettempdir
@@ -45,16 +45,19 @@ def read_only(path: Path) -> Iterator[None]:
     everyone_may_pass = [
         folder for folder in path.parents if folder.is_relative_to(temporary) and folder != temporary
     ]
-    before = {each: each.stat().st_mode for each in [path, *everyone_may_pass]}
+    files = [each for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if each.exists()]
+    before = {each: each.stat().st_mode for each in [*files, *everyone_may_pass]}
     for folder in everyone_may_pass:
         folder.chmod(0o755 if folder != path.parent else 0o555)
-    path.chmod(0o444)
+    for each in files:
+        each.chmod(0o444)
     try:
         with without_rights():
             yield
     finally:
         for each, mode in before.items():
-            each.chmod(mode)
+            with suppress(FileNotFoundError):  # the files beside it go with its last connection
+                each.chmod(mode)
 
 
 @contextmanager

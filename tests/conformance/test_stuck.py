@@ -686,7 +686,7 @@ SITUATIONS = [
               "1 record that the group had not read was deleted"),
     Situation(retention_is_held, Code.NO_HANDLER, "no group reads topic events", WORKER,
               "reader lake/orders has not read them"),
-    Situation(schema_behind, None, "", "", "the database has schema version 9, this Penstock needs"),
+    Situation(schema_behind, None, "", "", "the database has schema version 9, but this Penstock needs"),
     Situation(nobody_listens, None, "", "", "does not hear the bell and polls instead: bell.enabled is off"),
 ]  # fmt: skip
 

@@ -110,7 +110,7 @@ def test_a_foreign_log_is_refused(sqlite_store: LogStore, tmp_path: Path, kept: 
     foreign = LogStore(f"sqlite:///{tmp_path}/foreign.db")
     foreign.fill(100)
     driver.reader._options = replace(driver.reader._options, url=foreign.url)
-    with pytest.raises(AnotherLog, match=r"was made from log \S+, and this is log \S+"):
+    with pytest.raises(AnotherLog, match=r"was made from log \S+, but this is log \S+"):
         _ = driver.step() if kept == "checkpoint" else Driver(foreign, tmp_path / "lake", tmp_path / "two")
     foreign.close()
 

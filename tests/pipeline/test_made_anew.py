@@ -74,7 +74,7 @@ def test_it_is_refused_also_when_another_topic_came_last(tmp_path: Path, options
         other.run(ends(n), ends(n + 1))
     with pytest.raises(
         AnotherLog,
-        match=r"topic orders with (another id or of another log|id 1 of log log), and this is .* id 7 ",
+        match=r"topic orders with (another id or of another log|id 1 of log log), but this is .* id 7 ",
     ):
         a_query(tmp_path / "three", to, ANEW, options).run(ends(0), ends(10))
     a_query(tmp_path / "four", to, OURS, options).run(ends(10), ends(11))

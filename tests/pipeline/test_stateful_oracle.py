@@ -178,7 +178,7 @@ def test_an_older_copy_of_the_checkpoint_loses_no_session_in_silence(
     put(sqlite_store, [Seen("later", START + timedelta(days=500 * n), "order.paid", 1) for n in (1, 2)])
     refused = run(command, sqlite_store, to, "sessions")
     assert refused.code == 1
-    assert re.search(r"ends with batch \d+ \(made .* brings batch \d+ \(made .* older copy", refused.err)
+    assert re.search(r"ends with batch \d+ \(made .* now writes batch \d+ \(made .* older copy", refused.err)
     assert read_back(to, columns) == found
 
 

@@ -498,7 +498,7 @@ def test_no_table_of_a_lake_has_a_batch_of_which_one_file_is_not_seen(lake: Quer
     messages = lake.write(ends(10), ends(20), ["a", "b"])
     unseen = next(each for message in messages for each in message.files if each.table.endswith("b"))
     (to / "b" / unseen.name).unlink()
-    with pytest.raises(FilesUnseen, match=r"table .*b: 1 files"):
+    with pytest.raises(FilesUnseen, match=r"table .*b: the driver does not see 1 files"):
         lake.commit(number, messages)
     assert [each.sources[0].ends for each in describe(to)] == [ends(10), ends(10)]
 

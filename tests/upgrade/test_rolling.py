@@ -131,7 +131,7 @@ def test_two_neighbouring_releases_run_side_by_side(deploy: Deploy, tmp_path: Pa
         assert f"applied: {KNOWN + 2:04} later" in after_next.migrate(deploy.url)
         refused = (
             f"the database has schema version {KNOWN + 2} and can be used from version {KNOWN + 1} on, "
-            f"this Penstock knows {KNOWN}; update Penstock here"
+            f"but this Penstock knows {KNOWN}; update Penstock here"
         )
         for each in (old, again):
             wait_until(each.is_gone, "the older release has ended")

@@ -95,13 +95,13 @@ def says_only(
 def behind_words(store: KeptStore) -> str:
     found = store.version()
     remedy = "run outbox.migrate() or `penstock migrate --url …`"
-    return f"the database has schema version {found}, this Penstock needs {newest()}; {remedy}"
+    return f"the database has schema version {found}, but this Penstock needs {newest()}; {remedy}"
 
 
 def too_new_words() -> str:
     known = newest()
     found = f"the database has schema version {known + 1} and can be used from version {known + 1} on"
-    return f"{found}, this Penstock knows {known}; update Penstock here"
+    return f"{found}, but this Penstock knows {known}; update Penstock here"
 
 
 def test_a_new_worker_on_old_tables_names_the_remedy(behind: KeptStore) -> None:

@@ -272,7 +272,7 @@ class ReadSuite:
         for offset in (-1, 4, 10**6, 2**63, 2**70, -(2**70)):
             error = refusal(OffsetOutOfRange, log.read, "t", 1, offset)
             assert (error.start, error.end) == (0, 3)
-            assert "0 to before 3" in str(error)
+            assert "from 0 up to 3 (exclusive)" in str(error)
         assert refusal(OffsetOutOfRange, log.read, "t", 0, 1).end == 0
 
 

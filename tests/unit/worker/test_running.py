@@ -185,7 +185,7 @@ def test_a_worker_needs_the_tables_of_its_version(engine: StoreEngine) -> None:
         version = conn.execute(read).fetchone()[0]
         conn.execute("UPDATE penstock_meta SET value = '2' WHERE name = 'schema_version'")
         conn.commit()
-        with pytest.raises(SchemaBehind, match="has schema version 2, this Penstock needs"):
+        with pytest.raises(SchemaBehind, match="has schema version 2, but this Penstock needs"):
             engine.outbox.run()
         conn.execute(f"UPDATE penstock_meta SET value = '{version}' WHERE name = 'schema_version'")
         conn.commit()

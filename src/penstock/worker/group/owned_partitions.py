@@ -116,6 +116,7 @@ class OwnedPartitions:
                 number,
                 owned,
                 machine,
+                since=machine.base,
                 untouched=machine.waiting_below(owned.doubtful.to) - perhaps_out,
                 take=self.takes,
                 topic_id=self._store.topic.id,

@@ -23,6 +23,7 @@ class PartitionWork:
     owned: Owned
     machine: Partition
     untouched: set[int] = field(default_factory=set)  # waited in lanes behind what may have been handed out
+    since: int = 0  # its base when it was taken: what is below comes from a lane, or late from a note
     take: int = 0  # the number of the take that it came with
     topic_id: int = 0
     records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class PartitionWork:
         """Return whether a record may have been handed out before."""
         if offset in self.owned.repeats:
             return True
-        return self.owned.doubtful.has(offset) and offset not in self.untouched
+        return offset >= self.since and self.owned.doubtful.has(offset) and offset not in self.untouched
 
     @property
     def is_pressing(self) -> bool:
