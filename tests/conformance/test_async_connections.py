@@ -108,7 +108,7 @@ def test_a_released_connection_of_a_pool_has_ended_for_the_bell(postgres_engine:
         look = None
 
         def watch(
-            self, conn: Any, is_open: Callable[[Any], bool], slots: object = None, *, told: bool = False
+            self, conn: Any, is_open: Callable[[Any], bool], slots: object = None, *, hooked: bool = False
         ) -> None:
             watched.append((conn, is_open))
 

@@ -8,6 +8,7 @@ import gzip
 import json
 import struct
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +96,9 @@ def test_no_body_over_http_holds_up_anybody(
     head = {"content-type": kind} | ({"content-encoding": "gzip"} if packed else {})
     watch = LoopWatch(monkeypatch, lambda: loops[0])
     rest.client.get("/topics")
-    watch.clear()
     sent = gzip.compress(data, 1) if packed else data
-    answer = rest.client.post("/topics/orders/records", content=sent, headers=head)
+    answer = watch.hold(lambda: rest.client.post("/topics/orders/records", content=sent, headers=head))
     assert answer.status_code == status, answer.text
-    watch.check()
 
 
 def test_a_head_of_thousands_of_lines_is_refused_before_it_is_read(
@@ -107,11 +106,13 @@ def test_a_head_of_thousands_of_lines_is_refused_before_it_is_read(
 ) -> None:
     watch = LoopWatch(monkeypatch, lambda: loops[0])
     assert rest.client.get("/topics", headers={f"x{number}": "y" for number in range(900)}).status_code == 200
-    watch.clear()
-    with httpx2.Client(base_url=rest.client.base_url) as client:
-        lines = {f"x{number}": "y" for number in range(9_000)}
-        assert client.get("/topics", headers=lines).status_code == 400
-    watch.check()
+
+    def ask() -> None:
+        with httpx2.Client(base_url=rest.client.base_url) as client:
+            lines = {f"x{number}": "y" for number in range(9_000)}
+            assert client.get("/topics", headers=lines).status_code == 400
+
+    watch.hold(ask)
 
 
 @pytest.fixture
@@ -161,14 +162,16 @@ def test_no_message_over_grpc_holds_up_anybody(
     loop = listener._loop
     watch = LoopWatch(monkeypatch, lambda: loop)
     client("Topics.List")
-    watch.clear()
     call = client.channel.stream_stream(f"/penstock.v1.Publishing/{method}", bytes, bytes)
-    try:
-        found: Any = list(call(iter([data]), timeout=120))
-    except grpc.RpcError as exc:
-        found = exc.details()
+
+    def ask() -> Any:
+        try:
+            return list(call(iter([data]), timeout=120))
+        except grpc.RpcError as exc:
+            return exc.details()
+
+    found = watch.hold(ask)
     assert len(found) == 1 if refusal is None else refusal in found, found
-    watch.check()
 
 
 def test_no_request_over_tinyq_holds_up_anybody(
@@ -181,12 +184,9 @@ def test_no_request_over_tinyq_holds_up_anybody(
             client.publish("orders", b"first")
             zeros = bytes(cramjam.zstd.compress(bytes(LARGE)))
             for sent in ({"payload": bytes(LARGE)}, {"payload": zeros, **packed}):
-                watch.clear()
-                assert client.publish("orders", **sent)["code"] == 0
-                watch.check()
-            watch.clear()
-            assert client.call(TinyqCommand.ACK, subscription=1, ranges=[(0, 1, 2)] * 65_535)["code"]
-            watch.check()
+                assert watch.hold(partial(client.publish, "orders", **sent))["code"] == 0
+            ack = partial(client.call, TinyqCommand.ACK, subscription=1, ranges=[(0, 1, 2)] * 65_535)
+            assert watch.hold(ack)["code"]
             watch.clear()
             client.subscribe("orders", "readers")
             assert [len(client.receive()["payload"]) < LARGE for _ in range(3)] == [True] * 3

@@ -88,9 +88,7 @@ def test_a_list_of_somebody_without_rights_holds_up_nobody(
 ) -> None:
     served, watch = watched
     served.broker.access.install(OPS_ALONE)
-    watch.clear()
-    assert _ask(served, asked, 10_000)
-    watch.check()
+    assert watch.hold(lambda: _ask(served, asked, 10_000))
 
 
 @pytest.mark.slow
@@ -104,9 +102,7 @@ def test_no_list_of_any_request_holds_the_loop(
         served.broker.access.install(OPS_ALONE)
     else:
         served.broker.access.install(AccessPolicy())
-    watch.clear()
-    _ask(served, asked, 8_000 if locked else 1_000)
-    watch.check()
+    watch.hold(lambda: _ask(served, asked, 8_000 if locked else 1_000))
 
 
 def _fetch(wait_ms: int = 0, *, topics: int = 1, partitions: int = 1) -> Message:
@@ -144,16 +140,19 @@ def _batch(count: int = 1, value: bytes = b"v", codec: Compression = Compression
     )
 
 
-def _all(served: Served, watch: LoopWatch, api: Api, version: int, *messages: Message) -> list[Message]:
-    """Send all at once on one connection; return the answers."""
+def _answers(served: Served, api: Api, version: int, *messages: Message) -> list[bytes]:
     sent = b"".join(frame(api, version, api.encode_request(each, version)) for each in messages)
-    watch.clear()
     with RawClient(served.address, 120) as client:
         sending = Thread(target=client.send, args=(sent,))
         sending.start()
         found = [client.receive() for _ in messages]
         sending.join()
-    watch.check(one_request=len(messages) == 1)
+    return found
+
+
+def _all(served: Served, watch: LoopWatch, api: Api, version: int, *messages: Message) -> list[Message]:
+    """Send all at once on one connection, and look how the loop is held; return the answers."""
+    found = watch.hold(lambda: _answers(served, api, version, *messages), one_request=len(messages) == 1)
     at = 5 if api.is_flexible(version) else 4
     return [api.decode_answer(each, version, at) for each in found]
 
@@ -185,11 +184,14 @@ def test_a_fetch_that_every_record_wakes_holds_up_nobody(watched: tuple[Served, 
     served, watch = watched
     served.broker.access.install(AccessPolicy())
     wanted = FETCH.encode_request(_fetch(2_000, partitions=WIDE) | {"min_bytes": 1 << 20}, 11)
-    with RawClient(served.address, 120) as client:
-        client.send(frame(FETCH, 11, wanted))
-        _all(served, watch, PRODUCE, 7, *(_produce(_batch(), "wide") for _ in range(300)))
-        client.receive()
-    watch.check(one_request=False)
+
+    def wake() -> None:
+        with RawClient(served.address, 120) as client:
+            client.send(frame(FETCH, 11, wanted))
+            _answers(served, PRODUCE, 7, *(_produce(_batch(), "wide") for _ in range(300)))
+            client.receive()
+
+    watch.hold(wake, one_request=False)
 
 
 def test_the_metadata_of_a_topic_of_thousands_of_partitions_holds_up_nobody(
@@ -228,15 +230,17 @@ def test_a_large_answer_is_sent_without_holding_anybody_up(watched_files: tuple[
     served.broker.access.install(AccessPolicy())
     size = 40 << 20
     _all(served, watch, PRODUCE, 7, _produce(_batch(1, bytes(size)), "orders", partitions=2))
-    for each in range(2):
-        asked = _fetch()
-        asked["topics"][0] |= {"topic": "orders"}
-        asked["topics"][0]["partitions"][0] |= {"partition": 1}
-        watch.clear()
+    asked = _fetch()
+    asked["topics"][0] |= {"topic": "orders"}
+    asked["topics"][0]["partitions"][0] |= {"partition": 1}
+
+    def fetch() -> None:
         with RawClient(served.address, 120) as client:
             client.send(frame(FETCH, 11, FETCH.encode_request(asked, 11)))
-            assert len(client.receive()) > size, each
-        watch.check()
+            assert len(client.receive()) > size
+
+    for _ in range(2):
+        watch.hold(fetch)
 
 
 @pytest.mark.parametrize("api", [PRODUCE, API_VERSIONS], ids=["produce", "versions"])

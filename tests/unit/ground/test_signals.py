@@ -26,6 +26,20 @@ def test_a_signal_that_finds_the_lock_held_is_heard() -> None:
         assert heard.wait(30)
 
 
+def test_a_signal_that_another_thread_receives_is_heard_while_the_main_thread_waits() -> None:
+    program = """
+import signal, threading
+from penstock.signals import hearing
+
+stopped = threading.Event()
+with hearing(lambda number: stopped.set()):
+    kill = lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    threading.Timer(0.1, kill).start()
+    stopped.wait()
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
 def test_signals_are_heard_in_their_order_and_the_last_one_before_the_end() -> None:
     heard: list[signal.Signals] = []
     with hearing(heard.append):
