@@ -76,10 +76,14 @@ class NotBuilt(Exception):
 
 def pages(project: Path = PROJECT) -> dict[str, str]:
     """Return where each page of the project, by its path, stands in the site."""
-    docs = {path: path.removeprefix("docs/") for path in _below(project, "docs/**/*.md") if path != START}
+    docs = {path: _place(path) for path in _below(project, "docs/**/*.md") if path != START}
     examples = {path: f"{PurePosixPath(path).parent}.md" for path in _below(project, "examples/*/README.md")}
     root = {name: f"project/{name.lower()}" for name in AT_THE_ROOT if (project / name).exists()}
     return {START: "index.md", **docs, **examples, **root}
+
+
+def _place(path: str) -> str:
+    return re.sub(r"README\.md$", "index.md", path.removeprefix("docs/"))
 
 
 def pictures(project: Path = PROJECT) -> dict[str, str]:
@@ -105,7 +109,10 @@ def turned(text: str, path: str, places: dict[str, str]) -> str:
 
 
 def menu(text: str, places: dict[str, str]) -> list[dict[str, object]]:
-    """Return the sections of the start page with their pages. Raises NotBuilt for a page left out."""
+    """Return the sections of the start page with their pages. Raises NotBuilt for a page left out.
+
+    A folder whose index is listed lists its pages itself, such as the archive of decisions.
+    """
     sections: dict[str, list[dict[str, str]]] = {}
     listed, section = {places[START]}, "Start"
     sections[section] = [{"Documentation": places[START]}]
@@ -115,7 +122,12 @@ def menu(text: str, places: dict[str, str]) -> list[dict[str, object]]:
         elif (entry := _ENTRY.match(line)) and (place := places.get(_joined(START, entry[2]))):
             sections.setdefault(section, []).append({entry[1]: place})
             listed.add(place)
-    left_out = sorted(set(places.values()) - listed)
+    folders = {
+        PurePosixPath(place).parent for place in listed - {places[START]} if place.endswith("/index.md")
+    }
+    left_out = sorted(
+        place for place in set(places.values()) - listed if PurePosixPath(place).parent not in folders
+    )
     if left_out:
         raise NotBuilt(f"{START} has no list entry for {', '.join(left_out)}")
     return [{name: entries} for name, entries in sections.items()]

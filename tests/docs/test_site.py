@@ -96,6 +96,16 @@ def test_the_menu_is_the_start_page_and_a_page_left_out_is_refused() -> None:
         menu("- [About](../README.md)\n", PLACES)
 
 
+def test_a_folder_whose_index_is_listed_lists_its_pages_itself() -> None:
+    archive = {f"docs/old/{name}.md": f"old/{place}.md" for name, place in [("README", "index"), ("b", "b")]}
+    text = "## Old\n\n- [How to](how-to/a.md)\n- [About](../README.md)\n"
+    assert menu(f"{text}- [Archive](old/README.md)\n", PLACES | archive)[1] == {
+        "Old": [{"How to": "how-to/a.md"}, {"About": "project/readme.md"}, {"Archive": "old/index.md"}]
+    }
+    with pytest.raises(NotBuilt, match=r"no list entry for old/b\.md, old/index\.md"):
+        menu(text, PLACES | archive)
+
+
 def a_project(folder: Path, page: str) -> Path:
     (folder / "docs").mkdir(parents=True)
     (folder / "docs" / "README.md").write_text("# Docs\n\n- [A](a.md)\n", "utf-8")

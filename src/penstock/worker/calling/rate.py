@@ -1,7 +1,8 @@
 """How many records a second a handler may be given: the rate, in words or numbers, and its bucket.
 
 A rate is one for the whole cluster. Each process fills a bucket with its share of it, the part of the topic's
-partitions that it owns; nobody is asked, since owners never overlap (docs/decisions/0016-rates-by-share.md).
+partitions that it owns, and asks no other process, since owners never overlap
+(docs/decisions/archive/0016-rate-limits-by-partition.md).
 """
 
 import re
