@@ -1,1 +1,1 @@
-"""Members, leases, ownership and epochs: who may do what, never what is done with it."""
+"""Members, leases, ownership and epochs: which member may do what, never what it does with it."""
