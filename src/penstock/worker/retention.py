@@ -22,7 +22,7 @@ _SLOT = 0  # its owner runs the passes
 
 
 class Housekeeping:
-    """The deletions of one pass: records of the log, expired tokens, parted writes that were never released."""
+    """The deletions of one pass: records of the log, expired tokens, parted writes never released."""
 
     def __init__(self, store: Store, clock: Clock, settings: RetentionSettings | None = None) -> None:
         self._database, self._clock = store.database, clock

@@ -48,7 +48,7 @@ class SequencingService:
         hand_over_bytes: int = 0,
         is_told: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`sequenced` is called after each pass that moved something, or that was asked for and moved nothing.
+        """`sequenced` is called after each pass that moved something, or that was asked for and did not.
 
         It also gets the records moved, if they take no more than `hand_over_bytes`. `is_told`: whether a bell
         rings for staged events.
@@ -82,7 +82,7 @@ class SequencingService:
         self._bell.set()
 
     def move(self, slots: frozenset[int] | None) -> None:
-        """Report that something was staged, and move it in this thread; if that fails, the other one tries."""
+        """Report that something was staged, and move it in this thread; if that fails, the other tries."""
         self._told.append(slots)
         if self._one_pass.acquire(blocking=False):
             try:

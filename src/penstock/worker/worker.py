@@ -190,7 +190,7 @@ class Worker:
         self._delivery.ring()
 
     def staged(self, slots: frozenset[int] | None) -> None:
-        """Report that a transaction which published through this process has ended; with its slots if known."""
+        """Report the end of a transaction that published through this process, and its slots if known."""
         if self._listener is not None and not self._database.dialect.notifies:
             self._listener.hurry()  # it may not be on disk yet; the listener notices when it is
         else:

@@ -58,7 +58,7 @@ class Limiters:
         return self._shares.get((group, topic))
 
     def change_share(self, group: str, topic: str, share: float) -> None:
-        """Set the fraction of a topic's partitions that a group owns here: that fraction of its rates is ours."""
+        """Set the fraction of a topic's partitions that a group owns here: it may use that part of a rate."""
         if self._shares.get((group, topic)) == share:
             return
         self._shares[group, topic] = share

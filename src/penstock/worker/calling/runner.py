@@ -134,7 +134,7 @@ class Runner:
         return self._limiters.share(group, topic)
 
     def change_share(self, group: str, topic: str, share: float) -> None:
-        """Set the fraction of a topic's partitions that a group owns here: that fraction of its rates is ours."""
+        """Set the fraction of a topic's partitions that a group owns here: it may use that part of a rate."""
         self._limiters.change_share(group, topic, share)
 
     def submit(self, tasks: Sequence[HandlerTask]) -> None:
