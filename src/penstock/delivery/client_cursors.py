@@ -50,7 +50,7 @@ class ClientCursors:
             )
 
     def committed(self) -> dict[int, ClientCommit]:
-        """Return what was committed, by partition."""
+        """Return the commits, by partition."""
 
         def look(tx: Transaction) -> dict[int, ClientCommit]:
             rows = tx.rows("delivery", "cursors_committed", **self._ids)

@@ -34,7 +34,7 @@ from .passed_over import LateMove, PassedOver, PassedRecord, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
 from .wait_state import WaitState
 
-WINDOW = 10_000  # offsets between the base and what is fed
+WINDOW = 10_000  # offsets between the base and the position
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled
 LANE_AHEAD = 100  # records of a stored lane that go out beyond the last settled one
 
@@ -326,7 +326,7 @@ class Partition:
     def learn(
         self, lanes: Iterable[tuple[StoredLane, Iterable[int]]], unwritten: Settlement
     ) -> dict[str, set[int]] | None:
-        """Learn what a person has decided on dead letters, from the present rows of the lanes.
+        """Learn a person's decisions on dead letters, from the present rows of the lanes.
 
         Decisions free held lanes, put records back into them, and create lanes for single records; everything
         else is as this owner left it. `unwritten`: the next settlement to write, amended here. Return the
@@ -734,7 +734,7 @@ class Partition:
         self._late_told = 0
 
     def _pair(self, lane: LaneQueue) -> None:
-        """Make a late lane and the lane of its key take turns; a record alone in its lane waits for neither."""
+        """Make a late lane and the lane of its key take turns; a record in its own lane waits for neither."""
         live = live_name(lane.key)
         if live is not None:
             self._partners[live], self._partners[lane.key] = lane.key, live

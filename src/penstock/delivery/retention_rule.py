@@ -1,4 +1,4 @@
-"""What retention keeps: the settings, what a topic sets instead, and the rule that joins them. No I/O."""
+"""What retention keeps: the settings, the limits of topics, and the rule that joins them. No I/O."""
 
 from dataclasses import dataclass
 from datetime import timedelta

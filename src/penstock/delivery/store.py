@@ -378,7 +378,7 @@ class GroupStore:
     ) -> tuple[set[int], set[int]]:
         """Return the partitions whose settling was written, and those whose skipped records are included.
 
-        `learns`: machines learn what was decided on dead letters; without it those partitions count as
+        `learns`: machines learn the decisions on dead letters; without it those partitions count as
         refused.
         """
         skips = self._skips(tx, settled)
@@ -423,7 +423,7 @@ class GroupStore:
     ) -> dict[int, tuple[Owned, Settlement]]:
         """Tell machines the decisions on dead letters; return the partitions refused only because of them.
 
-        What they learn is committed already, whatever the outcome of this transaction.
+        The decisions are committed already, whatever the outcome of this transaction.
         """
         rows = tx.rows(
             "delivery",

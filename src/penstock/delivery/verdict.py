@@ -54,7 +54,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """The record is tried again at `due_ms`; `failures` counts what has gone wrong so far."""
+    """The record is tried again at `due_ms`; `failures` counts the failures so far."""
 
     due_ms: int
     failures: int

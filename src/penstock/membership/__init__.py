@@ -1,1 +1,1 @@
-"""Members, leases, ownership and epochs: which member may do what, never what it does with it."""
+"""Members, leases, ownership and epochs: the rights of each member, never their use."""

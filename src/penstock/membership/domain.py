@@ -29,7 +29,7 @@ class Held:
     wanted: str | None
 
     def is_due(self, me: str, living: Collection[str]) -> bool:
-        """Return whether a member should act: release what it should not own, take what it should."""
+        """Return whether a member should act: release a row it should not own, take one it should."""
         if self.owner == me:
             return self.wanted != me
         return self.wanted == me and self.owner not in living

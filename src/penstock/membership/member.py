@@ -36,7 +36,7 @@ AFTER_RELEASE = points.declare(
 
 
 class MemberState(StrEnum):
-    """A member's own state: it is at work, or it ends what it has and takes nothing more."""
+    """A member's own state: at work, or finishing its work and taking nothing more."""
 
     RUNNING = "running"
     STOPPING = "stopping"
@@ -105,7 +105,7 @@ class Member:
         self._renewed(sent)
 
     def heartbeat(self) -> None:
-        """Renew the lease, joining again if this member was removed, and learn what it still owns."""
+        """Renew the lease, joining again if this member was removed, and learn the slots it still owns."""
         sent = self._clock.monotonic()
         said = {"id": self.id, "status": self._status}
         if self._database.run(lambda tx: tx.change("membership", "member_beat", **said, **self._times())):

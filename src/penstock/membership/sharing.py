@@ -1,4 +1,4 @@
-"""A member that shares the work: it announces what it serves, owns its share, and hands over the rest.
+"""A member that shares the work: it announces its groups, owns its share, and hands over the rest.
 
 Any member computes the wanted owner of every row, for all members at once (`rebalance`), and writes it into
 the rows. Each member learns from the domains' versions (`look`) that something changed, releases the rows
@@ -144,7 +144,7 @@ class SharingMember(Member):
     def begin_to_stop(self) -> None:
         """Announce that it stops: others should own its rows, and take each row as soon as it is released.
 
-        It remains a member: nobody takes the rows it still works on.
+        It remains a member: no other takes the rows it still works on.
         """
         self._state = state = MemberState.STOPPING
         self._database.run(lambda tx: tx.change("membership", "member_state", id=self.id, state=state.value))
@@ -152,7 +152,7 @@ class SharingMember(Member):
             self._database.run(lambda tx: self._reassign(tx, self._domains, [], wait=True))
 
     def leave(self) -> None:
-        """Release the slots, stop being a member, and hand over to the others what it should have owned."""
+        """Release the slots, stop being a member, and let the others share the rows it should have owned."""
         super().leave()
         if self._domains:
             self._database.run(lambda tx: self._reassign(tx, self._domains, [], wait=True))

@@ -17,7 +17,7 @@ class CallStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LimitStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A handler whose own limit makes records wait: what it matches, the limit, and how many records wait.
+    """A handler whose own limit makes records wait: its matches, the limit, and how many records wait.
 
     `until_ms`: when the rate allows the next call; None: the limit is its `concurrency`.
     """

@@ -210,7 +210,7 @@ class DeliveryLoop:
     def _turn(self, *, settles: bool = True, timed: bool = False) -> float:
         """Do everything that can be done now; return how long there will be nothing to do.
 
-        `timed`: the wait ended by itself, without a wake-up.
+        `timed`: the wait timed out, without a wake-up.
         """
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._collect()
@@ -360,7 +360,7 @@ class DeliveryLoop:
             group.delivery.untake([task])
 
     def _start_groups(self, damage: list[Damaged]) -> None:
-        """Hand out what may run; a group whose waiting records are damaged waits, the others do not."""
+        """Hand out runnable records; a group whose waiting records are damaged waits, the others do not."""
         share = max(_LEAST_IN_FLIGHT, _IN_FLIGHT // max(1, len(self._groups)))
         for group in self._groups:
             if group.units is not None or self._is_given_up(group):

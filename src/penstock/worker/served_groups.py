@@ -90,7 +90,7 @@ class ServedGroups:
         self._attention.extend(domains)
 
     def is_live(self) -> bool:
-        """Return whether handlers may be started; after a lapse, first check what is still owned."""
+        """Return whether handlers may be started; after a lapse, first check the ownership."""
         if not self._member.is_live():
             return False
         lapses = self._lease.unseen()
@@ -101,7 +101,7 @@ class ServedGroups:
         return True
 
     def may_start(self) -> bool:
-        """Return whether handlers may be started, as far as is known without checking what is still owned."""
+        """Return whether handlers may be started, as far as is known without checking the ownership."""
         return self._lease.may_start()
 
     def is_calm(self) -> bool:

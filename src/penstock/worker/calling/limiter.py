@@ -36,7 +36,7 @@ class LimitedCall:
         return self.limiter.handler.binding.is_async
 
     def call(self) -> Any:
-        """Call the handler and return what it returns, which may have to be awaited."""
+        """Call the handler and return its result, which may have to be awaited."""
         binding = self.tasks[0].handler.binding
         if binding.call_many is None:
             return binding.call(self.tasks[0].record)

@@ -29,7 +29,7 @@ class Limiters:
         self._shares: dict[tuple[str, str], float] = {}  # by group and topic
 
     def submit(self, tasks: Sequence[HandlerTask]) -> None:
-        """Add tasks to the limiters of their handlers, and begin as many as may begin."""
+        """Add tasks to the limiters of their handlers, and begin the calls that are allowed."""
         by_handler: dict[str, list[HandlerTask]] = {}
         for task in tasks:
             by_handler.setdefault(task.handler.id, []).append(task)
@@ -39,7 +39,7 @@ class Limiters:
             self.grant(limiter)
 
     def grant(self, limiter: Limiter) -> None:
-        """Begin as many calls of one handler as may begin now."""
+        """Begin the calls of one handler that are allowed now."""
         if self._state.permission.is_closing:
             return
         calls = limiter.grant(self._state.clock.monotonic())

@@ -11,7 +11,7 @@ _SELDOM_SECONDS = 1.0  # and the longest, while nothing changes
 
 
 class Barriers:
-    """Checks periodically what the group still has to do in the partitions where these keys were before.
+    """Checks periodically the work that the group still has in the partitions where these keys were before.
 
     It costs nothing while no partition is closed and no key waits for another partition. One thread, the
     delivery loop's.

@@ -1,4 +1,4 @@
-"""Delivery to one group on one topic: reads the log, hands out what the machines allow, settles results.
+"""Delivery to one group on one topic: reads the log, hands out records, settles results.
 
 It joins the partitions' state machines with their rows and with the records' payloads. It calls no handler
 and manages no thread: a loop above it does (`drain` in the caller's thread, the delivery loop of a running
@@ -147,7 +147,7 @@ class GroupDelivery:
     def check(self) -> None:
         """Drop the partitions that the rows say are no longer ours; start releasing those meant for another.
 
-        Also learn what a person has decided on dead letters.
+        Also learn a person's decisions on dead letters.
         """
         self.partitions.check()
         if any(work.lanes_changed and not work.borrowed for work in self.partitions):
@@ -214,7 +214,7 @@ class GroupDelivery:
     def start(self, limit: int, run: int = 1, *, writes: bool = True) -> list[HandlerTask]:
         """Hand out up to `limit` records: the oldest of each lane, and up to `run` records of a run.
 
-        `writes`: it may first write down how far it hands out; otherwise it keeps to what is written.
+        `writes`: it may first write down how far it hands out; otherwise it keeps to the present rows.
         """
         if self.reader.stopped is not None:
             return []
@@ -308,7 +308,7 @@ class GroupDelivery:
     def settle(self, aside: Aside = nullcontext) -> None:
         """Write all changes; drop the partitions that another owner has taken.
 
-        Raises what the store raises; then the next call repeats the same writing first. `aside`: entered
+        Raises the store's errors; then the next call repeats the same writing first. `aside`: entered
         while waiting for the store.
         """
         self.late.count()

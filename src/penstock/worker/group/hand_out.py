@@ -26,7 +26,7 @@ class HandOut:
     def write_down(self, taken: list[Taken], *, writes: bool = True) -> list[Taken]:
         """Return the records that may begin; the rest is removed and taken back, or its partition is lost.
 
-        `writes`: without it no record goes out beyond what the rows allow already, nor does any in a
+        `writes`: without it no record goes out beyond the present rows, nor does any in a
         partition whose settlement is still unwritten: that comes first.
         """
         counts: dict[PartitionWork, int] = {}

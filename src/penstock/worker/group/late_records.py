@@ -24,9 +24,9 @@ _TELL_SECONDS = 10.0
 class LateRecords:
     """Feeds machines with late records, in small lots, and has counts of passed-over records written.
 
-    Late records run beside the live ones, and never so many that the bounds on waiting records would hold the
-    live ones up. A late record that waits for a retry, or for a person, holds up no other key. One thread,
-    the delivery loop's.
+    Late records run beside the live ones, few enough that the bounds on waiting records never hold up live
+    ones. A late record that waits for a retry, or for a person, holds up no other key. One thread, the
+    delivery loop's.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class LateRecords:
         return True
 
     def _is_crowded(self) -> bool:
-        """Return whether so many records wait already that live records might soon have to wait."""
+        """Return whether so few more records may wait that live ones would soon be held up."""
         lanes = sum(work.machine.stored_count for work in self._partitions.awake())
         entries = sum(work.machine.entry_count for work in self._partitions.awake())
         return 2 * lanes > bounds.LANES_BOUND or 2 * entries > bounds.ENTRIES_BOUND

@@ -51,7 +51,7 @@ class ReadCache:
             self._keep(topic_id, some)
 
     def read_ranges(self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int) -> Chunk:
-        """Return what the log would, perhaps less of a range, but not nothing of it."""
+        """Return the same records as the log, perhaps fewer of a range, but never none of it."""
         absent = [each for each in ranges if (topic.id, *each[:2]) not in self._rows]
         is_shared = self._readers[topic.id] > 1
         if not is_shared and len(absent) == len(ranges):

@@ -44,7 +44,7 @@ class Settling:
     def settle(self, aside: Aside = nullcontext) -> None:
         """Write all changes; drop the partitions that another owner has taken.
 
-        Raises what the store raises; then the next call repeats the same writing first. `aside` is entered
+        Raises the store's errors; then the next call repeats the same writing first. `aside` is entered
         while waiting for the store, and nothing here is touched in it: meanwhile another thread may hand out
         and record results, and no more.
         """

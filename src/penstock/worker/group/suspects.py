@@ -39,7 +39,7 @@ class Suspects:
         self._store, self._partitions, self._reader, self._records = store, partitions, reader, records
 
     def take(self, work: PartitionWork, now_ms: int, limit: int, run: int = 1) -> list[Taken]:
-        """Take what may begin now of a partition with suspects; if it goes by few, one record of each key."""
+        """Take the records that may begin in a partition with suspects; if by few, one of each key."""
         trial, turn = work.owned.trial, self.trials.turn()
         room = limit
         if self.trials.dedicated and trial.goes_by_few:

@@ -102,7 +102,7 @@ class TransactionalDelivery:
     # -- inside
 
     def _choose(self, limit: int, single: list[_PartitionRun], shared: list[_PartitionRun]) -> None:
-        """Take what may run now, for `limit` units: records that run alone, and runs that may share one."""
+        """Take the records for `limit` units: those that run alone, and runs that may share one."""
         group, now_ms, room = self.group, self._clock.now_ms(), limit * self._size
         turn = group.suspects.trials.turn()
         for work in group.partitions.in_turn():
@@ -140,7 +140,7 @@ class TransactionalDelivery:
         return self._together(work, taken, most)
 
     def _suspected(self, work: PartitionWork, now_ms: int) -> _PartitionRun:
-        """Take suspects that may begin now, as many as may run together; one that must run alone, alone."""
+        """Take the suspects that may begin now and run together; one that must run alone, alone."""
         suspects = self.group.suspects
         taken = sorted(each for _, each in suspects.take(work, now_ms, self._size))
         return self._together(work, taken, 1 if work.owned.trial.alone else len(taken))

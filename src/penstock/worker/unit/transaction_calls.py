@@ -55,7 +55,7 @@ def call_handler(
 def error_after(
     tx: Transaction, dialect: Dialect, task: HandlerTask, error: BaseException | None
 ) -> BaseException | None:
-    """Return a handler's error, or an error for what it did to the transaction. Raises SessionLost."""
+    """Return a handler's error, or an error for the state of its transaction. Raises SessionLost."""
     state = tx.state()
     if state is TransactionState.LOST:
         raise SessionLost(task, what_broke(dialect, error))

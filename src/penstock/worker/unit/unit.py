@@ -66,8 +66,8 @@ class _TooLate(Exception):
 class Unit:
     """Records that are handled and commit together. Works in one thread.
 
-    `claim` and `time_out` are for another thread, which gives it up. Its own state is what it has begun; the
-    claim decides who ends it, and the move holds what is written of its cursors.
+    `claim` and `time_out` are for another thread, which gives it up. Its own state is the count of
+    records begun; the claim decides who ends it, and the move holds the written cursors.
     """
 
     def __init__(
