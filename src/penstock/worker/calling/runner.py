@@ -12,7 +12,7 @@ that a slow task delays no other; the rest wait at limiters.
 | `HungCalls`     | the abandoned threads, and the groups that are given up                |
 | `SyncCalls`     | the calls made in threads                                              |
 | `AsyncCalls`    | the calls made in the event loop                                       |
-| `Limiters`      | tasks that wait for a bound, a batch or a rate; the groups' rate shares |
+| `Limiters`      | tasks that wait for a bound, batch or rate; the groups' rate shares      |
 | `CallsUnderWay` | the calls that have begun, and so whose answer counts                  |
 | `Verdicts`      | the consequences of how a call ended                                   |
 | `Results`       | the verdicts that wait for the delivery loop                           |
