@@ -246,7 +246,7 @@ class GroupStore:
         return settled.keys() - kept
 
     def _goes_at_once(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> bool:
-        """Return whether only a few cursors are moved, and no test needs to see the steps."""
+        """Return whether a few cursors are moved and nothing else, and no test needs to see the steps."""
         dialect = self._database.dialect
         return (
             dialect.whole_trips
@@ -348,7 +348,7 @@ class GroupStore:
         now_ms = self._clock.now_ms()
         rows = tx.rows("delivery", "lanes_load", partitions=partitions, **self._ids)
         for partition, lane, state, failures, due_ms, reason, wait_ms in rows:
-            if wait_ms is not None:  # whatever the clock of its last owner was
+            if wait_ms is not None:  # whatever the clock of its last owner showed
                 due_ms = min(due_ms, now_ms + wait_ms)
             stored = StoredLane(lane, WaitState(state), failures, due_ms, reason)
             loaded = found[partition, lane] = (stored, [])

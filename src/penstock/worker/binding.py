@@ -50,7 +50,7 @@ class Binding:
 
     `call` takes one record; `call_many`, of batch handlers, takes records and the events decoded from them.
     `names` are the types under which the class of a typed parameter is registered, `reach` these and all
-    beneath them with their distance; None without such a parameter. `decode` returns the event of a record;
+    beneath them with their depth; None without such a parameter. `decode` returns the event of a record;
     None if no parameter takes it.
     """
 
@@ -160,7 +160,7 @@ def _without_partials(function: Any) -> Any:
 
 
 def _is_async(function: Any) -> bool:
-    """Return whether calling a function returns a coroutine; for a wrapper only the wrapper counts."""
+    """Return whether calling a function returns a coroutine; of a wrapper only the wrapper itself counts."""
     inner = _without_partials(function)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
 

@@ -19,7 +19,7 @@ FORCED_SECONDS = 10.0  # after a second signal the process ends by then
 
 
 class Runnable(Protocol):
-    """Can be run: a worker, or nothing."""
+    """A service that can be run: a worker, or nothing."""
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -98,7 +98,7 @@ class Nothing:
 
 
 def is_main_thread() -> bool:
-    """Return whether this is the main thread: a worker run there takes over the process's signals."""
+    """Return whether this is the main thread: a worker run there has the process to itself."""
     return current_thread() is main_thread()
 
 

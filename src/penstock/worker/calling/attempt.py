@@ -35,7 +35,7 @@ _BATCH_ANSWERS = "a batch handler returns None, Done or a list with one outcome 
 
 
 class Answers(Protocol):
-    """Can call a function, sync or async, and wait for its answer."""
+    """Calls functions, sync or async, and waits for their answers."""
 
     def answer(self, function: Any, *args: Any, limit: HandlerTimeout | None = None) -> Any:
         """Call a function and return its answer, awaited if it is async. Raises `limit` when that is over."""

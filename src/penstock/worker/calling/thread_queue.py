@@ -82,7 +82,7 @@ class ThreadQueue:
             return group.tasks.popleft()
 
     def put_back(self, task: HandlerTask) -> None:
-        """Put a task that was taken back, before all others of its group."""
+        """Return a taken task to the queue, before all others of its group."""
         with self._lock:
             self._end(task.handler.group)
             self._groups[task.handler.group].tasks.appendleft(task)
