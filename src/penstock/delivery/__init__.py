@@ -1,1 +1,1 @@
-"""Groups: where each reader is in the log, and how its outcomes are settled."""
+"""Groups: the position of each reader in the log, and the settlement of its outcomes."""

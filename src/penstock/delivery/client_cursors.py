@@ -1,7 +1,7 @@
-"""Cursors of clients: an offset for each partition, and what the client said with it.
+"""Cursors of clients: an offset for each partition, and the metadata that the client attached.
 
-A client group has no owners, lanes or done sets: its clients commit where they are, and ask for it again. The
-last commit counts; who may commit is for the coordinator above to decide.
+A client group has no owners, lanes or done sets: its clients commit their positions, and read them back. The
+last commit counts; the coordinator above decides who may commit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,9 +18,9 @@ from .group_kind import GroupKind, join_group
 
 
 class ClientCommit(NamedTuple):
-    """Where a client is in a partition: the next offset it wants. The rest is its own, kept as it is.
+    """A client's position in a partition: the next offset it wants. The rest is the client's, kept as it is.
 
-    `leader_epoch`: of the record before, as Kafka's clients know it; -1: not said.
+    `leader_epoch`: of the record before, as Kafka's clients know it; -1: not given.
     """
 
     offset: int
@@ -38,7 +38,7 @@ class ClientCursors:
         self._ids = {"group_id": self._group_id, "topic_id": topic.id}
 
     def commit(self, commits: Mapping[int, ClientCommit]) -> None:
-        """Store where the group is, all or none. Raises UnknownPartition, OffsetOutOfRange."""
+        """Store the group's positions, all or none. Raises UnknownPartition, OffsetOutOfRange."""
         for partition, commit in commits.items():
             check_partition(self._topic, partition)
             if commit.offset < 0:
@@ -50,7 +50,7 @@ class ClientCursors:
             )
 
     def committed(self) -> dict[int, ClientCommit]:
-        """Return what was committed, by partition."""
+        """Return the commits, by partition."""
 
         def look(tx: Transaction) -> dict[int, ClientCommit]:
             rows = tx.rows("delivery", "cursors_committed", **self._ids)
@@ -72,7 +72,7 @@ def _table(commits: Mapping[int, ClientCommit]) -> Rows:
 
 
 def commit_places(tx: Transaction, group_id: int, commits: Mapping[ClientPlace, ClientCommit]) -> None:
-    """Store where a client group is in partitions of several topics, in a transaction of the caller."""
+    """Store a client group's positions in partitions of several topics, in a transaction of the caller."""
     by_topic: dict[int, dict[int, ClientCommit]] = {}
     for (topic_id, partition), commit in sorted(commits.items()):
         by_topic.setdefault(topic_id, {})[partition] = commit
@@ -81,13 +81,13 @@ def commit_places(tx: Transaction, group_id: int, commits: Mapping[ClientPlace, 
 
 
 def committed_places(tx: Transaction, group_id: int) -> dict[ClientPlace, ClientCommit]:
-    """Return all that a client group has committed."""
+    """Return everything a client group has committed."""
     rows = tx.rows("delivery", "cursors_of_client", group_id=group_id)
     return {ClientPlace(*row[:2]): ClientCommit(*row[2:]) for row in rows}
 
 
 def forget_places(tx: Transaction, group_id: int, places: Iterable[ClientPlace]) -> None:
-    """Forget where a client group is in some partitions."""
+    """Forget a client group's positions in some partitions."""
     table = Rows.of("topic_id partition", sorted(places))
     tx.change("delivery", "cursors_forget", group_id=group_id, places=table)
 
@@ -95,7 +95,7 @@ def forget_places(tx: Transaction, group_id: int, places: Iterable[ClientPlace])
 def hold_places(
     tx: Transaction, producer_id: int, group_id: int, commits: Mapping[ClientPlace, ClientCommit]
 ) -> None:
-    """Hold back what a transaction will commit; the last word for a partition counts."""
+    """Hold back the commits of an open transaction; the last one for a partition counts."""
     rows = [(*place, *commit) for place, commit in sorted(commits.items())]
     if rows:
         table = Rows.of("topic_id partition place metadata leader_epoch", rows)
@@ -105,7 +105,7 @@ def hold_places(
 
 
 def settle_places(tx: Transaction, producer_id: int, *, committed: bool) -> None:
-    """Commit what a transaction held back, or drop it."""
+    """Commit the positions a transaction held back, or drop them."""
     if committed:
         held: dict[int, dict[ClientPlace, ClientCommit]] = {}
         for row in tx.rows("delivery", "pending_offsets", producer_id=producer_id):

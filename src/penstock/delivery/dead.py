@@ -1,10 +1,10 @@
-"""What a person decides on dead letters: put them back, let their keys go on, or let them go.
+"""A person's decisions on dead letters: requeue them, release their keys, or discard them.
 
 One decision is one transaction on one group and topic, in this order: the domain is touched, the cursors are
-locked, the letters are removed, and lanes and entries are written by what was removed. So a decision that is
-repeated, because its outcome was not known, finds nothing left to decide. A cursor whose lanes changed stays
-with its owner, which cannot write over them before it has learned of it; what it has in hand goes on. What is
-erased is another matter: those cursors are to be taken again.
+locked, the letters are removed, and lanes and entries are written according to the removed letters. So a
+decision that is repeated, because its commit was in doubt, finds nothing left to decide. A cursor whose lanes
+changed stays with its owner, which cannot overwrite them before it has learned of the change; its records in
+flight go on. An erasure differs: its cursors must be taken again.
 
 Invariant: an offset that was passed as dead is an entry of one lane once its letter is requeued, and of none
 once it is discarded; a lane is held exactly as long as a letter holds it.
@@ -45,7 +45,7 @@ class _RemovedLetter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """How many letters were decided on; how many of them were put back alone, or will be delivered anyway."""
+    """How many letters were decided on; how many of them were requeued alone, or will be delivered anyway."""
 
     count: int = 0
     alone: int = 0
@@ -56,7 +56,7 @@ class Decided:
 
 
 class DeadLetters:
-    """The dead letters of one group on one topic, for those who decide on them.
+    """The dead letters of one group on one topic, for the people who decide on them.
 
     `living` returns the members that may still be at work; `touch` makes the owners look, and takes its lock
     before all others.
@@ -81,10 +81,10 @@ class DeadLetters:
         last: bool = False,
         edit: Edit | None = None,
     ) -> Decided:
-        """Put records back: at the head of the lane they hold, else in a lane of their own.
+        """Put records back: at the head of the lane they hold, or else in a lane of their own.
 
-        `last`: each in a lane of its own, behind what waits of its key. Their entries take over the letters'
-        copies, with other headers if they are edited: a copy counts more than the log.
+        `last`: each in a lane of its own, behind the waiting records of its key. Their entries take over the
+        letters' copies, with other headers if they are edited: a copy takes precedence over the log.
         """
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_peek", cursors, places)
@@ -109,7 +109,7 @@ class DeadLetters:
         return Decided(len(letters), len(alone), len(letters) - len(back))
 
     def skip(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
-        """Let lanes go on past the records that hold them; these stay dead letters."""
+        """Release lanes past the records that hold them; these stay dead letters."""
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_skip", cursors, places)
         freed = self._free(tx, self._held(tx, letters), set())
@@ -117,7 +117,7 @@ class DeadLetters:
         return Decided(len(letters))
 
     def discard(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
-        """Let records go; a lane that one of them held goes on with its later records."""
+        """Discard records; a lane that one of them held goes on with its later records."""
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
         freed = self._free(tx, self._held(tx, letters), set())
@@ -127,8 +127,8 @@ class DeadLetters:
     def erase(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
         """Forget records whose content is erased: letters, waiting entries and fallbacks, and their errors.
 
-        Later records of their lanes go on; a lane that nobody waits in vanishes, and its name with it. An
-        owner that has one in its memory takes the partition again, and finds the record erased.
+        Later records of their lanes go on; a lane without waiting records vanishes, and its name with it. An
+        owner that has one of the records in memory takes the partition again, and finds the record erased.
         """
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
@@ -157,9 +157,9 @@ class DeadLetters:
         return sorted(_RemovedLetter(partition, offset, lane, False) for partition, offset, lane in found)
 
     def _behead(self, tx: Transaction, entries: Sequence[_RemovedLetter], freed: Collection[_LaneAt]) -> None:
-        """Let lanes go on that lost their head, and drop those that lost all.
+        """Release lanes that lost their head, and drop those that lost all records.
 
-        What is held stays so, and what waits for another partition does.
+        A held lane stays held, and a lane that waits for another partition stays so.
         """
         firsts: dict[_LaneAt, int] = {}
         for each in entries:
@@ -188,7 +188,7 @@ class DeadLetters:
     def _letters(
         self, tx: Transaction, name: str, cursors: Collection[int], places: Iterable[LetterPlace]
     ) -> list[_RemovedLetter]:
-        """Look at letters, or take them away, as a statement does."""
+        """Read letters, or remove them, with the named statement."""
         rows = sorted(place for place in places if place[0] in cursors)
         if not rows:
             return []  # the topic was deleted meanwhile
@@ -211,13 +211,13 @@ class DeadLetters:
         return self._lanes(tx, "lanes_held", lanes)
 
     def _enter(self, tx: Transaction, letters: Sequence[_RemovedLetter]) -> None:
-        """Let records wait in their lanes again, with the copies that their letters hold."""
+        """Put records back into their lanes, with the copies that their letters hold."""
         if letters:
             table = Rows.of("partition place lane", [(*each.place, each.lane) for each in letters])
             tx.change("delivery", "entries_return", entries=table, **self._ids)
 
     def _edit(self, tx: Transaction, letters: Sequence[_RemovedLetter], edit: Edit) -> None:
-        """Give records that wait again other headers."""
+        """Give waiting records other headers."""
         if not letters:
             return
         table = Rows.of("partition place", [each.place for each in letters])
@@ -226,7 +226,7 @@ class DeadLetters:
             tx.change("delivery", "entry_headers", headers=edit(headers), **place, **self._ids)
 
     def _free(self, tx: Transaction, held: set[_LaneAt], headed: Collection[_LaneAt]) -> set[_LaneAt]:
-        """Let held lanes go on, but for those that another letter holds; one without records vanishes."""
+        """Release held lanes, except those that another letter holds; a lane without records vanishes."""
         freed = held - self._lanes(tx, "dead_holding", sorted(held))
         left = self._lanes(tx, "entries_count", sorted(freed))
         self._put(
@@ -238,21 +238,21 @@ class DeadLetters:
         return freed
 
     def _lanes(self, tx: Transaction, name: str, lanes: Sequence[_LaneAt]) -> set[_LaneAt]:
-        """Return which of some lanes a statement finds."""
+        """Return those of some lanes that the named statement finds."""
         if not lanes:
             return set()
         rows = tx.rows("delivery", name, lanes=Rows.of("partition lane", lanes), **self._ids)
         return {(row[0], row[1]) for row in rows}
 
     def _put(self, tx: Transaction, lanes: Iterable[tuple[int, str, WaitState]]) -> None:
-        """Write down lanes that may go on at once or are held."""
+        """Write lanes that may go on at once or are held."""
         rows = [(at, lane, state.value, 0, 0, state.text, 0) for at, lane, state in lanes]
         if rows:
             table = Rows.of("partition lane state failures due_ms reason wait_ms", rows)
             tx.change("delivery", "lanes_put", lanes=table, **self._ids)
 
     def _tell(self, tx: Transaction, name: str, partitions: Iterable[int]) -> None:
-        """Make owners learn of what changed, or take partitions again, as a statement does."""
+        """Make owners learn of the changes, or take partitions again, with the named statement."""
         changed = sorted(partitions)
         if changed:
             living = self._living(tx)  # only now: no owner of a locked row can have joined since

@@ -1,7 +1,7 @@
-"""The done set of a cursor: which offsets from the cursor on are passed already.
+"""The done set of a cursor: the offsets from the cursor on that are passed already.
 
 Stored as a bitmap in hexadecimal digits: bit n of byte m, the lowest first, stands for the offset 8 m + n
-after the cursor. A value without I/O; whoever reads a cursor's bitmap does it through this class.
+after the cursor. A value without I/O; all code reads a cursor's bitmap through this class.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DoneSet:
-    """A cursor's offset, and what is passed at or above it."""
+    """A cursor's offset, and the passed offsets at or above it."""
 
     base: int
     bitmap: bytes = b""
@@ -49,9 +49,9 @@ class DoneSet:
         return offset < self.base or (byte < len(self.bitmap) and bool(self.bitmap[byte] >> bit & 1))
 
     def count_below(self, offset: int) -> int:
-        """Return how many offsets from the base to before another are passed."""
+        """Return how many offsets from the base up to another are passed."""
         return (self._bits & ((1 << max(0, offset - self.base)) - 1)).bit_count()
 
     def open_below(self, offset: int) -> int:
-        """Return how many offsets from the base to before another are not passed."""
+        """Return how many offsets from the base up to another are not passed."""
         return max(0, offset - self.base) - self.count_below(offset)

@@ -1,4 +1,4 @@
-"""Forgetting a topic: what groups remember of it goes when it is deleted, or is emptied."""
+"""Forgetting a topic: removes all that groups remember of it when it is deleted, or is emptied."""
 
 from penstock.log.sql.database import Transaction
 
@@ -6,12 +6,12 @@ _WAITING = ("lanes_delete", "entries_delete", "dead_delete", "notes_delete", "fa
 
 
 def forget_readers(tx: Transaction, topic_id: int) -> None:
-    """Remove every group's place in a topic, and all it has put aside there."""
+    """Remove every group's cursors on a topic, and everything it has put aside there."""
     tx.change("delivery", "cursors_delete", topic_id=topic_id)
     forget_waiting(tx, topic_id)
 
 
 def forget_waiting(tx: Transaction, topic_id: int) -> None:
-    """Remove what groups have put aside of a topic: lanes, dead letters, notes, and what fallbacks did."""
+    """Remove everything groups have put aside of a topic: lanes, dead letters, notes, completed fallbacks."""
     for statement in _WAITING:
         tx.change("delivery", statement, topic_id=topic_id)

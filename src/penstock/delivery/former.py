@@ -1,9 +1,9 @@
-"""The partitions where keys were before their topic grew, as one group stands there.
+"""The partitions where keys were before their topic grew, and the progress of one group in them.
 
-A partition that came by growing is open to a group once the group has passed its former partitions up to
-where they ended; keys that still have a lane there wait, each for itself. Where a former partition waits as
-one lane, that must have nothing left from before the growth: what comes later is of other keys. What is
-retried on its own or comes late has no order to keep, so nothing waits for it.
+A partition added by growth is open to a group once the group has passed its former partitions up to their
+ends at that time; keys that still have a lane there wait, each on its own. Where a former partition waits as
+one lane, nothing from before the growth may be left in it: later records are of other keys. Records that are
+retried alone or come late have no order to keep, so nothing waits for them.
 """
 
 from collections.abc import Collection, Mapping
@@ -35,7 +35,7 @@ OPEN = Barrier()
 
 
 class FormerPartitions:
-    """What one group has still to do in former partitions of one topic. One thread at a time."""
+    """The work that one group still has in former partitions of one topic. One thread at a time."""
 
     def __init__(self, store: Store, group_id: int, topic: Topic) -> None:
         self._store, self._topic = store, topic
@@ -44,7 +44,7 @@ class FormerPartitions:
         self.partitions = topic.partitions  # of the topic, when it was last looked at
 
     def barriers(self, tx: Transaction, partitions: Collection[int]) -> dict[int, Barrier]:
-        """Return how some partitions stand; those that are open with nothing to wait for are left out."""
+        """Return the barriers of some partitions; open ones with nothing to wait for are left out."""
         log = self._store.log_in(tx)
         self._look(log)
         former = {
@@ -53,13 +53,13 @@ class FormerPartitions:
         if not former:
             return {}
         numbers = sorted({place.partition for places in former.values() for place in places})
-        # In this order: whatever a cursor has passed stands in a lane by then, if it is not done.
+        # In this order: a record that a cursor has passed is in a lane by then, if it is not done.
         at = {
             row[0]: row[1] for row in tx.rows("delivery", "cursors_places", partitions=numbers, **self._ids)
         }
         lanes = self._lanes(tx, numbers)
         if any(at.get(number, end) < end for places in former.values() for number, end in places):
-            bounds = log.all_bounds(self._topic)  # what is no longer kept has been passed, too
+            bounds = log.all_bounds(self._topic)  # records no longer kept have been passed, too
             at = {
                 number: max(place, bounds[number].start) for number, place in at.items() if number in bounds
             }
@@ -81,7 +81,7 @@ class FormerPartitions:
         }
 
     def _look(self, log: Log) -> None:
-        """Learn whether the topic has grown since."""
+        """Check whether the topic has grown since."""
         try:
             topic = log.topic(self._topic.name)
         except UnknownTopic:
@@ -101,7 +101,7 @@ class FormerPartitions:
         return found
 
     def _homes(self, key: str) -> set[int]:
-        """Return every partition the key has had: what was written between two growths is in neither end."""
+        """Return every partition the key has had, also between two growths."""
         data = key.encode("utf-8", "surrogateescape")
         counts = {self.partitions, *(len(growth.ends) for growth in self._growths)}
         return {partition_for(self._topic.partitioner, data, key, count) for count in counts}
@@ -115,9 +115,9 @@ class FormerPartitions:
 
 
 def add_cursors(tx: Transaction, topic: Topic, bounds: Mapping[int, Bounds], partitions: int) -> None:
-    """Let all groups of handlers that read a topic begin at the start of partitions that they lack.
+    """Create cursors for all groups of handlers that read a topic, at the start of partitions they lack.
 
-    The topic is locked, and about to have that many partitions.
+    The topic is locked, and about to have `partitions` partitions.
     """
     starts = {number: bounds[number].start if number in bounds else 0 for number in range(partitions)}
     cursors = Rows(partition=list(starts), place=list(starts.values()))

@@ -7,7 +7,7 @@ _SET = ord("1")
 
 
 class GoingOut(NamedTuple):
-    """Which records may have been handed out: those below `to`, but for those kept back.
+    """The records that may have been handed out: those below `to`, except those kept back.
 
     | stored      | meaning                                                           |
     |-------------|-------------------------------------------------------------------|
@@ -20,7 +20,7 @@ class GoingOut(NamedTuple):
 
     @classmethod
     def stored(cls, to: int, bitmap: str) -> "GoingOut":
-        """Return what a row says."""
+        """Return the value stored in a row."""
         flags = f"{int(bitmap or '0', 16):b}"
         first = to - len(flags)
         return cls(to, frozenset(first + n for n, flag in enumerate(flags) if flag == "1"))
@@ -32,7 +32,7 @@ class GoingOut(NamedTuple):
         return cls(to, frozenset(range(base, to)).difference(offsets))
 
     def bitmap(self) -> str:
-        """Return what is kept back, as a row holds it."""
+        """Return the kept-back records, as a row holds them."""
         if not self.kept_back:
             return ""
         first = min(self.kept_back)
@@ -46,7 +46,7 @@ class GoingOut(NamedTuple):
         return offset < self.to and offset not in self.kept_back
 
     def __or__(self, other: "GoingOut") -> "GoingOut":
-        """Return what either of them may have handed out."""
+        """Return the records that either of them may have handed out."""
         if not other.to or not self.to:
             return self if not other.to else other
         kept = {each for each in self.kept_back if not other.has(each)}
@@ -54,7 +54,7 @@ class GoingOut(NamedTuple):
         return GoingOut(max(self.to, other.to), frozenset(kept))
 
     def __and__(self, other: "GoingOut") -> "GoingOut":
-        """Return what both of them may hand out."""
+        """Return the records that both of them may hand out."""
         to = min(self.to, other.to)
         kept = self.kept_back | other.kept_back
         return GoingOut(to, frozenset(each for each in kept if each < to) if kept else kept)

@@ -1,4 +1,4 @@
-"""Groups have a kind: handlers of a worker, or clients of a protocol that only store where they are."""
+"""Groups have a kind: handlers of a worker, or clients of a protocol that only store their positions."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -9,10 +9,10 @@ from penstock.log.sql.database import Database, Transaction
 
 
 class GroupKind(Enum):
-    """Who reads for a group."""
+    """The kind of readers of a group."""
 
     HANDLER = "handler"  # functions of workers: lanes, retries, dead letters; retention waits for them
-    CLIENT = "client"  # others, who commit an offset when they like; retention does not wait for them
+    CLIENT = "client"  # others, which commit an offset when they like; retention does not wait for them
 
     @property
     def holds(self) -> bool:

@@ -1,13 +1,13 @@
 """The names of lanes as they are stored, and the keys they stand for.
 
-| stored            | is the lane of                                                    |
-|-------------------|-------------------------------------------------------------------|
-| `o-1`             | the key o-1, or of the keyless record with that id                |
-| `##1`             | the key #1: what begins with # has one # more                     |
-| `#7#o-1`          | the record at offset 7 of the key o-1, on its own (`alone_name`)   |
-| `#late#o-1`       | what is delivered late of the key o-1 (`late_name`); also `#7##late#o-1` |
-| `#partition#`     | all records of the partition, where a group works it as one lane  |
-| `\\x6f0a`          | a key that is not printable text, or begins with \\x: its bytes    |
+| stored            | is the lane of                                                            |
+|-------------------|---------------------------------------------------------------------------|
+| `o-1`             | the key o-1, or of the keyless record with that id                        |
+| `##1`             | the key #1: a key that begins with # gets one more #                      |
+| `#7#o-1`          | the record at offset 7 of the key o-1, on its own (`alone_name`)          |
+| `#late#o-1`       | the late records of the key o-1 (`late_name`); also `#7##late#o-1`         |
+| `#partition#`     | all records of the partition, where a group works it as one lane          |
+| `\\x6f0a`          | a key that is not printable text, or begins with \\x: its bytes            |
 """
 
 import re
@@ -25,7 +25,7 @@ class LaneName(NamedTuple):
     """The key of a lane, and the offset of the record that has the lane to itself, if one has.
 
     `late`: it is for records that were passed over before the group had a handler for them. `whole`: it is
-    for all keys of the partition, and has none itself.
+    for all keys of the partition, and has no key itself.
     """
 
     key: str
@@ -35,9 +35,9 @@ class LaneName(NamedTuple):
 
 
 def lane_of(record: Record) -> str:
-    """Return the lane of a record: its key, or itself alone when it has none.
+    """Return the lane of a record: its key, or its own id when it has no key.
 
-    Keys that came in as other bytes than printable text are written in hex, since lanes are stored as text.
+    Keys that are not printable text are written in hex, since lanes are stored as text.
     """
     key = record.id if record.key is None else record.key
     if key.isprintable() and not key.startswith(_HEX):
@@ -51,39 +51,39 @@ def stored_name(lane: str) -> str:
 
 
 def alone_name(stored: str, offset: int) -> str:
-    """Return the name of the lane that one record of a lane has to itself; of such a lane, its own name."""
+    """Return the name of the lane for one record of a lane; a lane that is one already keeps its name."""
     own = f"#{offset}#"
     return stored if stored.startswith(own) else own + stored
 
 
 def is_alone(stored: str, offset: int) -> bool:
-    """Return whether a lane is the one that the record at this offset has to itself."""
+    """Return whether a lane belongs to the record at this offset alone."""
     return stored.startswith(f"#{offset}#")
 
 
 def shared_name(stored: str) -> str:
-    """Return the name of the lane of the whole key, of a lane that one record of it has to itself."""
+    """Return the name of the lane of the whole key, given the lane of one record of it."""
     alone = _ALONE.match(stored)
     return stored if alone is None else stored[alone.end() :]
 
 
 def late_name(stored: str) -> str:
-    """Return the name of the lane for what is delivered late of the key of another."""
+    """Return the name of the late lane of a key, given the name of the key's lane."""
     return _LATE + stored
 
 
 def live_name(stored: str) -> str | None:
-    """Return the name of the lane of a key, of the lane for what is delivered late of it; else None."""
+    """Return the name of a key's lane, given the name of its late lane; else None."""
     return stored.removeprefix(_LATE) if stored.startswith(_LATE) else None
 
 
 def is_late(stored: str) -> bool:
-    """Return whether a lane is for what is delivered late."""
+    """Return whether a lane is for late records."""
     return stored[:1] == "#" and shared_name(stored).startswith(_LATE)
 
 
 def read_name(stored: str) -> LaneName:
-    """Return what a stored name means."""
+    """Return the meaning of a stored name."""
     alone = _ALONE.match(stored)
     shared = shared_name(stored)
     late = shared.startswith(_LATE)

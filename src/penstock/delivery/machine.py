@@ -1,24 +1,24 @@
 """Delivery in one partition for one group: a state machine without I/O.
 
-Its input is which offsets the log holds and what became of those handed out; its output is which may be
-handed out next, in which order, and what must be written down. Invariants:
+Its inputs are the offsets that the log holds and the verdicts on the records handed out; its outputs are the
+records to hand out next, in their order, and the settlements to write. Invariants:
 
-- what is out of one lane is a run of its oldest records, to be worked one after the other; when one of them
-  does not pass, those behind it are taken back;
+- the records that are out of one lane are a run of its oldest ones, to be worked one after the other; when
+  one of them does not pass, those behind it are taken back;
 - every offset below the base is passed: done, dead, or an entry of a lane that waits;
-- `settlement` holds all that changed since the last one, so writing it in one transaction is enough;
+- `settlement` holds everything that changed since the last one, so writing it in one transaction is enough;
 - a lane is in one place: out, ready, waiting until it is due, held, behind a skip, beside the other lane of
   its key that is out, or (one record that a person has put last) behind the lane of its key;
-- a record that no handler wants is skipped; later ones of its lane stay behind it until that is confirmed:
+- a record that no handler wants is skipped; later records of its lane stay behind it until that is confirmed:
   another version of the program may turn out to have a handler for it;
-- a lane that is barred waits: its key came here when the topic grew, and what waits of it elsewhere is first;
-- what is delivered late was passed long ago: it goes to a late lane of its key, once it stands there. Of the
+- a barred lane waits: its key moved here when the topic grew, and its records elsewhere come first;
+- a late record was passed long ago: it goes to a late lane of its key, once it is written there. Of the
   two lanes of a key one is out at a time, and they take turns;
-- where the partition is one lane, all that is fed goes there. Nothing is fed while it waits, nor while lanes
+- where the partition is one lane, every record fed goes there. Nothing is fed while it waits, nor while lanes
   of keys from before do; so it is never spilled.
 
-A lane that flows lives in memory only. One that failed, snoozed or became slow waits: its offsets are
-entries, written down in the transaction that moves the cursor past them.
+A lane that flows exists in memory only. A lane that failed, snoozed or became slow waits: its offsets are
+entries, written in the transaction that moves the cursor past them.
 """
 
 from collections import deque
@@ -34,9 +34,9 @@ from .passed_over import LateMove, PassedOver, PassedRecord, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
 from .wait_state import WaitState
 
-WINDOW = 10_000  # offsets between the base and what is fed
+WINDOW = 10_000  # offsets between the base and the position
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled
-LANE_AHEAD = 100  # records of a stored lane that go out beyond the last that is settled
+LANE_AHEAD = 100  # records of a stored lane that go out beyond the last settled one
 
 # Flags are the digits of a binary number, so that C code finds the base and makes the bitmap.
 _OPEN, _PASSED = ord("0"), ord("1")
@@ -44,9 +44,9 @@ _PASSED_VERDICT = Passed()
 
 
 class Delivery(NamedTuple):
-    """One record to hand out: where it stands, its lane, and how often it has failed.
+    """One record to hand out: its offset, its lane, and how often it has failed.
 
-    `again`: it was handed out before, whatever became of that.
+    `again`: it was handed out before, whatever the outcome was.
     """
 
     offset: int
@@ -57,15 +57,15 @@ class Delivery(NamedTuple):
 
 @dataclass(slots=True)
 class LaneQueue:
-    """The records of one key. `waiting` are offsets, oldest first; the one that is out is among them."""
+    """The records of one key. `waiting` are offsets, oldest first, including those that are out."""
 
     key: str
     waiting: list[int] | deque[int]  # a deque once it is stored and may grow long
     stored: bool = False  # its offsets are entries, the cursor may pass them
-    state: WaitState = WaitState.SLOW  # what it waits for, once it is stored
+    state: WaitState = WaitState.SLOW  # why it waits, once it is stored
     out: int = 0  # how many of `waiting`, from the first on, are handed out
-    left: int = 0  # how many have left it, while it is stored, since the last settlement
-    resting: bool = False  # held, or until it is due
+    left: int = 0  # how many records have left it, while stored, since the last settlement
+    resting: bool = False  # held, or waiting until it is due
     failures: int = 0
     due_ms: int = 0
     reason: str = ""  # for people; nothing here depends on it
@@ -73,7 +73,7 @@ class LaneQueue:
 
     @property
     def held(self) -> bool:
-        """Whether a person has to decide before it goes on."""
+        """Whether it waits for a person's decision."""
         return self.state is WaitState.HELD
 
 
@@ -88,7 +88,7 @@ class StoredLane(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """Whether a person has to decide before it goes on."""
+        """Whether it waits for a person's decision."""
         return self.state is WaitState.HELD
 
 
@@ -103,7 +103,7 @@ class NewDeadLetter(NamedTuple):
 
 
 class CompletedByFallback(NamedTuple):
-    """A record that only the fallback of its handler completed: after how many failures, and why the last."""
+    """A record that only its handler's fallback completed: after how many failures, and the last reason."""
 
     offset: int
     failures: int
@@ -112,29 +112,29 @@ class CompletedByFallback(NamedTuple):
 
 @dataclass(slots=True)
 class Settlement:
-    """What to write: the cursor, and what changed among lanes, entries and dead letters.
+    """The changes to write: the cursor, and the changes among lanes, entries and dead letters.
 
-    What is gone is deleted before the rest is written: an entry may have moved to another lane.
+    Deletions are written before the rest: an entry may have moved to another lane.
     """
 
     base: int
     passed: bytes  # a bitmap of the offsets from the base on that are passed
-    unskipped: tuple[int, bytes] | None  # base and passed as they are without the skipped records, if any
+    unskipped: tuple[int, bytes] | None  # base and passed without the skipped records, if there are any
     lanes: list[StoredLane]
     lanes_gone: list[str]
     entries: list[tuple[str, int]]
     entries_gone: list[int]
     dead: list[NewDeadLetter]
-    passed_over: list[PassedType] = field(default_factory=list)  # counts only with the skipped records,
-    passed_singles: list[PassedRecord] = field(default_factory=list)  # and so do these
+    passed_over: list[PassedType] = field(default_factory=list)  # valid only with the skipped records,
+    passed_singles: list[PassedRecord] = field(default_factory=list)  # and so are these
     late_moves: list[LateMove] = field(default_factory=list)
     passed_entries: list[PassedRecord] = field(default_factory=list)
     fallbacks: list[CompletedByFallback] = field(default_factory=list)
-    going_out: GoingOut = field(default_factory=GoingOut)  # nothing else does, unless that is written down
+    going_out: GoingOut = field(default_factory=GoingOut)  # nothing more goes out before it is written down
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is written but the cursor."""
+        """Whether nothing but the cursor is written."""
         return self.unskipped is None and not (
             self.lanes
             or self.lanes_gone
@@ -155,7 +155,7 @@ class Settlement:
 
 
 class Partition:
-    """One partition as one owner works it. Not thread-safe: one loop owns it."""
+    """One partition, as used by one owner. Not thread-safe: one loop owns it."""
 
     def __init__(
         self,
@@ -175,29 +175,29 @@ class Partition:
         self._entries_gone: list[int] = []
         self._dead: list[NewDeadLetter] = []
         self._fallbacks: list[CompletedByFallback] = []
-        self._skipped: list[tuple[int, str]] = []  # no handler wants them; not confirmed yet
+        self._skipped: list[tuple[int, str]] = []  # wanted by no handler; not confirmed yet
         self._floor = base  # the base before the first of them
         self._skips: dict[str, int] = {}  # their lanes, each with the first
         self._behind: list[LaneQueue] = []  # lanes whose head comes after one of them
         self._left: list[LaneQueue] = []  # stored lanes that records have left since the last settlement
-        self._ahead: list[LaneQueue] = []  # stored lanes that go on once what has left them is settled
-        self._last: dict[str, list[tuple[int, LaneQueue]]] = {}  # by key: what waits for this offset
+        self._ahead: list[LaneQueue] = []  # stored lanes that go on once the records that left are settled
+        self._last: dict[str, list[tuple[int, LaneQueue]]] = {}  # by key: the lanes waiting for an offset
         self._barred: frozenset[str] = frozenset()  # lanes that must wait: see `bar`
-        self._moved: dict[str, LaneQueue] = {}  # those of them that do
+        self._moved: dict[str, LaneQueue] = {}  # the barred lanes that do wait
         self._partners: dict[str, str] = {}  # of keys with a late lane: each lane, and the other one
-        self._beside: dict[str, LaneQueue] = {}  # by the lane that is out: its partner, which may go on then
+        self._beside: dict[str, LaneQueue] = {}  # by the lane that is out: its partner, which goes next
         self._is_one_lane = False
         self._former: set[str] = set()  # lanes of keys that come before the one lane
-        self._told = 0  # how many of them are in the last settlement
-        self._refused = False  # others have handlers for some of them
+        self._told = 0  # how many skipped records are in the last settlement
+        self._refused = False  # another version has handlers for some skipped records
         self._dirty = False
         self.passed_over = PassedOver(self.position)
         self._late: list[tuple[int, str]] = []  # to be delivered late; not written yet
-        self._late_moves: dict[tuple[str, int], LateMove] = {}  # by the notes they are of
+        self._late_moves: dict[tuple[str, int], LateMove] = {}  # by the note they belong to
         self._passed_entries: list[PassedRecord] = []
-        self._late_told = 0  # how many of them are in the last settlement
+        self._late_told = 0  # how many of the late records are in the last settlement
         self.entry_count = 0  # records that wait in stored lanes
-        self.late_count = 0  # of these, and of what is to be written, those that are late and just flow
+        self.late_count = 0  # late records among these, and among those to be written, that just flow
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
             self._load(_queue(stored, offsets))
@@ -205,7 +205,7 @@ class Partition:
             self._put_last(lane)
 
     def work_as_one_lane(self) -> None:
-        """Let all records of the partition be one lane, whatever their keys; before any is fed."""
+        """Treat all records of the partition as one lane, whatever their keys; before any is fed."""
         self._is_one_lane = True
         self._former = {
             name
@@ -213,7 +213,7 @@ class Partition:
             if name != WHOLE and shared_name(name) == name and live_name(name) is None
         }
 
-    # -- what comes in
+    # -- input
 
     @property
     def base(self) -> int:
@@ -240,7 +240,7 @@ class Partition:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nothing may be fed: the partition waits as one lane, or shall be after lanes of keys."""
+        """Whether nothing may be fed: the partition waits as one lane, or must wait for lanes of keys."""
         whole = self._lanes.get(WHOLE)
         return bool(self._former) or (whole is not None and whole.stored)
 
@@ -261,11 +261,11 @@ class Partition:
     def feed(
         self, offset: int, lane: str, wanted: bool, unhandled_type: str | None = None, again: bool = False
     ) -> bool:
-        """Take note of a record of the log, in the order of offsets; return whether it may go out soon.
+        """Feed a record of the log, in the order of offsets; return whether it may go out soon.
 
-        One fed before changes nothing. Offsets jumped over are passed: the log does not hold them.
-        `unhandled_type`: its type, if no handler of the group is for that; `again`: such a one may have been
-        handed out before.
+        A record fed before changes nothing. Offsets jumped over are passed: the log does not hold them.
+        `unhandled_type`: its type, if no handler of the group is for that; `again`: such a record may have
+        been handed out before.
         """
         if not self._place(offset):
             return False
@@ -298,22 +298,22 @@ class Partition:
         return not known.stored
 
     def omit(self, offset: int) -> None:
-        """Take note of an offset with nothing to deliver: the log no longer holds it, or it was erased."""
+        """Feed an offset with nothing to deliver: the log no longer holds it, or it was erased."""
         if self._place(offset):
             self._pass(offset)
 
     def jump(self, offset: int) -> bool:
-        """Go on at an offset, because the log holds nothing before it; not while something below is open."""
+        """Go on at an offset, because the log holds nothing before it; not while an offset below is open."""
         if self.base < self.position or offset <= self._base:
             return False
         self._base, self._dirty = offset, True
         return True
 
     def deliver_late(self, records: Iterable[tuple[int, str]], moves: Iterable[LateMove]) -> None:
-        """Let records that were passed over wait in the late lanes of their keys, and notes be moved on.
+        """Add records that were passed over to the late lanes of their keys, and note moves to be written.
 
-        In the order of offsets, each with its lane. They go out once that is written: until then whoever
-        takes over would not know that they were handed out.
+        In the order of offsets, each with its lane. They go out once they are written: until then the next
+        owner would not know that they were handed out.
         """
         late = [
             (offset, late_name(WHOLE if self._is_one_lane else stored_name(lane))) for offset, lane in records
@@ -326,11 +326,11 @@ class Partition:
     def learn(
         self, lanes: Iterable[tuple[StoredLane, Iterable[int]]], unwritten: Settlement
     ) -> dict[str, set[int]] | None:
-        """Take in what a person has decided on dead letters, from the lanes as their rows are now.
+        """Learn a person's decisions on dead letters, from the present rows of the lanes.
 
-        Decisions free held lanes, put records back into them, and make lanes that one record has to itself;
-        all else is as this owner left it. `unwritten`: what is to be written next, and is amended. Return
-        what was put back, by lane; None if the rows are not what decisions leave behind.
+        Decisions free held lanes, put records back into them, and create lanes for single records; everything
+        else is as this owner left it. `unwritten`: the next settlement to write, amended here. Return the
+        records put back, by lane; None if the rows are not what decisions leave behind.
         """
         rows = {stored.key: (stored, list(offsets)) for stored, offsets in lanes}
         dying = {each.lane for each in [*unwritten.dead, *self._dead] if each.holding}
@@ -352,7 +352,7 @@ class Partition:
     def _decide(
         self, lane: LaneQueue, row: tuple[StoredLane, list[int]] | None, unwritten: Settlement
     ) -> set[int]:
-        """Let a held lane be as its row says, with what has come to it since; return what was put back."""
+        """Bring a held lane up to its row, with the records fed since; return the records put back."""
         stored, offsets = row or (None, [])
         back = set(offsets).difference(lane.waiting)
         if back:
@@ -365,15 +365,15 @@ class Partition:
             return back
         self._change_state(lane, WaitState.SLOW if stored is None else stored.state)
         lane.failures, lane.due_ms, lane.reason = 0, 0, lane.state.text
-        if stored is None:  # its row vanished with what held it, and what has come since has no entry yet
+        if stored is None:  # its row vanished with the letter that held it; records since have no entry yet
             unwritten.lanes.append(StoredLane(lane.key, lane.state, 0, 0, lane.reason))
         self._schedule(lane)
         return back
 
     def bar(self, lanes: frozenset[str]) -> None:
-        """Let lanes wait, by their stored names, and no others: their keys are not done where they were.
+        """Let these lanes wait, by their stored names, and no others: their keys are not done elsewhere yet.
 
-        It is for what is fed from now on: a lane that flows here goes on.
+        It applies to records fed from now on: a lane that flows here goes on.
         """
         self._barred = lanes
         for lane in [each for key, each in self._moved.items() if not self._is_barred(key)]:
@@ -384,7 +384,7 @@ class Partition:
             self._ready.append(lane)
 
     def _is_barred(self, lane: str) -> bool:
-        """Return whether a lane must wait; one of all keys waits for each of them."""
+        """Return whether a lane must wait; the lane of all keys waits for each of them."""
         return lane in self._barred or (lane == WHOLE and bool(self._barred))
 
     @property
@@ -392,12 +392,12 @@ class Partition:
         """Whether a lane waits because it is barred."""
         return bool(self._moved)
 
-    # -- what goes out
+    # -- output
 
     def take(self, now_ms: int, limit: int, run: int = 1) -> list[Delivery]:
-        """Hand out up to that many records, of each lane a run of up to that many, and mark them as out.
+        """Hand out up to `limit` records, of each lane a run of up to `run`, and mark them as out.
 
-        Deliveries of one lane that follow each other are a run, to be worked in that order.
+        Consecutive deliveries of one lane are a run, to be worked in that order.
         """
         ready, due, out, skips, partners = self._ready, self._due, self._out, self._skips, self._partners
         while due and due[0][0] <= now_ms:
@@ -427,7 +427,7 @@ class Partition:
         return taken
 
     def _goes_beside(self, lane: LaneQueue) -> bool:
-        """Let a lane wait while the other lane of its key is out; return whether that is so."""
+        """Hold a lane back while the other lane of its key is out; return whether that is so."""
         partner = self._partners.get(lane.key)
         other = None if partner is None else self._lanes.get(partner)
         if other is None or not other.out:
@@ -436,7 +436,7 @@ class Partition:
         return True
 
     def _take_run(self, lane: LaneQueue, most: int, taken: list[Delivery]) -> None:
-        """Hand out what follows the head of a lane."""
+        """Hand out the records behind the head of a lane."""
         last = self._skips.get(lane.key, lane.waiting[-1])
         for offset in islice(lane.waiting, 1, most):
             if offset > last:
@@ -450,14 +450,14 @@ class Partition:
         return self._due[0][0] if self._due else None
 
     def perhaps_out(self) -> set[int]:
-        """Return what former owners may have handed out of the waiting lanes.
+        """Return the records that former owners may have handed out of the waiting lanes.
 
-        Of each its oldest records: no more go out beyond what is settled, twice as many while a settlement is
-        written. Of a late one all: they may have been handed out before they were passed over.
+        The oldest records of each lane: the limit beyond the last settled one, twice because a settlement may
+        have been in progress. Of a late lane all: they may have been handed out before they were passed over.
         """
         out = set[int]()
         for lane in self._lanes.values():
-            if lane.state is not WaitState.MOVED:  # of such nobody has handed out anything
+            if lane.state is not WaitState.MOVED:  # no owner has handed out records of a moved lane
                 out.update(lane.waiting if lane.late else islice(lane.waiting, 2 * LANE_AHEAD))
         return out
 
@@ -478,26 +478,26 @@ class Partition:
         return {offset for lane in self._lanes.values() if lane.resting for offset in lane.waiting}
 
     def stored(self, lane: str) -> Iterable[int]:
-        """Return the offsets that wait in a lane, if it is one that waits."""
+        """Return the offsets that wait in a lane, if the lane is stored."""
         known = self._lanes.get(lane)
         return known.waiting if known is not None and known.stored else ()
 
     def out(self) -> int:
-        """Return how many records are handed out."""
+        """Return how many records are out."""
         return len(self._out)
 
     def out_offsets(self) -> set[int]:
-        """Return the records that are handed out."""
+        """Return the records that are out."""
         return set(self._out)
 
     @property
     def has_skipped(self) -> bool:
-        """Whether records that no handler wants are passed and that is not confirmed yet."""
+        """Whether skipped records are not confirmed yet."""
         return bool(self._skipped)
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is to be handed out, waited for or written until something is fed."""
+        """Whether there is nothing to hand out, wait for or write until something is fed."""
         return not (
             self._lanes
             or self._dirty
@@ -512,10 +512,10 @@ class Partition:
         """Return whether nothing is out and nothing may be handed out now."""
         return not self._out and not self._ready and not (self._due and self._due[0][0] <= now_ms)
 
-    # -- what comes back
+    # -- results
 
     def finish(self, offset: int, verdict: Verdict) -> None:
-        """Take note of what became of a record that was handed out; of a run in its order."""
+        """Record the verdict on a record that was handed out; for a run, in its order."""
         lane = self._out.pop(offset)
         lane.out -= 1
         match verdict:
@@ -542,7 +542,7 @@ class Partition:
             self._ready.appendleft(self._beside.pop(lane.key))
 
     def finish_passed(self, offset: int) -> None:
-        """As `finish` of a record that has simply passed: what most of them do, in a flood."""
+        """Record that a record has simply passed; a fast path of `finish` for the most common case."""
         lane = self._out[offset]
         if lane.stored or self._last or self._beside:
             self.finish(offset, _PASSED_VERDICT)
@@ -561,9 +561,9 @@ class Partition:
             self._ready.append(lane)
 
     def pass_over(self, offset: int, type: str, *, again: bool) -> None:
-        """Pass a record that was handed out of a lane that waited, and note it: its handler is gone.
+        """Pass a record that was handed out of a stored lane, and note it, because its handler is gone.
 
-        `again`: it may have been given to its handler before.
+        `again`: its handler may have received it before.
         """
         self._passed_entries.append(PassedRecord(type, offset, again))
         self.finish(offset, Passed())
@@ -577,21 +577,21 @@ class Partition:
         if self._beside and not lane.out and lane.key in self._beside:
             self._ready.append(self._beside.pop(lane.key))
 
-    # -- what is written
+    # -- settlements
 
     def touch(self) -> None:
-        """Have the next settlement made even if nothing changes."""
+        """Make the next settlement even if nothing changes."""
         self._dirty = True
 
     def flush_passed_over(self) -> None:
-        """Have the next settlement say how much was passed over."""
+        """Include all counts of passed-over records in the next settlement."""
         if self.passed_over.flush_counts():
             self._dirty = True
 
     def settlement(self, more: int = 0) -> Settlement | None:
-        """Return what changed since the last one, or None; if writing it fails, load the partition again.
+        """Return the changes since the last one, or None; if writing it fails, load the partition again.
 
-        `more`: how many records beyond those that have gone out may follow before the next one.
+        `more`: how many records beyond those that are out may follow before the next settlement.
         """
         if not self._dirty:
             return None
@@ -637,9 +637,9 @@ class Partition:
         return settled
 
     def going_out(self, more: int = 0) -> GoingOut:
-        """Return which records are out, or may be soon: so many more of those that are next.
+        """Return the records that are out, or may be soon: the next `more` records.
 
-        And which have ended since the last settlement: they come again, if that was the last.
+        Records that ended since the last settlement are included: they come again if no other follows.
         """
         flowing = [lane for lane in self._lanes.values() if not lane.stored] if self._lanes else []
         last, kept = self._base + self._passed.rfind(_PASSED), set(self._holes)
@@ -658,16 +658,16 @@ class Partition:
         return GoingOut(to, frozenset(each for each in kept if each < to))
 
     def confirm(self, *, skips: bool) -> None:
-        """Take note that a settlement is written, with what it skips or without.
+        """Record that a settlement is written, with its skipped records or without.
 
-        Without: others have handlers for those records, so this owner should go.
+        Without: another version has handlers for those records, so this owner should give the partition up.
         """
         self._admit_late()
         if self._skipped and not skips:
             self._base, self._passed = self._floor, self._without_skips()
             self._skipped, self._refused = [], True
         if self._refused:
-            return  # what is behind a skip stays there, whatever else is written: it is for the next owner
+            return  # records behind a skip stay there, whatever else is written: they are for the next owner
         del self._skipped[: self._told]
         self._skips = {lane: offset for offset, lane in reversed(self._skipped)}
         self._ready.extend(self._behind)
@@ -677,7 +677,7 @@ class Partition:
     # -- inside
 
     def _place(self, offset: int) -> bool:
-        """Make room for an offset that is fed; return whether it is new."""
+        """Make room for a fed offset; return whether it is new."""
         new = offset - self._base - len(self._passed)
         if new < 0:
             if offset not in self._holes:
@@ -693,7 +693,7 @@ class Partition:
         return True
 
     def _without_skips(self) -> bytearray:
-        """Return a flag for each offset from the floor on, open where it was skipped."""
+        """Return a flag for each offset from the floor on, open where the record was skipped."""
         flags = bytearray(b"1" * (self.base - self._floor)) + self._passed
         for offset, _ in self._skipped:
             flags[offset - self._floor] = _OPEN
@@ -717,7 +717,7 @@ class Partition:
             self._schedule(lane)
 
     def _admit_late(self) -> None:
-        """Put what is to be delivered late, and is written now, into its lanes."""
+        """Add the late records that are written now to their lanes."""
         for offset, name in self._late[: self._late_told]:
             self.entry_count += 1
             lane = self._lanes.get(name)
@@ -734,13 +734,13 @@ class Partition:
         self._late_told = 0
 
     def _pair(self, lane: LaneQueue) -> None:
-        """Let a late lane and the lane of its key take turns; a record on its own waits for neither."""
+        """Make a late lane and the lane of its key take turns; a record in its own lane waits for neither."""
         live = live_name(lane.key)
         if live is not None:
             self._partners[live], self._partners[lane.key] = lane.key, live
 
     def _put_last(self, lane: LaneQueue) -> None:
-        """Let a record in a lane of its own wait until all records of its key that wait now are done."""
+        """Let a record in a lane of its own wait until the records of its key that wait now are done."""
         key = shared_name(lane.key)
         before = self._lanes.get(key)
         if before is None or not before.waiting:
@@ -750,13 +750,13 @@ class Partition:
             self._last.setdefault(key, []).append((before.waiting[-1], lane))
 
     def _put_behind(self, lane: LaneQueue) -> None:
-        """Let a lane that is barred wait, as one whose records the cursor passes."""
+        """Let a barred lane wait, as a lane whose records the cursor passes."""
         lane.state, lane.reason, lane.resting = WaitState.MOVED, WaitState.MOVED.text, True
         self._moved[lane.key] = lane
         self._store(lane)
 
     def _follow(self, lane: LaneQueue) -> None:
-        """Let what waited for the records that have left a lane go on."""
+        """Free the lanes that waited for records that have left a lane."""
         still = []
         for offset, last in self._last.pop(lane.key):
             if lane.waiting and lane.waiting[0] <= offset:
@@ -773,7 +773,7 @@ class Partition:
             self._passed[offset - self._base] = _PASSED
 
     def _leave(self, lane: LaneQueue) -> None:
-        """Take the head out of its lane."""
+        """Remove the head of a lane."""
         offset = lane.waiting[0]
         del lane.waiting[0]
         assert offset not in self._out, "a run is finished in its order"
@@ -791,7 +791,7 @@ class Partition:
             self._entries_gone.append(offset)
 
     def _go_on(self, lane: LaneQueue) -> None:
-        """Let what is behind a settled head be next; a lane without records is forgotten."""
+        """Make the record behind a settled head the next; forget a lane without records."""
         if lane.key in self._last:
             self._follow(lane)
         if not lane.waiting:
@@ -811,7 +811,7 @@ class Partition:
             self._ready.append(lane)
 
     def _hold(self, lane: LaneQueue, reason: str) -> None:
-        """Keep a lane, even one without records, until a person decides."""
+        """Hold a lane, even one without records, until a person decides."""
         self._change_state(lane, WaitState.HELD)
         lane.failures, lane.due_ms, lane.reason = 0, 0, reason
         lane.resting = True
@@ -820,7 +820,7 @@ class Partition:
         self._store(lane)
 
     def _park(self, lane: LaneQueue, verdict: Parked) -> None:
-        """Let a lane wait until its head is tried again."""
+        """Let a lane wait until its head is retried."""
         self._change_state(lane, WaitState.SNOOZED if verdict.snoozed else WaitState.RETRYING)
         lane.failures, lane.due_ms, lane.reason = verdict.failures, verdict.due_ms, verdict.reason
         self._store(lane)
@@ -836,7 +836,7 @@ class Partition:
         self._store(lane)
 
     def _store(self, lane: LaneQueue) -> None:
-        """Have a lane written down, its offsets as entries, so that the cursor may pass them."""
+        """Store a lane, its offsets as entries, so that the cursor may pass them."""
         self._lanes[lane.key] = lane
         self._changed_lanes.add(lane.key)
         self._dirty = True
@@ -854,7 +854,7 @@ class Partition:
         self._pass(offset)
 
     def _change_state(self, lane: LaneQueue, state: WaitState) -> None:
-        """Let a lane wait for something else; what waits for a retry or a person is not counted as late."""
+        """Change why a lane waits; records that wait for a retry or a person do not count as late."""
         if lane.late and lane.stored:
             was, flows = lane.state is WaitState.SLOW, state is WaitState.SLOW
             self.late_count += (flows - was) * len(lane.waiting)
@@ -862,7 +862,7 @@ class Partition:
 
 
 def _queue(stored: StoredLane, offsets: Iterable[int]) -> LaneQueue:
-    """Return a lane as its row and its entries say."""
+    """Return a lane from its row and its entries."""
     _, state, failures, due_ms, reason = stored
     lane = LaneQueue(stored.key, deque(sorted(offsets)), stored=True, state=state)
     lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, lane.held

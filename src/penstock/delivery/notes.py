@@ -1,24 +1,25 @@
-"""Notes: what a group has passed over because it had no handler for the type, and what of it comes late.
+"""Notes: the records a group has passed over because it had no handler for the type, and their late delivery.
 
-A note is a range of offsets of one partition, and a type: the records of that type in it were passed over.
-It is made with the cursor that passes the first of them. While the group has no handler for the type it is
-open, and goes on with the cursor. Whoever first takes the partition with such a handler closes it there.
+A note is a range of offsets of one partition, and a type: the records of that type in it were passed over. It
+is created with the cursor that passes the first of them. While the group has no handler for the type it is
+open, and extends with the cursor. The first owner with such a handler closes it when it takes the partition.
 
-| a note is | `until_offset`        | `wanted_ms` | what becomes of it                                   |
+| a note is | `until_offset`        | `wanted_ms` | its meaning                                          |
 |-----------|-----------------------|-------------|------------------------------------------------------|
 | open      | `OPEN`                | any         | the group has no handler for the type                |
 | undecided | after its one record  | `UNDECIDED` | likewise                                             |
 | kept      | where the group stood | none        | a person may ask for it (`groups catch-up`)          |
 | coming    | where the group stood | a moment    | its records from that moment on are delivered late   |
 
-An open note begins at or above where the group stood when its owner took the partition: below, records were
-handed out. Single records are passed over there, each with a note of its own: what former owners had left
-out (a hole of the cursor) is undecided, what waited in a lane while its handler went is coming as soon as
-there is a handler again. So is what a lost owner may have handed out above, which is undecided.
+An open note begins at or above the group's position when its owner took the partition: below it, records were
+handed out. Single records may be passed over there, each with a note of its own: a record that former owners
+had left out (a hole of the cursor) is undecided; a record that waited in a lane when its handler went is
+coming as soon as there is a handler again. A record above that a lost owner may have handed out has a note of
+its own, too, which is undecided.
 
-Invariant: a record is in one note at most, and none that is settled, or waits in a lane, is in one. What may
-have been handed out is in a note that says so (`again`), and comes marked. A note that is coming loses a
-record in the transaction that makes it an entry of a lane.
+Invariant: a record is in at most one note, and no record that is settled, or waits in a lane, is in one. A
+record that may have been handed out is in a note that says so (`again`), and comes marked. A note that is
+coming loses a record in the transaction that makes it an entry of a lane.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -35,13 +36,13 @@ from .machine import Partition, Settlement
 from .passed_over import PassedRecord
 
 OPEN = LAST_OFFSET
-UNDECIDED = LAST_OFFSET  # whoever first has a handler says from which moment on it comes
+UNDECIDED = LAST_OFFSET  # the first owner with a handler sets the moment from which on it comes
 _COLUMNS = "partition type until place reach records holes wanted_ms again"
 
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """What a member delivers late of what its group has passed over: which types, and how old it may be."""
+    """Which of its passed-over records a member delivers late: their types, and their greatest age."""
 
     wants: Callable[[str], bool]
     within_ms: int = 0  # 0: nothing, unless a person asks for it
@@ -83,7 +84,7 @@ class Note(NamedTuple):
 
     @property
     def place(self) -> tuple[int, str, int]:
-        """What names it."""
+        """Its key within the group and topic."""
         return self.partition, self.type, self.until
 
     @property
@@ -101,7 +102,7 @@ class Note(NamedTuple):
         return self.first <= offset < self.until and offset not in self.open_offsets
 
     def with_single(self, single: "Note") -> "Note":
-        """Return it with a record that was one of its holes."""
+        """Return it with one of its holes filled by a record."""
         holes = _stored_holes([each for each in self.open_offsets if each != single.first])
         again = max(self.again, single.again)
         return self._replace(holes=holes, records=self.records + 1, again=again)
@@ -124,10 +125,10 @@ class Notes:
     def __init__(self, group_id: int, topic: Topic, catch_up: CatchUp | None) -> None:
         self._ids = {"group_id": group_id, "topic_id": topic.id}
         self._topic, self._catch_up = topic, catch_up
-        self.types: frozenset[str] = frozenset()  # that are noted somewhere, when it was last looked
+        self.types: frozenset[str] = frozenset()  # noted in some partition, at the last look
 
     def partitions(self, tx: Transaction) -> set[int]:
-        """Return the partitions where something is to be delivered late, or may be."""
+        """Return the partitions with records that are, or may be, to be delivered late."""
         return {
             each.partition
             for each in self._wanted(tx, range(self._topic.partitions))
@@ -137,9 +138,9 @@ class Notes:
     def take(
         self, tx: Transaction, log: Log, machines: Mapping[int, Partition], now_ms: int
     ) -> dict[int, list[LateRange]]:
-        """Close what is open and wanted by now; return what is coming, in partitions that were just taken.
+        """Close the open notes that are wanted by now; return the coming ones, in partitions just taken.
 
-        That begins where the log does.
+        They begin no earlier than the log.
         """
         notes = self._wanted(tx, machines)
         for machine in machines.values():
@@ -162,7 +163,7 @@ class Notes:
         return coming
 
     def settle(self, tx: Transaction, settled: Mapping[int, Settlement], skips: Collection[int]) -> None:
-        """Write what was passed over, where that counts, and how far notes were delivered."""
+        """Write the passed-over records that count, and how far notes were delivered."""
         passed = [
             (partition, each.type, OPEN, each.first, each.end, each.records)
             for partition, one in settled.items()
@@ -207,9 +208,9 @@ class Notes:
         return [Note(*row) for row in tx.rows("delivery", "notes_load", **params)]
 
     def _put_singles(self, tx: Transaction, singles: list[Note]) -> None:
-        """Write down notes of one record each, unless it is in a note that is open.
+        """Write notes of one record each, unless an open note covers the record.
 
-        A note that ends with such a record, and did not have it, has it from now on.
+        A note that ends with such a record, and did not contain it, contains it from now on.
         """
         known = self._load(tx, {each.type for each in singles}, {each.partition for each in singles})
         by_place = {each.place: each for each in known}
@@ -224,7 +225,7 @@ class Notes:
         self._change(tx, {each for each in known if each.place in {one.place for one in new}}, new)
 
     def _closed(self, note: Note, machine: Partition, now_ms: int) -> Note:
-        """Return a note with its end, where the group stands, if it is open; and from when on it comes."""
+        """Return a note closed at the group's position if it is open, and the moment from which it comes."""
         if note.until != OPEN and note.wanted_ms != UNDECIDED:
             return note
         assert self._catch_up is not None
@@ -237,7 +238,7 @@ class Notes:
         return note._replace(until=machine.position, holes=_stored_holes(holes), wanted_ms=wanted_ms)
 
     def _begins(self, log: Log, notes: list[Note]) -> list[int]:
-        """Return where what is wanted of each note begins: at its end, if that is nothing."""
+        """Return where the wanted part of each note begins: at its end, if nothing is wanted."""
         spans: dict[int, dict[int, OffsetRange]] = {}  # by moment, and by partition
         for each in notes:
             if each.wanted_ms:
@@ -275,7 +276,7 @@ def _stored_holes(offsets: list[int]) -> str:
 
 
 def _split(note: Note, begin: int) -> list[Note]:
-    """Return what is kept of a note for a person, and what is coming."""
+    """Return the part of a note that is kept for a person, and the part that is coming."""
     parts = []
     if begin > note.first:
         parts.append(note.part(note.first, begin, None))

@@ -1,7 +1,7 @@
-"""What an owner passes over in a partition because no handler of its group wants the type. No I/O.
+"""The records that an owner passes over in a partition because no handler wants their type. No I/O.
 
-The first record of a type is written down with the cursor that passes it; how many follow is a figure for
-people, and written now and then.
+The first record of a type is written with the cursor that passes it; the count of the following ones is a
+figure for people, and written periodically.
 """
 
 from collections.abc import Set
@@ -29,7 +29,7 @@ class LateMove(NamedTuple):
 
 
 class PassedRecord(NamedTuple):
-    """One record that was passed over by itself: it waited in a lane, or a former owner had left it out.
+    """One record with a note of its own: it waited in a lane, or a former owner had left it out.
 
     `again`: it may have been handed out before.
     """
@@ -49,9 +49,9 @@ class _TypeCount:
 class PassedOver:
     """The types that one owner has passed over in one partition, since it was taken.
 
-    `taken_at`: where the partition stood then. What is passed over below it are single records that former
-    owners had left out; all others there are settled, or wait in lanes. `known`: types that are noted
-    already, somewhere in the group. `is_full`: so many are that a type was left out.
+    `taken_at`: the position of the partition at that time. Records passed over below it are single ones that
+    former owners had left out; all others there are settled, or wait in lanes. `known`: types that are noted
+    already, somewhere in the group. `is_full`: the limit was reached, and a type was left out.
     """
 
     def __init__(self, taken_at: int = 0) -> None:
@@ -64,9 +64,10 @@ class PassedOver:
         self._flushing = False
 
     def add(self, type: str, offset: int, *, again: bool = False) -> None:
-        """Take note of one more; beyond a bound a type that is new is left out.
+        """Count one more record; beyond the limit a new type is left out.
 
-        What may have been handed out before is a single record, too: it comes marked, and those after it not.
+        A record that may have been handed out before becomes a single record, too: it comes marked, and later
+        ones do not.
         """
         count = self._counts.get(type)
         if count is not None:
@@ -81,24 +82,24 @@ class PassedOver:
             self._new.append(type)
 
     def flush_counts(self) -> bool:
-        """Have all counts written the next time; return whether there is anything to write."""
+        """Include all counts in the next write; return whether there is anything to write."""
         self._flushing = any(count.records for count in self._counts.values())
         return self._flushing
 
     def take(self) -> list[PassedType]:
-        """Return what is to be written now: what is new, and all else if that was asked for."""
+        """Return the counts to write now: the new types, and all others if they were asked for."""
         types = list(self._counts) if self._flushing else self._new
         found = [self._taken(type) for type in types if self._counts[type].records]
         self._new, self._flushing = [], False
         return found
 
     def take_singles(self) -> list[PassedRecord]:
-        """Return the single records that are to be written now."""
+        """Return the single records to write now."""
         found, self._singles = self._singles, []
         return found
 
     def _has_room(self, type: str) -> bool:
-        """Return whether a type may be noted; once one was left out, only those that are noted already."""
+        """Return whether a type may be noted; once one was left out, only types noted already may."""
         if type in self.known:
             return True
         return not self.is_full and len(self._counts.keys() | self.known) < NOTED_TYPES

@@ -1,12 +1,12 @@
 """Moving a group to another place in a topic: back, to receive records again, or forward, to skip some.
 
-One reset is one transaction, in this order: the domain is touched, the cursors are locked, and by where they
-stand the entries, letters and lanes are changed, and the notes deleted; then each cursor is set, in a new
-epoch, so that nothing an owner with an older view still settles is written.
+One reset is one transaction, in this order: the domain is touched, the cursors are locked, and the entries,
+letters and lanes are changed according to their positions, and the notes deleted; then each cursor is set, in
+a new epoch, so that nothing an owner with an older view still settles is written.
 
-Invariant: what stands at or above the target is met again by the cursor, so no lane has it as an entry and
-no letter holds a lane for it; what stands below it is in a lane, or done, dead or skipped. A lane is held
-exactly as long as a letter holds it. So each key goes on in order: what its lane has, then what the cursor
+Invariant: the cursor meets records at or above the target again, so no lane has them as entries and no letter
+holds a lane for them; records below it are in a lane, or done, dead or skipped. A lane is held exactly as
+long as a letter holds it. So each key goes on in order: first the records of its lane, then those the cursor
 meets.
 """
 
@@ -26,7 +26,8 @@ _IN_HAND = 100  # records from the target on that come marked, if they were hand
 class Move:
     """One partition of a reset.
 
-    `again`: offsets that were passed and are met again. `skipped`: offsets that were not, and are not met.
+    `again`: number of passed offsets that are met again. `skipped`: number of offsets not passed that will
+    not be met.
     """
 
     partition: int
@@ -55,7 +56,7 @@ class Resetting:
         self._living, self._touch = living, touch
 
     def moves(self, tx: Transaction, targets: Mapping[int, int]) -> list[Move]:
-        """Return what a reset to these offsets, by partition, would do; changes nothing."""
+        """Return the effect of a reset to these offsets, by partition; changes nothing."""
         rows = tx.rows("delivery", "cursors_places", partitions=sorted(targets), **self._ids)
         return _moves(rows, targets)
 
@@ -68,10 +69,10 @@ class Resetting:
         now_ms: int | None,
         behind: Collection[int] = (),
     ) -> list[Move]:
-        """Move the cursors; what waits in lanes below the targets stays, unless it is dropped.
+        """Move the cursors; records that wait in lanes below the targets stay, unless they are dropped.
 
-        `behind`: partitions that took keys over from these when the topic grew. They are to be taken again,
-        so that what comes there waits until it is its turn.
+        `behind`: partitions that took keys over from these when the topic grew. They must be taken again, so
+        that their records wait for their turn.
         """
         self._touch(tx, self._ids["group_id"], self._ids["topic_id"])
         found = tx.rows("delivery", "cursors_hold", partitions=sorted({*targets, *behind}), **self._ids)
@@ -108,6 +109,6 @@ def _moves(rows: Iterable[Row], targets: Mapping[int, int]) -> list[Move]:
 
 
 def move(partition: int, done: DoneSet, target: int) -> Move:
-    """Return what becomes of a cursor that has passed so much."""
+    """Return the move of a cursor with this done set."""
     again = max(0, done.base - target) + done.count - done.count_below(target)
     return Move(partition, done.base, target, again, done.open_below(target))

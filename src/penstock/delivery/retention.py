@@ -1,12 +1,13 @@
 """Retention: the oldest records of a topic are deleted, in bounded batches, behind the slowest group.
 
-What is too old, too many or too large goes, whichever comes first (`RetentionRule`); nothing goes that a
-handler group which was seen lately has not passed, nor what a reader holds in the log. Which ranges go is
-decided here; deleting them is the log's (`retention_trim.py`). A batch is one short transaction where log and
-database are one. Two passes at once delete the same records once.
+Records that are too old, too many or too large are deleted, whichever limit is reached first
+(`RetentionRule`), except records that a recently seen handler group has not passed, or that a reader holds in
+the log. This module chooses the ranges; the log deletes them (`retention_trim.py`). A batch is one short
+transaction where log and database are one. Two passes at once delete the same records once.
 
-Bytes are measured only where a topic limits them, and each record once: a pass adds what came since the last
-one and takes off what it deletes. The sum lives in memory; a new process measures the topic again.
+Bytes are measured only where a topic limits them, and each record once: a pass adds the records that came
+since the last pass and subtracts those it deletes. The sum is kept in memory; a new process measures the
+topic again.
 """
 
 import logging
@@ -26,20 +27,20 @@ from .retention_trim import behind, copy_waiting, trim
 
 logger = logging.getLogger("penstock.delivery")
 
-_SEGMENT_FACTOR = 1000  # as many records go at once where whole segments are removed, not rows
+_SEGMENT_FACTOR = 1000  # times as many records per batch where whole segments are removed, not rows
 AFTER_BATCH = points.declare("retention.after_batch", "A batch is deleted and committed; more may follow.")
 
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """What a pass deleted, by topic. `full`: there was more than it may delete at once."""
+    """The records a pass deleted, by topic. `full`: there were more than it may delete at once."""
 
     deleted: dict[str, int] = field(default_factory=dict)
     full: bool = False
 
     @property
     def count(self) -> int:
-        """How many records in all."""
+        """The number of records in all."""
         return sum(self.deleted.values())
 
     def __add__(self, other: "Trimmed") -> "Trimmed":
@@ -50,12 +51,12 @@ class Trimmed:
 
 
 class _KeptPartition(NamedTuple):
-    """A partition that holds something."""
+    """A partition that holds records."""
 
     partition: int
     start: int
     end: int
-    held: int | None  # the slowest reader; None: nobody holds
+    held: int | None  # the slowest reader; None: no reader holds records back
 
     @property
     def ceiling(self) -> int:
@@ -69,7 +70,7 @@ class _Measured(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A topic, what is kept of it, and the moment that is planned for."""
+    """A topic, its limits, and the moment the plan is for."""
 
     topic: Topic
     limits: Limits
@@ -129,9 +130,9 @@ class Retention:
         return Trimmed(deleted, full)
 
     def _tend(self, plan: _Plan) -> bool:
-        """Let the log keep itself small besides; return whether there is more to do.
+        """Let the log do its own upkeep; return whether there is more to do.
 
-        No record goes that a reader has yet to pass; what waits in lanes is copied before.
+        No record is deleted that a reader has yet to pass; records that wait in lanes are copied first.
         """
         store = self._store
         if store.log.trims_here is None:
@@ -154,7 +155,7 @@ class Retention:
                 found[plan.topic.name] = sum(each.high - each.low for each in ranges)
         return found
 
-    # -- what may go
+    # -- ranges to delete
 
     def _plans(self, name: str | None) -> list[_Plan]:
         now_ms = self._store.database.now_ms(own_ms(self._clock))
@@ -162,18 +163,18 @@ class Retention:
         return [_Plan(each, self._rule.limits(each.keep, now_ms), now_ms) for each in topics]
 
     def _in_turn(self, plans: list[_Plan]) -> Iterator[_Plan]:
-        """Yield the topics, each pass beginning with another: one that is always full starves nobody."""
+        """Yield the topics, each pass beginning with another: so one that is always full starves no other."""
         self._first = (self._first + 1) % len(plans) if plans else 0
         yield from plans[self._first :] + plans[: self._first]
 
     def _ranges(self, plan: _Plan, budget: int) -> tuple[list[OffsetRange], bool]:
-        """Return which records of a topic may go, about `budget` of them, and whether there may be more."""
+        """Return the ranges of a topic to delete, about `budget` records, and whether there may be more."""
         if plan.limits.is_everything:
             return [], False
         heads = [each for each in self._heads(plan) if each.held is not None or not self._rule.needs_reader]
         try:
             return self._ranges_of(plan, heads, budget)
-        except Damaged:  # in one of them: the others do not wait for it
+        except Damaged:  # in one partition: the others do not wait for it
             found, full = list[OffsetRange](), False
             for head in heads:
                 try:
@@ -191,7 +192,7 @@ class Retention:
     ) -> tuple[list[OffsetRange], bool]:
         excess = self._excess(plan, heads)
         aged = self._aged(plan, heads)
-        # A walk must not look at more than is deleted, so only partitions with something to go share.
+        # A walk must not look at more than is deleted, so only partitions with something to delete share.
         going = [head for head in heads if head.ceiling > head.start and self._goes(plan, head, excess, aged)]
         share, full = max(1, budget // max(1, len(going))), len(going) > budget
         going = going[:budget]
@@ -205,7 +206,7 @@ class Retention:
         return ranges, full
 
     def _heads(self, plan: _Plan) -> list[_KeptPartition]:
-        """Return the partitions that hold something, each with the slowest of those it is kept for."""
+        """Return the partitions that hold records, each with its slowest reader."""
         params = {"topic_id": plan.topic.id, "seen_since": self._rule.seen_since_ms(plan.now_ms)}
         held: dict[int, int] = dict(
             self._store.database.look(lambda tx: tx.rows("delivery", "cursors_slowest", **params))
@@ -228,7 +229,7 @@ class Retention:
         found = self._store.log.at(plan.topic, starts, bare=True)
         known = {each.partition for each in found}
         void = [each for each in starts if each.partition not in known]
-        if void:  # of an aborted transaction, or compacted away: what comes behind it says how old
+        if void:  # of an aborted transaction, or compacted away: the next record tells the age
             firsts = self._store.log.first_offsets(plan.topic, void).items()
             found += self._store.log.at(plan.topic, [Position(*each) for each in firsts], bare=True)
         return {each.partition for each in found if each.timestamp_ms < plan.limits.older_than_ms}
@@ -242,7 +243,7 @@ class Retention:
         )
 
     def _is_passed(self, plan: _Plan, head: _KeptPartition) -> bool:
-        """Return whether all that groups have passed goes: a topic that keeps nothing, and has a reader."""
+        """Return whether to delete all that groups have passed: an age of 0, and at least one reader."""
         return plan.limits.passed and head.held is not None
 
     def _by_count(self, plan: _Plan, head: _KeptPartition) -> int:
@@ -256,7 +257,7 @@ class Retention:
         excess: dict[int, int],
         aged: set[int],
     ) -> dict[int, int]:
-        """Return up to where each partition may go now."""
+        """Return the offset up to which each partition may be deleted now."""
         log = self._store.log
         tops = {head.partition: min(head.ceiling, head.start + share) for head in heads}
         limits = {
@@ -283,7 +284,7 @@ class Retention:
         return {partition: min(limit, tops[partition]) for partition, limit in limits.items()}
 
     def _excess(self, plan: _Plan, heads: Sequence[_KeptPartition]) -> dict[int, int]:
-        """Return by how many bytes each partition is too large, measuring what came since the last look."""
+        """Return by how many bytes each partition is too large, measuring the records since the last look."""
         if plan.limits.bytes is None:
             return {}
         news = []
@@ -305,7 +306,7 @@ class Retention:
             for head in heads
         }
 
-    # -- how it goes
+    # -- deletion
 
     def _is_held(self, tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange]) -> bool:
         """Return whether a reader holds records of some ranges, perhaps since they were planned."""
@@ -314,7 +315,7 @@ class Retention:
         return any(offset < highs.get(number, 0) for each in holds for number, offset in each.items())
 
     def _trim_readable(self, plan: _Plan, ranges: Sequence[OffsetRange]) -> int:
-        """Delete what was planned; where records that lanes wait for are damaged, the other partitions'."""
+        """Delete the planned ranges, but not in partitions whose waiting records are damaged."""
         try:
             return self._trim(plan, ranges)
         except Damaged as exc:
@@ -326,7 +327,7 @@ class Retention:
             return 0
 
     def _trim(self, plan: _Plan, ranges: Sequence[OffsetRange]) -> int:
-        """Delete what was planned, unless a group was reset or came back since: its cursor is asked again."""
+        """Delete the planned ranges, unless a group was reset or came back since: check its cursor again."""
         seen_since = self._rule.seen_since_ms(plan.now_ms)
         measures = plan.limits.bytes is not None
         sizes = self._store.log.sizes(plan.topic, ranges) if measures else {}
@@ -348,7 +349,7 @@ class Retention:
 
 
 def _batches(ranges: Sequence[OffsetRange], size: int) -> Iterator[list[OffsetRange]]:
-    """Yield the ranges in lots of that many records; a long range is cut, in its order."""
+    """Yield the ranges in batches of `size` records; a long range is cut, in its order."""
     batch: list[OffsetRange] = []
     room = size
     for partition, start, high in ranges:

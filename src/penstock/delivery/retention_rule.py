@@ -1,4 +1,4 @@
-"""What retention keeps: the settings, what a topic says otherwise, and the rule that joins them. No I/O."""
+"""What retention keeps: the settings, the limits of topics, and the rule that joins them. No I/O."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple, Protocol
 from penstock.log.contract import Keep
 from penstock.settings import Settings, setting
 
-UNLIMITED = -1  # in what a topic keeps: no limit, whatever the settings say
+UNLIMITED = -1  # in a topic's own limits: no limit, whatever the settings say
 
 
 class RetentionSettings(Settings, room="retention"):
@@ -30,44 +30,45 @@ class RetentionSettings(Settings, room="retention"):
 
 
 class Limits(NamedTuple):
-    """What is kept of a topic; None: no limit. `passed`: nothing that all its groups have passed is kept."""
+    """The limits of a topic; None: no limit. `passed`: records that all groups have passed are deleted."""
 
-    older_than_ms: int | None = None  # what was published before this moment goes
+    older_than_ms: int | None = None  # records published before this moment are deleted
     bytes: int | None = None
     records: int | None = None
     passed: bool = False
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing ever goes."""
+        """Whether nothing is ever deleted."""
         return self == Limits()
 
 
 class RetentionRule(Protocol):
-    """Which records may go."""
+    """Decides which records may be deleted."""
 
     def limits(self, keep: Keep, now_ms: int) -> Limits:
-        """Return what is kept of a topic that says so much itself."""
+        """Return the limits of a topic that sets these itself."""
 
     def seen_since_ms(self, now_ms: int) -> int:
         """Return since when a group must have had a member to hold records back."""
 
     @property
     def needs_reader(self) -> bool:
-        """Whether a partition that no group reads keeps all."""
+        """Whether a partition that no group reads keeps everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsSet:
-    """The rule of the settings, and of the topics that say otherwise."""
+    """The rule of the settings, and of the topics that set limits themselves."""
 
     settings: RetentionSettings
     needs_reader: ClassVar[bool] = False
 
     def limits(self, keep: Keep, now_ms: int) -> Limits:
-        """Return each limit of the topic, else that of the settings.
+        """Return each limit of the topic, or else that of the settings.
 
-        An age of 0 lets all go that every group has passed; what nobody reads is kept as the settings say.
+        An age of 0 deletes every record that all groups have passed; a partition without readers keeps what
+        the settings say.
         """
         settings = self.settings
         default_ms = settings.age // timedelta(milliseconds=1)
@@ -86,13 +87,13 @@ class AsSet:
 
 @dataclass(frozen=True, slots=True)
 class PassedBefore:
-    """By hand: what was published before a moment and every group has passed, also one long gone."""
+    """By hand: records from before a moment that every group has passed, expired groups included."""
 
     before_ms: int
     needs_reader: ClassVar[bool] = True
 
     def limits(self, keep: Keep, now_ms: int) -> Limits:
-        """Return the moment, whatever the topic keeps."""
+        """Return the moment as the only limit, whatever the topic keeps."""
         return Limits(older_than_ms=self.before_ms)
 
     def seen_since_ms(self, now_ms: int) -> int:

@@ -1,4 +1,4 @@
-"""Trimming: the oldest records go, and what of them waits in lanes is copied there before.
+"""Trimming: deletes the oldest records, and first copies those that wait in lanes to their entries.
 
 Locks in one order: cursors, but only where a lane's record has to be copied, then the log's.
 """
@@ -27,8 +27,8 @@ def trim(
 ) -> int:
     """Delete the oldest records of some partitions, one range of each; return how many there were.
 
-    What waits in lanes is copied before. `unless` is asked once the starts can no longer change: who resets a
-    group later finds where they begin. Raises StillNeeded if it says so.
+    Records that wait in lanes are copied first. `unless` is called once the starts can no longer change: a
+    later reset of a group finds the new starts. Raises StillNeeded if it returns true.
     """
     if store.is_one:
         return store.database.run(lambda tx: _trim_in(tx, store.log_in(tx), topic, ranges, unless, note))
@@ -62,12 +62,12 @@ def _trim_in(
 
 
 def _forget_fallbacks(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange]) -> None:
-    """Forget how records that are deleted were completed."""
+    """Forget how deleted records were completed."""
     tx.change("delivery", "fallbacks_trim", topic_id=topic.id, ranges=ranges_table(ranges))
 
 
 def behind(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], seen_since_ms: int) -> list[str]:
-    """Return the groups that stand before the end of some ranges, and so still need records of them."""
+    """Return the groups that are before the end of some ranges, and so still need their records."""
     table = ranges_table(ranges)
     rows = tx.rows("delivery", "cursors_behind", topic_id=topic.id, ranges=table, seen_since=seen_since_ms)
     return [name for (name,) in rows]
@@ -76,7 +76,7 @@ def behind(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], seen_si
 def copy_waiting(tx: Transaction, log: Log, topic: Topic, ranges: Sequence[OffsetRange]) -> None:
     """Copy the records of some ranges that wait in lanes to their entries.
 
-    The cursors concerned are locked first, so that nobody settles there meanwhile.
+    The cursors concerned are locked first, so that no owner settles there meanwhile.
     """
     table = ranges_table(ranges)
     waiting = tx.rows("delivery", "entries_waiting_in", topic_id=topic.id, ranges=table)

@@ -1,4 +1,4 @@
-"""Noting which groups have a member, at most once an hour: retention waits for those that may come back."""
+"""Recording that groups have a member, at most once an hour: retention waits for those that may return."""
 
 from collections.abc import Collection
 
@@ -7,5 +7,5 @@ from penstock.log.sql.database import Transaction
 
 
 def note_seen(tx: Transaction, groups: Collection[str], clock: Clock) -> None:
-    """Note that groups have a member now, where that was last noted an hour ago or more."""
+    """Record that groups have a member now, if that was last recorded an hour ago or more."""
     tx.change("delivery", "group_seen", names=sorted(groups), now_ms=own_ms(clock))

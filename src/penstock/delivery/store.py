@@ -1,9 +1,9 @@
-"""A group's progress in the database: cursors, waiting lanes, dead letters, and the settling of them.
+"""A group's progress in the database: cursors, waiting lanes, dead letters, and their settlement.
 
-A cursor is moved by its owner only, in its epoch, and only from the version it was left in; lanes, entries
-and dead letters are written in the same transaction and only for cursors that took the move. So a late,
-stale or repeated settling changes nothing and says which partitions it lost. Where a person has decided on
-dead letters meanwhile, the owner first learns of that, and then settles on top of it.
+Only its owner moves a cursor, in its epoch, and only from the version it was left in; lanes, entries and dead
+letters are written in the same transaction and only for cursors that took the move. So a late, stale or
+repeated settling changes nothing and reports the partitions it lost. Where a person has decided on dead
+letters meanwhile, the owner first learns of that, and then settles on top of it.
 """
 
 import logging
@@ -44,7 +44,7 @@ logger = logging.getLogger("penstock.delivery")
 
 _AT_ONCE = 32  # cursors that are moved in one trip: its plan is for a few
 
-_FORMER_AHEAD = 100  # records that an owner of the version before hands out beyond what it has settled
+_FORMER_AHEAD = 100  # records that an owner of the previous version hands out beyond its last settled one
 
 Living = Callable[[Transaction], list[str]]
 Aside = Callable[[], AbstractContextManager[None]]
@@ -54,16 +54,16 @@ _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 
 @dataclass(slots=True)
 class Owned:
-    """A partition this member owns for a group: its state, and what its row must still say.
+    """A partition this member owns for a group: its state, and the content its row must still have.
 
-    `crashes` counts the owners lost without release: what they had out may come again, which is `doubtful`;
-    `repeats` are single records that went out before, whoever handed them out, and come again;
-    `is_certain`: they have ended, so that none of them hands out anything more. `going_out` is what this
-    owner may hand out, as the row says, before it writes down more. `trial` is what is known of records that
-    may have killed their process, `killers` those that are to be put off for it.
-    `copied` are the waiting records that have a copy of their own: it counts, whatever the log holds.
-    `lanes_version` says which decisions of others on its lanes the machine knows.
-    `barrier` says whether it may be read already, after its topic has grown.
+    `crashes` counts the owners lost without release: `doubtful` are the records they may have had in flight,
+    which may come again; `repeats` are single records that went out before, from any owner, and come again;
+    `is_certain`: those owners have ended, so none of them hands out anything more. `going_out` are the
+    records that this owner may hand out, as the row says, before it writes down more. `trial` is the state of
+    records that may have killed their process, `killers` those to be put off for it. `copied` are the waiting
+    records that have a copy of their own: it takes precedence over the log. `lanes_version`: the decisions of
+    others on its lanes that the machine knows. `barrier`: whether it may be read already, after its topic has
+    grown.
     """
 
     machine: Partition
@@ -74,7 +74,7 @@ class Owned:
     copied: frozenset[int] = frozenset()
     trial: Trial = field(default_factory=Trial)
     killers: set[int] = field(default_factory=set)
-    late: list[LateRange] = field(default_factory=list)  # what was passed over and is to be delivered late
+    late: list[LateRange] = field(default_factory=list)  # notes of records to be delivered late
     lanes_version: int = 0
     barrier: Barrier = OPEN
     going_out: GoingOut = GoingOut()
@@ -88,13 +88,13 @@ class Owned:
         self.going_out &= settlement.going_out
 
     def with_repeats(self, going_out: GoingOut) -> GoingOut:
-        """Return what goes out with what went out before and comes again: a successor marks both."""
+        """Return the records going out joined with those that come again: a successor marks both."""
         base = self.machine.base
         again = [offset for offset in list(self.repeats) if offset >= base]
         return going_out | self.doubtful | GoingOut.only(again, base)
 
     def settled(self, settlement: Settlement, *, skips: bool) -> None:
-        """Take note that a settlement is written, with what it skips or without."""
+        """Record that a settlement is written, with its skipped records or without."""
         self.version += 1
         self.going_out = settlement.going_out
         self.machine.confirm(skips=skips)
@@ -108,13 +108,13 @@ class Owned:
 class GroupStore:
     """The rows of one group on one topic, as one member sees them.
 
-    `filter` is what its handlers want: while the group's is another, nothing is taken, and nothing passed
-    over that another version of the program may have handlers for; while it is paused, nothing is taken and
-    nothing kept. `touch` is called with the ids of group and topic in each transaction that gives cursors
-    back, so that others learn of it. `gone` names the members whose processes have ended for certain, and
-    perhaps by what they handled; it is asked under the group's lock. `has_former`: whether members of the
-    version before are about, which do not write down what they hand out. `catch_up` says what of the group's
-    notes is delivered late.
+    `filter` is the filter of its handlers: while the group's filter differs, nothing is taken, and no record
+    is passed over that another version of the program may have handlers for; while the group is paused,
+    nothing is taken and nothing kept. `touch` is called with the ids of group and topic in each transaction
+    that releases cursors, so that others learn of it. `gone` returns the members whose processes have ended
+    for certain, and perhaps because of a record; it is called under the group's lock. `has_former`: whether
+    members of the previous version are present, which do not write down the records they hand out. `catch_up`
+    selects the notes of the group that are delivered late.
     """
 
     def __init__(
@@ -157,12 +157,13 @@ class GroupStore:
     def take(self, living: Living) -> dict[int, Owned]:
         """Own every cursor that has work and no living owner; return their state.
 
-        `living` is asked under the group's lock: a member that has taken before us is then on its list.
+        `living` is called under the group's lock: a member that has taken cursors before us is then on its
+        list.
         """
 
         def take(tx: Transaction) -> dict[int, Owned]:
             ends = self._store.log_in(tx).ends(self.topic)
-            ends |= dict.fromkeys(self.notes.partitions(tx), LAST_OFFSET)  # they have work, too
+            ends |= dict.fromkeys(self.notes.partitions(tx), LAST_OFFSET)  # these have work, too
             table = Rows(partition=list(ends), place=list(ends.values()))
             return self._take(tx, living, "cursors_take", now_ms=own_ms(self._clock), ends=table)
 
@@ -173,7 +174,7 @@ class GroupStore:
         return self._database.run(lambda tx: self._take(tx, living, "cursors_take_wanted"))
 
     def owned(self) -> dict[int, tuple[int, bool, int]]:
-        """Return the partitions owned: epoch, whether it should be kept, and the version of its lanes.
+        """Return the partitions owned: epoch, whether to keep it, and the version of its lanes.
 
         Those of a paused group should be released.
         """
@@ -186,14 +187,14 @@ class GroupStore:
         }
 
     def is_paused(self) -> bool:
-        """Return whether the group is given nothing until a person resumes it."""
+        """Return whether deliveries to the group are paused until a person resumes it."""
         rows = self._database.look(lambda tx: tx.rows("delivery", "group_paused", group_id=self.group_id))
         return any(paused_ms is not None for (paused_ms,) in rows)
 
     def hand_out(self, cursors: Mapping[int, tuple[Owned, GoingOut]]) -> set[int]:
         """Write down which records of some partitions go out, and their trials; return the partitions lost.
 
-        Before any of it begins: after a loss those are marked, and no others.
+        Call it before any of them begins: after a loss these records are marked, and no others.
         """
         table = Rows(
             partition=list(cursors),
@@ -222,10 +223,10 @@ class GroupStore:
         return Chunk(entries, is_cut(entries, max_bytes))
 
     def settle(self, settled: Mapping[int, tuple[Owned, Settlement]], aside: Aside = nullcontext) -> set[int]:
-        """Write what was settled in some partitions; return those that were lost to another owner.
+        """Write the settlements of some partitions; return those that were lost to another owner.
 
-        In `aside` the database is waited for and no machine is touched: another thread may have them
-        meanwhile.
+        `aside` is entered while waiting for the database; no machine is touched in it: another thread may use
+        them meanwhile.
         """
         with aside():
             points.reach(BEFORE_SETTLE)
@@ -233,7 +234,7 @@ class GroupStore:
                 kept = skips = self._settle_at_once(settled)
             else:
                 kept, skips = self._database.run(lambda tx: self._settle(tx, settled, learns=False))
-        skips = skips & kept  # what was refused is asked for again: the filter may have changed since
+        skips = skips & kept  # refused partitions are checked again: the filter may have changed since
         rest = {partition: each for partition, each in settled.items() if partition not in kept}
         if rest:
             more, skipping = self._database.run(lambda tx: self._settle(tx, rest))
@@ -245,7 +246,7 @@ class GroupStore:
         return settled.keys() - kept
 
     def _goes_at_once(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> bool:
-        """Return whether a few cursors, and nothing else, are moved; and no test is to see the steps."""
+        """Return whether a few cursors are moved and nothing else, and no test needs to see the steps."""
         dialect = self._database.dialect
         return (
             dialect.whole_trips
@@ -256,25 +257,25 @@ class GroupStore:
         )
 
     def _settle_at_once(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
-        """Move cursors in one trip and return those that moved; the others are for the steps to look at."""
+        """Move cursors in one trip and return those that moved; the others go through the single steps."""
         [moved] = self._database.run_whole([self._moving(settled, set(settled))])
         return {row[0] for row in moved.rows}
 
     def settle_in(
         self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]
     ) -> tuple[set[int], set[int]]:
-        """Write what was settled in a transaction that others have begun, as its last statements.
+        """Write settlements in a transaction that the caller has begun, as its last statements.
 
-        Return the partitions that were lost to another owner, and those where it includes what it skips.
-        Once it is committed, the caller raises the versions and confirms the machines.
+        Return the partitions that were lost to another owner, and those whose skipped records are included.
+        Once the transaction is committed, the caller raises the versions and confirms the machines.
         """
         kept, skips = self._settle(tx, settled)
         return settled.keys() - kept, skips
 
     def release(self, partitions: Collection[int], in_doubt: Collection[int] = ()) -> None:
-        """Give cursors back; they are free at once.
+        """Release cursors; they are free at once.
 
-        `in_doubt`: those of which something was handed out and not settled; whoever takes them marks it.
+        `in_doubt`: partitions with records that were handed out and not settled; the next owner marks them.
         """
         if partitions:
             self._database.run(lambda tx: self._release(tx, sorted(partitions), sorted(in_doubt)))
@@ -321,17 +322,17 @@ class GroupStore:
         for partition, owned in taken.items():
             if partition in lost:
                 self._judge(tx, partition, owned)
-            owned.trial.at_work.clear()  # of owners before: what they had begun is judged
+            owned.trial.at_work.clear()  # of former owners: the records they had begun are judged
         return taken
 
     def _judge(self, tx: Transaction, partition: int, owned: Owned) -> None:
-        """Write down what the death of the last owner says of what it had begun."""
+        """Write down the consequences of the last owner's death for the records it had begun."""
         owned.killers = owned.trial.died(owned.epoch - 1)
         trial = owned.trial.encode()
         tx.change("delivery", "cursor_judge", partition=partition, trial=trial, **self._ids)
 
     def _load_late(self, tx: Transaction, taken: dict[int, Owned]) -> None:
-        """Find out what is to be delivered late in partitions that were just taken."""
+        """Load the notes to be delivered late in partitions that were just taken."""
         if taken:
             machines = {partition: owned.machine for partition, owned in taken.items()}
             now_ms = tx.now_ms(own_ms(self._clock))
@@ -347,7 +348,7 @@ class GroupStore:
         now_ms = self._clock.now_ms()
         rows = tx.rows("delivery", "lanes_load", partitions=partitions, **self._ids)
         for partition, lane, state, failures, due_ms, reason, wait_ms in rows:
-            if wait_ms is not None:  # whatever the clock of its last owner said
+            if wait_ms is not None:  # whatever the clock of its last owner showed
                 due_ms = min(due_ms, now_ms + wait_ms)
             stored = StoredLane(lane, WaitState(state), failures, due_ms, reason)
             loaded = found[partition, lane] = (stored, [])
@@ -361,7 +362,7 @@ class GroupStore:
         return by_partition, copied
 
     def _tell_paused(self, paused: bool) -> None:
-        """Say once that the group is paused, and once that it goes on."""
+        """Log once that the group is paused, and once that it goes on."""
         if paused != self._was_paused:
             how = "is paused: it is given nothing" if paused else "goes on"
             logger.info("group %s %s", self._group, how, extra={"group": self._group})
@@ -375,9 +376,10 @@ class GroupStore:
     def _settle(
         self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], *, learns: bool = True
     ) -> tuple[set[int], set[int]]:
-        """Return the partitions that took their settling, and those where it includes what it skips.
+        """Return the partitions whose settling was written, and those whose skipped records are included.
 
-        `learns`: machines are told what was decided on dead letters; else those are left as refused.
+        `learns`: machines learn the decisions on dead letters; without it those partitions count as
+        refused.
         """
         skips = self._skips(tx, settled)
         kept = self._move(tx, settled, skips)
@@ -393,11 +395,11 @@ class GroupStore:
     def _move(
         self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]
     ) -> set[int]:
-        """Move cursors; return those of which the rows still said what their owner knows."""
+        """Move cursors; return those whose rows still matched what their owner knows."""
         return {row[0] for row in tx.execute(*self._moving(settled, skips)).rows}
 
     def _moving(self, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> Call:
-        """Return the statement that moves cursors and says which have moved."""
+        """Return the statement that moves cursors and returns those that moved."""
         progress = [
             (each.base, each.passed) if number in skips or each.unskipped is None else each.unskipped
             for number, (_, each) in settled.items()
@@ -419,9 +421,9 @@ class GroupStore:
     def _learn(
         self, tx: Transaction, refused: Mapping[int, tuple[Owned, Settlement]]
     ) -> dict[int, tuple[Owned, Settlement]]:
-        """Let machines know what was decided on dead letters; return those that were refused for no more.
+        """Tell machines the decisions on dead letters; return the partitions refused only because of them.
 
-        What they learn is committed, whatever becomes of this transaction.
+        The decisions are committed already, whatever the outcome of this transaction.
         """
         rows = tx.rows(
             "delivery",
@@ -450,7 +452,7 @@ class GroupStore:
         return learned
 
     def _skips(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
-        """Return the partitions that may pass over what no handler wants: the group's filter is as it was."""
+        """Return the partitions that may skip unwanted records: the group's filter is unchanged."""
         if all(each.unskipped is None for _, each in settled.values()):
             return set(settled)
         ((version,),) = tx.rows("delivery", "filter_keep", group_id=self.group_id)
@@ -462,7 +464,7 @@ class GroupStore:
         entries = [
             (partition, offset, lane) for partition, one in kept.items() for lane, offset in one.entries
         ]
-        moved = {(partition, offset) for partition, offset, _ in entries}  # these keep what is copied to them
+        moved = {(partition, offset) for partition, offset, _ in entries}  # these keep their copies
         gone = [
             place
             for partition, one in kept.items()
@@ -494,9 +496,9 @@ class GroupStore:
             tx.change("delivery", "lanes_put", lanes=Rows.of(names, lanes), **self._ids)
 
     def _bury(self, tx: Transaction, dead: list[tuple[Any, ...]]) -> None:
-        """Keep records that are given up, each with all it holds: from its copy, or else from the log.
+        """Store records that are given up, each with its content: from its copy, or else from the log.
 
-        Of one that neither holds any more there is nothing to keep.
+        A record that neither holds any more is not stored.
         """
         places = [Position(partition, offset) for partition, offset, *_ in dead]
         contents = self._contents(tx, places)
@@ -510,7 +512,7 @@ class GroupStore:
             tx.bulk("delivery", "dead_put", Rows.of(_DEAD, rows))
 
     def _note_fallbacks(self, tx: Transaction, completed: list[tuple[int, int, int, str]]) -> None:
-        """Write down which records only a fallback completed, as long as the log holds them."""
+        """Write down which records only a fallback completed, if the log still holds them."""
         places = {Position(partition, offset) for partition, offset, *_ in completed}
         found = self._store.log_in(tx).at(self.topic, places, bare=True)
         logged = {(each.partition, each.offset) for each in found}
@@ -532,7 +534,7 @@ class GroupStore:
         return found | {Position(each.partition, each.offset): each.content for each in logged}
 
     def _release(self, tx: Transaction, partitions: list[int], in_doubt: list[int]) -> None:
-        self._touch(tx, self.group_id, self.topic.id)  # first: whoever shares out locks in this order
+        self._touch(tx, self.group_id, self.topic.id)  # first: a rebalance locks in this order
         cursors = {"owner": self._owner, "partitions": partitions, "in_doubt": in_doubt}
         tx.change("delivery", "cursors_release", **cursors, **self._ids)
 
@@ -542,10 +544,10 @@ def _join(
 ) -> int:
     """Make the group and its cursors unless they are there; return its id.
 
-    In partitions that came after it had joined, it begins at their start, wherever it began in the others.
+    In partitions added after it had joined, it begins at their start, wherever it began in the others.
     """
     log = store.log_in(tx)
-    with suppress(UnknownTopic):  # it does not grow meanwhile: whoever lets it grow sees these cursors
+    with suppress(UnknownTopic):  # it cannot grow meanwhile: a later growth sees these cursors
         log.pinned_topic(topic.name)
     group_id = join_group(tx, group, GroupKind.HANDLER, now_ms)
     tx.change("delivery", "group_seen", names=[group], now_ms=now_ms)

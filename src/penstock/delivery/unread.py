@@ -1,4 +1,4 @@
-"""Records that no group reads: in the log of a topic, and nobody has a cursor there.
+"""Records that no group reads: they are in the log of a topic, and no group has a cursor there.
 
 This is not an error, since a reader may come later; but often a handler was never registered, so a metric
 counts them.
@@ -9,7 +9,7 @@ from penstock.log.store import Store
 
 
 def unread(store: Store) -> dict[str, int]:
-    """Return the topics that have records and no group, each with how many."""
+    """Return the topics that have records and no group, each with the number of records."""
     read = {row[0] for row in store.database.look(lambda tx: tx.rows("delivery", "topics_read"))}
     topics = [each for each in store.log.topics() if each.id not in read]
     bounds = store.log.bounds_of(topics)

@@ -1,4 +1,4 @@
-"""What becomes of a record after its handler: the rules from outcome or error to verdict. No I/O.
+"""From a handler's outcome or error to the verdict on the record, by the rules. No I/O.
 
 | what happened                         | verdict                                             |
 |---------------------------------------|-----------------------------------------------------|
@@ -21,11 +21,11 @@ from penstock.model.retry import Random, RetryPolicy
 from penstock.redaction import ErrorText
 
 REASON_CHARACTERS = 1000
-SOONEST_MS = 100  # a record that is put off comes again no sooner, whenever it is said to
+SOONEST_MS = 100  # a record that is put off comes again no sooner, even if it asks for less
 
 
 class OnFailure(Enum):
-    """What waits while a record is retried."""
+    """Which records wait while a record is retried."""
 
     PARK = "park"  # its lane: later records of its key wait, everything else flows
     ALONE = "alone"  # only itself: later records of its key go on
@@ -33,7 +33,7 @@ class OnFailure(Enum):
 
 
 class OnExhausted(Enum):
-    """What becomes of the lane of a record that used up its retries."""
+    """The fate of the lane of a record that used up its retries."""
 
     HOLD = "hold"  # it waits until a person requeues or discards the record
     RELEASE = "release"  # it goes on
@@ -43,7 +43,7 @@ class OnExhausted(Enum):
 class Passed:
     """The record is settled; its lane goes on. `by_fallback`: only its handler's fallback completed it.
 
-    Then there were so many failures, and that was the reason of the last.
+    Then `failures` is the number of failures before, and `reason` that of the last.
     """
 
     by_fallback: bool = False
@@ -54,7 +54,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """The record is tried again at `due_ms`; `failures` counts what has gone wrong so far."""
+    """The record is tried again at `due_ms`; `failures` counts the failures so far."""
 
     due_ms: int
     failures: int
@@ -79,7 +79,7 @@ Verdict = Passed | Parked | Dead
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a handler's registration says about failures."""
+    """The rules on failures in a handler's registration."""
 
     retry: RetryPolicy
     on_failure: OnFailure = OnFailure.PARK
@@ -87,7 +87,7 @@ class Rules:
     error_text: ErrorText = ErrorText.REDACTED
 
     def after_outcome(self, outcome: Outcome, *, failures: int, now_ms: int, rng: Random) -> Verdict:
-        """Return the verdict on what a handler answered; `failures` are those before this attempt."""
+        """Return the verdict on a handler's outcome; `failures` are those before this attempt."""
         match outcome:
             case Done():
                 return Passed()
@@ -107,7 +107,7 @@ class Rules:
                 return Parked(now_ms + _ms(wait), failed, "asked for a retry", alone=self._alone)
 
     def after_error(self, error: BaseException, *, failures: int, now_ms: int, rng: Random) -> Verdict:
-        """Return the verdict on what a handler raised."""
+        """Return the verdict on an error that a handler raised."""
         failed, why = failures + 1, _kept(reason(error, REASON_CHARACTERS, self.error_text))
         if self.on_failure is OnFailure.DEAD:
             return Dead(failed, why, hold=False)
@@ -125,7 +125,7 @@ class Rules:
 
 
 def _kept(text: str) -> str:
-    """Return a reason as every store can hold it: not too long, no NUL, no lone surrogates."""
+    """Return a reason in a form that every store can hold: not too long, no NUL, no lone surrogates."""
     clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
     return clean if len(clean) <= REASON_CHARACTERS else clean[: REASON_CHARACTERS - 1] + "…"
 

@@ -1,1 +1,1 @@
-"""Members, leases, ownership and epochs: who may do what, never what is done with it."""
+"""Members, leases, ownership and epochs: the rights of each member, never their use."""

@@ -1,9 +1,9 @@
-"""Who should own which row: fair, sticky, and with as few moves as fairness allows. No I/O, no clock.
+"""The owner each row should have: fair, sticky, and with as few moves as fairness allows. No I/O, no clock.
 
-A row is a slot or a partition, by its number. It may be held by the members pinned to it; when there are
-none, by the members without pins; when there are none of these either, by nobody. Members that may hold the
-same rows get sizes that differ by at most one; where pins overlap only in part, as even as the pins allow.
-The same rows and members give the same answer, whoever asks.
+A row is a slot or a partition, by its number. The members pinned to a row may hold it; when there are none,
+the members without pins; when there are none of these either, no member. Members that may hold the same rows
+get shares that differ by at most one row; where pins overlap only in part, shares are as even as the pins
+allow. The same rows and members always give the same answer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ def assign(rows: Mapping[int, str | None], members: Sequence[Participant]) -> Ow
 
 
 def may_hold(row: int, member: Participant, members: Sequence[Participant]) -> bool:
-    """Return whether a member may be given a row, beside these members."""
+    """Return whether a member may be given a row, together with these members."""
     return member.id in _holders(row, [*members, member])
 
 
@@ -44,7 +44,7 @@ def _holders(row: int, members: Iterable[Participant]) -> tuple[str, ...]:
 
 
 def _share(rows: Mapping[int, str | None], holders: Sequence[str]) -> Owners:
-    """Share rows that all of the holders may have: who has most may keep the odd one."""
+    """Share rows that all of the holders may hold: the holders with the most rows may keep an odd one."""
     if not holders:
         return dict.fromkeys(rows)
     held: dict[str, list[int]] = {holder: [] for holder in holders}
@@ -66,14 +66,14 @@ def _share(rows: Mapping[int, str | None], holders: Sequence[str]) -> Owners:
 
 
 def _overlap(classes: Iterable[tuple[str, ...]]) -> bool:
-    """Return whether some member may hold rows of two kinds, so that one sharing bears on the other."""
+    """Return whether some member may hold rows of two classes, so that one share affects the other."""
     named = [holder for holders in classes for holder in holders]
     return len(named) != len(set(named))
 
 
-# Where pins overlap, a flow: rows move between members along cycles that lower the cost, until none is left;
-# that is the least cost there is. The node None stands for a member's size: a cycle through it makes one
-# member smaller and another larger. Evenness (the sum of squares) comes first, then the number of moves.
+# Where pins overlap, solve a flow: rows move between members along cycles that lower the cost, until no such
+# cycle is left; then the cost is minimal. The node None stands for a member's size: a cycle through it makes
+# one member smaller and another larger. Evenness (the sum of squares) comes first, then the number of moves.
 _Node = str | None
 _Edge = tuple[int, int | None]  # its cost, and the row that moves along it
 
@@ -90,7 +90,7 @@ def _edges(
     owners: Owners, before: Mapping[int, str | None], holders: Mapping[int, tuple[str, ...]]
 ) -> dict[tuple[_Node, _Node], _Edge]:
     """Return the cheapest single step between each two nodes."""
-    much = len(owners) + 1  # dearer than moving every row
+    much = len(owners) + 1  # more than the cost of moving every row
     loads: dict[str, int] = {}
     edges: dict[tuple[_Node, _Node], _Edge] = {}
     for row, owner in owners.items():
@@ -130,7 +130,7 @@ def _cheaper(edges: Mapping[tuple[_Node, _Node], _Edge]) -> list[tuple[int, str]
 
 def _cycle_before(node: _Node, came: Mapping[_Node, _Node]) -> Iterator[tuple[_Node, _Node]]:
     for _ in came:
-        node = came[node]  # so far back that it is on the cycle
+        node = came[node]  # after this many steps back it is on the cycle
     first = node
     for _ in came:
         yield came[node], node

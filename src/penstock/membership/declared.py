@@ -1,4 +1,4 @@
-"""Which schedules living members declare, and how: that tells a deploy from one that was taken back."""
+"""The schedules that living members declare, and their definitions: they tell a deploy from a rollback."""
 
 from penstock.clock import Clock
 from penstock.log.sql.database import Transaction

@@ -1,9 +1,9 @@
-"""The sharing of domains: the member that holds the lock of a domain's row computes who should own each row.
+"""The sharing of domains: the member that holds the lock of a domain's row computes the owner of each row.
 
-A `View` is what the rows say at one moment; `changes` computes, without I/O, what should be written. A view
-that was read without a lock is only a hint; changes are written only from one that was read under the
-domains' locks. They set `owner_wanted`; the owner and its epoch change when the owner releases and the wanted
-one takes.
+A `View` is the content of the rows at one moment; `changes` computes, without I/O, what to write. A view that
+was read without a lock is only a hint; only changes computed from a view that was read under the domains'
+locks are written. They set `owner_wanted`; the owner and its epoch change when the owner releases the row and
+the wanted owner takes it.
 
 Lock order: domains, by name; then groups; then slots or cursors.
 """
@@ -29,7 +29,7 @@ class Held:
     wanted: str | None
 
     def is_due(self, me: str, living: Collection[str]) -> bool:
-        """Return whether a member should act: release what it should not own, take what it should."""
+        """Return whether a member should act: release a row it should not own, take one it should."""
         if self.owner == me:
             return self.wanted != me
         return self.wanted == me and self.owner not in living
@@ -39,7 +39,7 @@ class Held:
 class View:
     """The rows of some domains, the filters of their groups, and the living members."""
 
-    members: Mapping[Domain, str]  # as stored: who was given a share the last time
+    members: Mapping[Domain, str]  # as stored: the members given a share the last time
     filters: Mapping[int, list[Filter]]
     rows: Mapping[Domain, dict[int, Held]]
     present: Sequence[Present]
@@ -55,7 +55,7 @@ class View:
 
 @dataclass(slots=True)
 class Changes:
-    """What should be written."""
+    """The changes to write."""
 
     members: dict[Domain, str] = field(default_factory=dict)
     wanted: dict[Domain, Owners] = field(default_factory=dict)
@@ -66,19 +66,19 @@ class Changes:
 
 
 def touch(tx: Transaction, domain: Domain) -> None:
-    """Raise a domain's version, so that its members look. Before any lock on its group or its rows."""
+    """Raise a domain's version, so that its members look. Call it before locking its group or its rows."""
     tx.change("membership", "domain_touch", name=domain.name)
 
 
 def lock(tx: Transaction, domains: Iterable[Domain], *, wait: bool) -> list[Domain]:
-    """Lock domains; skip those that another member has locked, or wait for them."""
+    """Lock domains; skip the domains that another member has locked, or wait for them."""
     by_name = {domain.name: domain for domain in domains}
     rows = tx.rows("membership", "domains_wait" if wait else "domains_lock", names=sorted(by_name))
     return [by_name[row[0]] for row in rows]
 
 
 def read(tx: Transaction, domains: Collection[Domain], present: Sequence[Present], *, locked: bool) -> View:
-    """Return what the rows say; with the groups locked when it is to be written by."""
+    """Return the content of the rows; lock the groups if changes will be written from it."""
     by_name = {domain.name: domain for domain in domains}
     named = tx.rows("membership", "domains_read", names=sorted(by_name))
     groups = sorted({domain.group_id for domain in domains if domain != SLOTS})
@@ -93,7 +93,7 @@ def read(tx: Transaction, domains: Collection[Domain], present: Sequence[Present
 
 
 def changes(view: View, *, gather_ms: int) -> Changes:
-    """Return what should be written: nothing when every row has the owner it should have."""
+    """Return the changes to write: none when every row has the owner it should have."""
     found = Changes()
     by_joining = sorted(view.present, key=lambda each: (-each.age_ms, each.id))
     for group_id, stored in view.filters.items():
@@ -114,7 +114,7 @@ def changes(view: View, *, gather_ms: int) -> Changes:
 
 
 def write(tx: Transaction, found: Changes) -> None:
-    """Write changes that were worked out under the domains' locks."""
+    """Write changes that were computed under the domains' locks."""
     for group_id, filters in found.filters.items():
         text = msgspec.json.encode(filters).decode()
         tx.change("membership", "filters_write", group_id=group_id, filters=text)
@@ -147,7 +147,7 @@ def _rows(tx: Transaction, domains: Collection[Domain]) -> dict[Domain, dict[int
 
 
 def _candidates(view: View, found: Changes, domain: Domain) -> list[Present]:
-    """Return the members that may share in a domain: those that serve it, with the filter that counts."""
+    """Return the members that may share in a domain: those that serve it with the filter in force."""
     serving = [each for each in view.present if domain in each.serves.domains()]
     if domain == SLOTS:
         return serving
@@ -158,10 +158,10 @@ def _candidates(view: View, found: Changes, domain: Domain) -> list[Present]:
 def _gathered(
     domain: Domain, candidates: list[Present], rows: Mapping[int, Held], former: str, gather_ms: int
 ) -> list[Participant]:
-    """Return who is counted. Newcomers wait, so that many who come together cost one change.
+    """Return the members to count. Newcomers wait, so that many that join together cost one change.
 
-    They are counted when the first of them has waited long enough, all at once, and when rows would else
-    be without a member that is there.
+    All newcomers are counted as soon as the first of them has waited long enough, or when rows would
+    otherwise lack an owner although a newcomer could hold them.
     """
     known = {row[0] for row in msgspec.json.decode(former, type=list[tuple[str, list[int] | None]])}
     counted = [each.share_in(domain) for each in candidates if each.id in known]
@@ -176,14 +176,14 @@ def _gathered(
 def _needed(
     newcomers: Sequence[Present], domain: Domain, counted: list[Participant], rows: Mapping[int, Held]
 ) -> bool:
-    """Return whether a newcomer may hold a row whose owner is to be found now."""
+    """Return whether a newcomer may hold a row that needs an owner now."""
     ids = {each.id for each in counted}
     orphans = [row for row, held in rows.items() if held.wanted not in ids]
     return any(may_hold(row, newcomer.share_in(domain), counted) for row in orphans for newcomer in newcomers)
 
 
 def _wanted(rows: Mapping[int, Held], sharing: Sequence[Participant]) -> Owners:
-    """Return the rows that should have another owner than is wanted now, and that owner."""
+    """Return the rows whose wanted owner changes, with the new one."""
     ids = {each.id for each in sharing}
     before = {row: _before(held, ids) for row, held in rows.items()}
     return {row: owner for row, owner in assign(before, sharing).items() if owner != rows[row].wanted}

@@ -1,14 +1,14 @@
-"""A group's filter: which records its handlers want, and whose filter counts while versions differ.
+"""A group's filter: the records its handlers want, and which member's filter counts while versions differ.
 
-A member whose filter differs from the stored one is given no partitions of the group: it would move the
+A member whose filter differs from the stored one gets no partitions of the group: it would move the
 cursor past records that the other version has handlers for. So a rolling deploy skips nothing.
 
-| text            | wants                                                   |
-|-----------------|---------------------------------------------------------|
-| events:order.x  | this type on that topic                                 |
-| events:order.*  | all types that begin with "order."                      |
-| events:*        | all types                                               |
-| events:?a.b     | what a predicate says; only its handler's name is known |
+| text            | wants                                                        |
+|-----------------|--------------------------------------------------------------|
+| events:order.x  | this type on that topic                                      |
+| events:order.*  | all types that begin with "order."                           |
+| events:*        | all types                                                    |
+| events:?a.b     | what a predicate decides; only its handler's name is known   |
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ REMEMBERED = 8
 
 
 def filter_of(texts: Iterable[str]) -> Filter:
-    """Return a filter in its one form: sorted, and nothing in it that the rest wants anyway."""
+    """Return a filter in its canonical form: sorted, without texts that other texts include."""
     distinct = set(texts)
     return tuple(
         sorted(
@@ -30,32 +30,32 @@ def filter_of(texts: Iterable[str]) -> Filter:
 
 
 def covers(wide: Filter, narrow: Filter) -> bool:
-    """Return whether everything that one filter wants is wanted by another too."""
+    """Return whether one filter wants everything that the other wants."""
     return all(any(_includes(other, text) for other in wide) for text in narrow)
 
 
 def wanted(filters: Sequence[Filter], topic: str, type: str) -> bool | None:
-    """Return whether filters want a type of a topic; None where they differ, or a predicate decides."""
+    """Return whether filters want a type of a topic; None where they differ, or where a predicate decides."""
     answers = {_wants(each, topic, type) for each in filters}
     return answers.pop() if len(answers) == 1 else None
 
 
 def have_nothing_in_common(one: Filter, other: Filter) -> bool:
-    """Return whether no record can be wanted by both; a predicate may want any record of its topic."""
+    """Return whether no record can match both; a predicate may match any record of its topic."""
     return not any(_may_meet(mine, theirs) for mine in one for theirs in other)
 
 
 def succeed(stored: Sequence[Filter], living: Sequence[Filter]) -> list[Filter]:
-    """Return what to store: the filter that counts, then those that did before.
+    """Return the filters to store: the one that counts, then those that counted before.
 
-    `living`: the filters of the members that are there, by the time they joined. One that wants more than
-    the stored one, or that is new and wants something else, counts at once. One that wants less, or that
-    counted before (an old process that was started again), waits until nobody has the stored one.
+    `living`: the filters of the living members, in the order they joined. A filter that wants more than
+    the stored one, or that is new and wants something else, counts at once. A filter that wants less, or that
+    counted before (an old process that was started again), waits until no member has the stored one.
     """
     known = list(stored)
     while (following := _following(known, living)) is not None:
         known = [following, *(each for each in known if each != following)]
-    # What a living member has is not forgotten: else two new versions would take turns forever.
+    # Keep the filter of every living member: otherwise two new versions would take turns forever.
     return [each for rank, each in enumerate(known) if rank < REMEMBERED or each in living]
 
 

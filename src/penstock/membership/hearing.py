@@ -1,7 +1,7 @@
-"""Waiting until every member has heard what the tables say of themselves.
+"""Waiting until every member has read the store's state from the tables.
 
-A member reads that with each heartbeat, after it has renewed its lease: one whose lease was renewed since
-something was written has read it, and one that may no longer use the tables writes nothing any more.
+A member reads it with each heartbeat, after it has renewed its lease: a member that renewed its lease after
+a write has read it, and a member that may no longer use the tables writes nothing more.
 """
 
 from threading import Event
@@ -16,9 +16,9 @@ _LOOK_MS = 100
 
 
 def wait_until_heard(database: Database, clock: Clock) -> None:
-    """Return once each member that lives now has had a heartbeat or is gone, or when its lease has ended.
+    """Return once each living member has sent a heartbeat or is gone, or when its lease has ended.
 
-    What they are to hear is committed.
+    The caller has committed the state that the members must read.
     """
     leases, longest_ms = database.look(lambda tx: _leases(tx, clock))
     for _ in range(0, longest_ms, _LOOK_MS):
@@ -30,7 +30,7 @@ def wait_until_heard(database: Database, clock: Clock) -> None:
 
 
 def _leases(tx: Transaction, clock: Clock) -> tuple[dict[str, int], int]:
-    """Return when the lease of each living member ends, and for how long the longest of them runs."""
+    """Return when the lease of each living member ends, and how long the longest of them still runs."""
     rows = tx.rows("membership", "member_leases", **lease_clocks(clock))
     living = [row for row in rows if not Process(*row[1:4]).is_surely_dead()]
     return {row[0]: row[4] for row in living}, max((row[5] for row in living), default=0)

@@ -1,4 +1,4 @@
-"""By which clocks a lease runs."""
+"""The clocks by which a lease runs."""
 
 from penstock.clock import Clock, host_ms, own_ms
 
@@ -6,9 +6,9 @@ from . import process
 
 
 def lease_clocks(clock: Clock) -> dict[str, int | str | None]:
-    """Return what a statement that asks whether leases run must be told.
+    """Return the arguments of a statement that checks whether leases still run.
 
-    The time of day may be set while members work, and the database's clock with it. Members of one host have
-    another clock in common, which only counts: by that they know of each other.
+    The time of day, and with it the database's clock, may be set while members work. Members of one host
+    have a monotonic clock in common, and judge each other's leases by that clock.
     """
     return {"now_ms": own_ms(clock), "host": process.this_host(), "host_ms": host_ms(clock)}

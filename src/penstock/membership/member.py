@@ -1,12 +1,12 @@
 """A member: one running process with a lease, and the slots it owns.
 
 Liveness is per member (one row, one heartbeat); fencing is per slot (owner and epoch in its row). Time is
-the database's clock, and among members of one host the clock of that host, which nobody sets (`lease.py`).
-The lease only decides when others may take over: what keeps a stale owner from writing is the epoch, compared
-at the write. Locally a member believes in its lease up to a monotonic deadline counted from when its last
-good heartbeat was sent.
+the database's clock, and among members of one host that host's clock, which nothing sets (`lease.py`). The
+lease only decides when others may take over: the epoch, compared at the write, keeps a stale owner from
+writing. Locally a member trusts its lease up to a monotonic deadline, counted from the moment it sent its
+last successful heartbeat.
 
-Smallest form: a member takes every slot that no living member owns. `sharing.py` has the one that shares.
+Smallest form: a member takes every slot that no living member owns. `sharing.py` has the form that shares.
 """
 
 import logging
@@ -36,7 +36,7 @@ AFTER_RELEASE = points.declare(
 
 
 class MemberState(StrEnum):
-    """What a member says of itself: it is at work, or it ends what it has and takes nothing more."""
+    """A member's own state: at work, or finishing its work and taking nothing more."""
 
     RUNNING = "running"
     STOPPING = "stopping"
@@ -70,12 +70,12 @@ class ClusterSettings(Settings, room="cluster"):
 
 
 class Member:
-    """This process as a member. Not thread-safe but for `fence`, `is_live` and `lease_seconds`."""
+    """This process as a member. Not thread-safe, except for `fence`, `is_live` and `lease_seconds`."""
 
     def __init__(
         self, database: Database, settings: ClusterSettings, clock: Clock, *, dedicated: bool = False
     ) -> None:
-        """`dedicated`: its process does nothing else, so its end may be a record's doing."""
+        """`dedicated`: the process does nothing else, so a record may be the cause of its death."""
         self.id, self._dedicated = str(uuid4()), dedicated
         self._database, self._settings, self._clock = database, settings, clock
         self._epochs: dict[int, int] = {}
@@ -87,15 +87,15 @@ class Member:
 
     @property
     def fence(self) -> Fence:
-        """What this member believes it owns; empty once its lease may have run out."""
+        """The slots and epochs this member believes it owns; empty once its lease may have run out."""
         return Fence(self.id, dict(self._epochs) if self.is_live() else {})
 
     def is_live(self) -> bool:
-        """Return whether nobody can have taken over yet, as far as this process can know."""
+        """Return whether no other member can have taken over yet, as far as this process can know."""
         return self._clock.monotonic() < self._deadline
 
     def lease_seconds(self) -> float | None:
-        """Return how long the lease still holds, below 0 once it has run out; None while there is none."""
+        """Return how long the lease still runs, below 0 once it has run out; None before the first lease."""
         return self._deadline - self._clock.monotonic() if self._deadline else None
 
     def join(self) -> None:
@@ -105,7 +105,7 @@ class Member:
         self._renewed(sent)
 
     def heartbeat(self) -> None:
-        """Renew the lease, joining again if this member was removed, and learn what it still owns."""
+        """Renew the lease, joining again if this member was removed, and learn the slots it still owns."""
         sent = self._clock.monotonic()
         said = {"id": self.id, "status": self._status}
         if self._database.run(lambda tx: tx.change("membership", "member_beat", **said, **self._times())):
@@ -115,7 +115,7 @@ class Member:
         self._learn()
 
     def tell(self, status: MemberStatus) -> None:
-        """Say what this member does now; others can read it from the next heartbeat on."""
+        """Set the status of this member; others can read it from the next heartbeat on."""
         self._status = status.encode()
 
     def take(self) -> int:
@@ -128,13 +128,13 @@ class Member:
         return len(self._epochs)
 
     def release(self) -> None:
-        """Give every slot back, so that others may take them at once."""
+        """Release every slot, so that others may take them at once."""
         self._epochs = {}
         self._database.run(self._release)
         points.reach(AFTER_RELEASE)
 
     def leave(self) -> None:
-        """Give everything back and stop being a member."""
+        """Release everything and stop being a member."""
         self.release()
         self._deadline = 0.0
         self._database.run(lambda tx: tx.change("membership", "member_leave", id=self.id))
@@ -143,7 +143,7 @@ class Member:
         process = this_process()
         log_ids = [row[0] for row in tx.rows("log", "meta_read", name="log_id")]
         if self._log_id is not None and log_ids != [self._log_id]:
-            raise StoreReplaced  # groups and topics of this process may have the ids of others there
+            raise StoreReplaced  # there, the ids of this process's groups and topics may belong to others
         self._log_id = log_ids[0] if log_ids else None
         tx.change(
             "membership",
@@ -166,7 +166,7 @@ class Member:
         tx.change("membership", "slots_release", id=self.id)
 
     def _take(self, tx: Transaction) -> dict[int, int]:
-        tx.rows("membership", "take_turn")  # before the look at who lives: see `living`
+        tx.rows("membership", "take_turn")  # before the look at the living members: see `living`
         rows = tx.rows("membership", "slots_take", id=self.id, living=self.living(tx))
         points.reach(AFTER_TAKE)
         self._prune(tx)
@@ -179,8 +179,8 @@ class Member:
     def living(self, tx: Transaction) -> list[str]:
         """Return the members that may still be at work, this one included.
 
-        A member that takes by this list must first hold a lock that all takers hold, or it would rob a member
-        that has joined and taken since.
+        A member that takes rows by this list must first hold a lock that all takers hold; otherwise it would
+        rob a member that has joined and taken rows since.
         """
         rows = tx.rows("membership", "member_list", **lease_clocks(self._clock))
         return [
@@ -190,11 +190,11 @@ class Member:
         ]
 
     def present(self) -> list[str]:
-        """Return the members there are now, this one included, as far as one look can tell."""
+        """Return the members present now, this one included, as far as one look can tell."""
         return self._database.look(self.living)
 
     def gone(self, tx: Transaction) -> list[str]:
-        """Return the members whose processes have ended for certain, and did nothing but their work."""
+        """Return the dedicated members whose processes have certainly ended."""
         rows = tx.rows("membership", "members_dedicated")
         return [
             id
@@ -203,7 +203,7 @@ class Member:
         ]
 
     def has_former(self, tx: Transaction) -> bool:
-        """Return whether members of the version before are there, or were lately."""
+        """Return whether members of the previous version are present, or were recently."""
         return bool(tx.rows("membership", "members_former")[0][0])
 
     def _learn(self) -> None:

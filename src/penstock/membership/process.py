@@ -1,8 +1,8 @@
-"""Which process a member is, and whether a process of this machine is dead for certain.
+"""The process of a member, and whether a process of this machine is certainly dead.
 
-A member on this very host whose process has gone can be replaced at once, without waiting for its lease.
+A member on this very host whose process has ended can be replaced at once, without waiting for its lease.
 "This host" means the same boot and the same process namespace; where that cannot be known (no /proc), no
-process is ever taken for dead and the lease decides.
+process ever counts as dead and the lease decides.
 """
 
 import os
@@ -14,7 +14,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process: where it runs, its number, and when it began (numbers are given again, moments are not)."""
+    """A process: its host, its number, and when it began (numbers are reused, start times are not)."""
 
     host: str
     pid: int
@@ -30,12 +30,12 @@ class Process:
 
 
 def this_process() -> Process:
-    """Return the process that asks."""
+    """Return the calling process."""
     return Process(this_host(), os.getpid(), _started(os.getpid()) or "")
 
 
 def this_host() -> str:
-    """Return a name of this boot and process namespace, or nothing when there is none."""
+    """Return a name of this boot and process namespace, or "" when it cannot be known."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text("ascii")
         return f"{boot.strip()}/{(_PROC / 'self/ns/pid').readlink()}"
@@ -44,7 +44,7 @@ def this_host() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """Return the kernel's start tick of a process; nothing when it is not there, or only its corpse is.
+    """Return the kernel's start tick of a process; "" when it does not exist or is a zombie.
 
     None when that cannot be seen: some machines hide the processes of other users.
     """
@@ -57,7 +57,7 @@ def _started(pid: int) -> str | None:
 
 
 def _state(pid: int) -> str:
-    """Return the kernel's letter for what a process does; nothing when it cannot be seen."""
+    """Return the kernel's letter for the state of a process; "" when it cannot be seen."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text("latin-1")
     except OSError:

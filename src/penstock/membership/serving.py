@@ -1,4 +1,4 @@
-"""What a member takes part in: the domains it shares in, as it tells the others in its own row."""
+"""The domains that a member shares in, as it announces them to the others in its own row."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ SLOTS = Domain()
 
 @dataclass(frozen=True, slots=True)
 class ServedGroup:
-    """A group, the filter of all its handlers (`filter_of`), and the topics of it that are there already."""
+    """A group, the filter of all its handlers (`filter_of`), and those of its topics that exist already."""
 
     id: int
     filter: Filter
@@ -37,9 +37,9 @@ class ServedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Serves:
-    """Slots or not, groups, the partitions it is pinned to (None: any), and the schedules it declares.
+    """Whether it shares slots, its groups, the partitions it is pinned to (None: any), and its schedules.
 
-    Those by name, each with the fingerprint of its definition.
+    The schedules are names, each with the fingerprint of its definition.
     """
 
     slots: bool = False
@@ -54,7 +54,7 @@ class Serves:
         yield from (Domain(group.id, topic) for group in self.groups for topic in group.topics)
 
     def filter(self, group_id: int) -> Filter | None:
-        """Return the filter with which it serves a group; None when it does not."""
+        """Return the filter with which it serves a group; None when it does not serve it."""
         return next((group.filter for group in self.groups if group.id == group_id), None)
 
     def encode(self) -> str:
@@ -74,13 +74,13 @@ class Present:
     serves: Serves
 
     def share_in(self, domain: Domain) -> Participant:
-        """Return it as one that shares; slots know no pins."""
+        """Return it as a participant in a domain; pins do not apply to slots."""
         return Participant(self.id, None if domain == SLOTS else self.serves.pins)
 
 
 @lru_cache(maxsize=256)
 def decode_serves(text: str) -> Serves:
-    """Return what a row says; a member that says it in a way unknown to us is taken to serve nothing."""
+    """Return the content of a row; a member whose text is in an unknown form counts as serving nothing."""
     try:
         return msgspec.json.decode(text, type=Serves)
     except msgspec.MsgspecError:

@@ -1,9 +1,9 @@
-"""A member that shares the work: it says what it serves, owns what it should, and hands over the rest.
+"""A member that shares the work: it announces its groups, owns its share, and hands over the rest.
 
-Any member computes who should own what (`rebalance`), for all members at once, and writes it into the rows as
-the wanted owner. Each learns from the domains' versions (`look`) that something changed, releases what others
-should own and takes what it should own once that is free. Slots are exchanged here; cursors by the store of
-delivery, which raises the version with `domain.touch` in its releasing transaction.
+Any member computes the wanted owner of every row, for all members at once (`rebalance`), and writes it into
+the rows. Each member learns from the domains' versions (`look`) that something changed, releases the rows
+that others should own, and takes the rows it should own once they are free. This module exchanges slots; the
+store of delivery exchanges cursors, and raises the version with `domain.touch` in its releasing transaction.
 """
 
 import logging
@@ -25,22 +25,22 @@ logger = logging.getLogger("penstock.membership")
 
 
 class SharingMember(Member):
-    """This process as a member that shares. Not thread-safe but for `fence`, which hands out a value."""
+    """This process as a member that shares. Not thread-safe, except for `fence`, which returns a value."""
 
     def __init__(
         self, database: Database, settings: ClusterSettings, clock: Clock, *, dedicated: bool = False
     ) -> None:
         super().__init__(database, settings, clock, dedicated=dedicated)
         self._serving = NOTHING
-        self._domains: set[Domain] = set()  # all it ever served: what it no longer serves, it must hand over
+        self._domains: set[Domain] = set()  # all it ever served: those it no longer serves it must hand over
         self._versions: dict[Domain, int] = {}
         self._due: set[Domain] = set()
         self._neighbours: dict[str, Process] = {}
-        self.schema: SchemaState | None = None  # what the tables said of themselves at the last heartbeat
+        self.schema: SchemaState | None = None  # as the tables stated it at the last heartbeat
         self._mourned: set[str] = set()
 
     def serve(self, serves: Serves) -> None:
-        """Say what this member takes part in from now on; before it joins, or at any time after."""
+        """Set what this member takes part in from now on; before it joins, or at any time after."""
         if serves == self._serving:
             return
         self._serves = serves.encode()
@@ -48,15 +48,15 @@ class SharingMember(Member):
         self._database.run(
             lambda tx: tx.change("membership", "member_serve", id=self.id, serves=self._serves)
         )
-        self._serving = serves  # not before it stands there: a second try must not pass for done
+        self._serving = serves  # only once it is committed: otherwise a retry would count as done
 
     def join(self) -> None:
-        """Become a member with a fresh lease; whatever was known before is to be looked at again."""
+        """Become a member with a fresh lease; the next `look` returns every domain."""
         self._versions = {}
         super().join()
 
     def heartbeat(self) -> None:
-        """Renew the lease, joining again if needed; learn what is still owned, and who runs on this host."""
+        """Renew the lease, joining again if needed; learn the slots still owned and the local members."""
         super().heartbeat()
         rows = self._database.look(lambda tx: tx.rows("membership", "member_neighbours"))
         self.schema = next((schema_state(*row[4:6]) for row in rows), self.schema)
@@ -78,7 +78,7 @@ class SharingMember(Member):
     def strangers(self) -> dict[int, tuple[str, Filter]]:
         """Return a living member of each group served here whose handlers have nothing in common with ours.
 
-        By the group's id, with its filter. Of two such members one gets no partitions.
+        By the group's id, with its filter. One of two such members gets no partitions.
         """
         present, _ = self._database.look(self._present)
         found: dict[int, tuple[str, Filter]] = {}
@@ -90,9 +90,9 @@ class SharingMember(Member):
         return found
 
     def rebalance(self) -> None:
-        """See to it that every row of the domains served here has an owner it should have.
+        """Ensure that every row of the domains served here has an owner it should have.
 
-        Costs one query when nothing changes. Domains that another member has locked are skipped.
+        Costs one query when nothing changes. Skips domains that another member has locked.
         """
         view, living, dead = self._database.look(self._hint)
         self._due |= view.due(self.id, living)
@@ -103,10 +103,10 @@ class SharingMember(Member):
             self._database.run(lambda tx: self._reassign(tx, stale, new, wait=False))
 
     def look(self) -> set[Domain]:
-        """Return the served domains in which something may have to be taken or released, since the last look.
+        """Return the served domains in which rows may have to be taken or released, since the last look.
 
-        One statement. The first time all; later those whose version rose, and those in which `rebalance`
-        found something left undone.
+        One statement. The first call returns all of them; later calls return those whose version rose, and
+        those in which `rebalance` found work left to do.
         """
         names = sorted(domain.name for domain in self._domains)
         rows = self._database.look(lambda tx: tx.rows("membership", "domains_read", names=names))
@@ -120,9 +120,9 @@ class SharingMember(Member):
         return changed
 
     def exchange_slots(self) -> bool:
-        """Release the slots that others should own; take those that are free and wanted here.
+        """Release the slots that others should own; take the free slots that this member should own.
 
-        Return whether there were such: something may be staged there that nobody has rung for.
+        Return whether it took any: events may be staged there without a bell having rung.
         """
         rows, living = self._database.look(
             lambda tx: (tx.rows("membership", "slots_shared"), self.living(tx))
@@ -142,9 +142,9 @@ class SharingMember(Member):
         return taken > 0
 
     def begin_to_stop(self) -> None:
-        """Say that it stops: others should own what it has, and take each row as soon as it gives that back.
+        """Announce that it stops: others should own its rows, and take each row as soon as it is released.
 
-        It remains a member: what it still works on is not taken from it.
+        It remains a member: no other takes the rows it still works on.
         """
         self._state = state = MemberState.STOPPING
         self._database.run(lambda tx: tx.change("membership", "member_state", id=self.id, state=state.value))
@@ -152,7 +152,7 @@ class SharingMember(Member):
             self._database.run(lambda tx: self._reassign(tx, self._domains, [], wait=True))
 
     def leave(self) -> None:
-        """Give the slots back, stop being a member, and give what it should have owned to the others."""
+        """Release the slots, stop being a member, and let the others share the rows it should have owned."""
         super().leave()
         if self._domains:
             self._database.run(lambda tx: self._reassign(tx, self._domains, [], wait=True))
@@ -162,12 +162,12 @@ class SharingMember(Member):
         return read(tx, self._domains, present, locked=False), self.living(tx), dead
 
     def _reassign(self, tx: Transaction, domains: set[Domain], new: list[str], *, wait: bool) -> None:
-        """Work out and write who should own what."""
+        """Compute and write the wanted owner of each row."""
         if new:
             tx.change("membership", "domains_create", domains=Rows(name=new))
         locked = lock(tx, domains, wait=wait)
         present, dead = self._present(tx)  # after the lock: a list read before it would be stale
-        for id in dead:  # nobody on another host could know, and would count it until its lease ends
+        for id in dead:  # members on other hosts cannot know, and would count it until its lease ends
             moment = {"now_ms": own_ms(self._clock), "host_ms": host_ms(self._clock)}
             tx.change("membership", "member_died", id=id, **moment)
         view = read(tx, locked, present, locked=True)
@@ -179,11 +179,11 @@ class SharingMember(Member):
         tx.change("membership", "slots_give", id=self.id)
 
     def _take_wanted(self, tx: Transaction) -> int:
-        tx.rows("membership", "take_turn")  # before the look at who lives: see `living`
+        tx.rows("membership", "take_turn")  # before the look at the living members: see `living`
         return tx.change("membership", "slots_take_wanted", id=self.id, living=self.living(tx))
 
     def _present(self, tx: Transaction) -> tuple[list[Present], list[str]]:
-        """Return the members to count on, and those that are surely dead; the lease decides, here too."""
+        """Return the members to count on, and those that are surely dead; here too the lease decides."""
         rows = tx.rows("membership", "member_serving", **lease_clocks(self._clock))
         dead = [row[0] for row in rows if row[0] != self.id and Process(*row[1:4]).is_surely_dead()]
         return [

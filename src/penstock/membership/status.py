@@ -1,14 +1,14 @@
-"""What a member says of its work in its own row, so that other processes can tell why something waits there.
+"""The status that a member writes into its own row, so that other processes can tell why work waits there.
 
-It is written with each heartbeat, so it may be as old as one. Only what lasts is said: a member without
-anything to say has no status. Sizes are bounded, so that a heartbeat costs the same whatever happens.
+Each heartbeat writes it, so it may be one heartbeat old. It covers only conditions that last: a member
+without any has no status. Sizes are bounded, so that a heartbeat costs the same in every condition.
 """
 
 import msgspec
 
 
 class CallStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One call that takes long: its handler, where its record stands, since when, and its time limit."""
+    """One long-running call: its handler, the place of its record, its start, and its time limit."""
 
     handler: str
     place: str
@@ -17,9 +17,9 @@ class CallStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LimitStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A handler at which records wait for its own bound: what it matches, the bound, and how many wait.
+    """A handler whose own limit makes records wait: its matches, the limit, and how many records wait.
 
-    `until_ms`: when the rate lets the next one begin; None: the bound is its `concurrency`.
+    `until_ms`: when the rate allows the next call; None: the limit is its `concurrency`.
     """
 
     handler: str
@@ -30,11 +30,12 @@ class LimitStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class GroupStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a member says of one group.
+    """A member's status of one group.
 
-    `calls`: those that take long, the oldest first. `waiting`: records that wait for a thread, while so many
-    calls run. `hung`: calls beyond their time limit whose threads are left behind, most of them of `handler`,
-    the first since `since_ms`. `given_up`: they are so many that the group is not served here.
+    `calls`: the long-running calls, the oldest first. `waiting`: records that wait for a thread, while
+    `running` calls are in progress. `hung`: calls beyond their time limit whose threads were abandoned, most
+    of them of `handler`, the first since `since_ms`. `given_up`: the group is not served here, because too
+    many calls hang.
     """
 
     name: str
@@ -49,11 +50,11 @@ class GroupStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MemberStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a member says of itself.
+    """A member's status.
 
-    `trial_since_ms`: since when it begins nothing else, so that a record which may have killed a worker is
-    tried alone. `troubles`: the error that each of its loops waits on, by the loop's name. `polls`: why it
-    does not listen for the bell; empty while it does.
+    `trial_since_ms`: since when the member starts no other record, because it tries alone a record that may
+    have killed a worker. `troubles`: by the name of each waiting loop, the error it waits on. `polls`: why
+    the member does not listen for the bell; empty while it does.
     """
 
     groups: tuple[GroupStatus, ...] = ()
@@ -62,11 +63,11 @@ class MemberStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     polls: str = ""
 
     def group(self, name: str) -> GroupStatus:
-        """Return what it says of a group."""
+        """Return the status of a group."""
         return next((each for each in self.groups if each.name == name), GroupStatus(name))
 
     def encode(self) -> str | None:
-        """Return it as JSON; None without anything to say."""
+        """Return it as JSON; None when there is nothing to report."""
         return None if self == SILENT else msgspec.json.encode(self, order="deterministic").decode()
 
 
@@ -74,7 +75,7 @@ SILENT = MemberStatus()
 
 
 def decode_status(text: str | None) -> MemberStatus:
-    """Return what a row says; what is said in a way unknown to us is not heard."""
+    """Return the status in a row; a status in a form unknown to this version counts as none."""
     if text is None:
         return SILENT
     try:

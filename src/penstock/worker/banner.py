@@ -1,4 +1,4 @@
-"""What a worker says when it has joined: one log record, a short block as text, fields for machines."""
+"""A worker's message when it has joined: one log record, a short block as text, fields for machines."""
 
 import logging
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ logger = logging.getLogger("penstock.worker")
 
 
 def tell_start(where: str, subscriptions: Sequence[Subscription], member: str, members: int) -> None:
-    """Log which Penstock serves which store for which groups, and how many members are there now.
+    """Log the Penstock version, its store and groups, and how many members are present now.
 
     `where`: the store's address without its password.
     """
@@ -34,7 +34,7 @@ def tell_start(where: str, subscriptions: Sequence[Subscription], member: str, m
 
 
 def own_version() -> str:
-    """Return which Penstock this is; a copy that was never installed does not know."""
+    """Return the version of Penstock; "unknown" for a copy that was never installed."""
     try:
         return metadata.version("penstock")
     except metadata.PackageNotFoundError:

@@ -1,6 +1,6 @@
 """How a function is called for its records, found once from its signature.
 
-| required parameters                     | it is given                         |
+| required parameters                     | arguments                           |
 |-----------------------------------------|-------------------------------------|
 | one, unannotated or `Record`            | the record                          |
 | one, annotated with a registered class  | the event, decoded into that class  |
@@ -8,8 +8,8 @@
 | one of each, in any order               | both                                |
 
 A batch handler takes lists of the same. Parameters with a default are left alone. Classes may be registered
-after the handler, and a name may be known to type checkers only, so what an annotation means is asked again
-when the handlers are put to use (`resolve`).
+after the handler, and a name may be known to type checkers only, so annotations are resolved again when the
+handlers are put to use (`resolve`).
 """
 
 import inspect
@@ -35,7 +35,7 @@ _POSITIONAL = (_KINDS.POSITIONAL_ONLY, _KINDS.POSITIONAL_OR_KEYWORD)
 
 @dataclass(frozen=True, slots=True)
 class _Typed:
-    """A parameter that wants the event: its class, or the name of one that is not known yet."""
+    """A parameter that takes the event: its class, or the name of one that is not known yet."""
 
     parameter: str
     wanted: type | str
@@ -46,12 +46,12 @@ _Wish = _Typed | None  # None: the record
 
 
 class Binding:
-    """How one function is called. `resolve` must have been called before `call` and `call_many`.
+    """How one function is called. Call `resolve` before `call` and `call_many`.
 
     `call` takes one record; `call_many`, of batch handlers, takes records and the events decoded from them.
-    `names` are the types that a typed parameter's class is registered as, `reach` these and all beneath them
-    with how far; None without such a parameter. `decode` gives the event of a record; None where nobody asks
-    for it.
+    `names` are the types under which the class of a typed parameter is registered, `reach` these and all
+    beneath them with their depth; None without such a parameter. `decode` returns the event of a record;
+    None if no parameter takes it.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Binding:
         self.is_async = _is_async(function)
         self.names: frozenset[str] | None = None
         self.reach: dict[str, int] | None = None
-        self._version = -1  # of the registry, when it was asked last
+        self._version = -1  # of the registry, at the last `resolve`
         self.decode: Callable[[Record], Any] | None = None
         self._wishes = _wishes(function, group, batch)
         self._typed = next((each for each in self._wishes if each is not None), None)
@@ -107,7 +107,7 @@ class Binding:
             self.call = carrying(one, self._group, is_async=self.is_async)
 
     def _kind(self, typed: _Typed, types: EventTypes) -> tuple[type, EventType | None]:
-        """Return the class that is asked for, and its event type; None if it is only a parent of some."""
+        """Return the requested class, and its event type; None if it is only a parent of some."""
         wanted = typed.wanted
         known = _evaluated(wanted, self.function) if isinstance(wanted, str) else wanted
         found = types.of_class(known) if isinstance(known, type) else types.of_class_named(str(wanted))
@@ -126,8 +126,8 @@ class Binding:
 def id_of(function: Callable[..., Any], group: str) -> str:
     """Return the id of a function: its module and name, the same in every process.
 
-    Partials and decorated functions have the id of what they wrap. Raises InvalidHandler for a lambda or an
-    object without a name.
+    Partials and decorated functions have the id of the function they wrap. Raises InvalidHandler for a lambda
+    or an object without a name.
     """
     inner = _without_partials(function)
     name = getattr(inner, "__qualname__", "")
@@ -137,7 +137,7 @@ def id_of(function: Callable[..., Any], group: str) -> str:
 
 
 def required(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """Return the parameters that a caller must fill by place; None when some can only be named."""
+    """Return the parameters that a caller must fill by position; None when some are keyword-only."""
     return _required(inspect.signature(function))
 
 
@@ -160,13 +160,13 @@ def _without_partials(function: Any) -> Any:
 
 
 def _is_async(function: Any) -> bool:
-    """Return whether calling a function gives a coroutine; of a wrapper only itself counts."""
+    """Return whether calling a function returns a coroutine; of a wrapper only the wrapper itself counts."""
     inner = _without_partials(function)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
 
 
 def _wishes(function: Callable[..., Any], group: str, batch: bool) -> tuple[_Wish, ...]:
-    """Return what each required parameter wants, in their order. Raises InvalidHandler."""
+    """Return what each required parameter takes, in their order. Raises InvalidHandler."""
     try:
         parameters = _required(inspect.signature(function))
         if parameters is None or not 1 <= len(parameters) <= 2:  # a decorator may supply some itself
@@ -227,7 +227,7 @@ def _wish(parameter: inspect.Parameter, function: Any, group: str, batch: bool) 
 
 
 def _element(annotation: Any) -> Any:
-    """Return what a list's annotation says of its elements."""
+    """Return the annotation of a list's elements."""
     if annotation in _LISTS or annotation in (_KINDS.empty, Any, object):
         return _KINDS.empty
     if isinstance(annotation, str):
@@ -239,7 +239,7 @@ def _element(annotation: Any) -> Any:
 
 
 def _evaluated(annotation: Any, function: Any) -> Any:
-    """Return what an annotation written as text means; the text itself while that cannot be told."""
+    """Return the meaning of an annotation written as text; the text itself while that is unknown."""
     if not isinstance(annotation, str):
         return annotation
     inner = inspect.unwrap(_without_partials(function))
@@ -260,7 +260,7 @@ def _evaluated(annotation: Any, function: Any) -> Any:
 def _decoder(
     wanted: type, own: EventType | None, kinds: Mapping[str, EventType], or_none: bool
 ) -> Callable[[Record], Any]:
-    """Return what decodes a record into the class of its type, or else into the one that is asked for."""
+    """Return a function that decodes a record into the class of its type, or else into the requested one."""
 
     def decode(record: Record) -> Any:
         kind = own if record.type is None else kinds.get(record.type, own)

@@ -1,9 +1,9 @@
-"""Calling a handler in the context of its record: what it publishes carries the trace on.
+"""Calling a handler in the context of its record: events it publishes continue the trace.
 
-Nothing is done for a record without such headers while nobody traces. With OpenTelemetry each call has a
-span, the child of the producer's. A call for many records stands in nobody's context; its span is linked to
-each producer's. Beside it, in each record's own trace, stands how long it was on its way: from when it was
-published to its first attempt.
+A record without such headers costs nothing while tracing is off. With OpenTelemetry each call has a span, the
+child of the producer's. A call for many records runs in no single context; its span is linked to each
+producer's. In each record's own trace another span shows its time in transit: from its publication to its
+first attempt.
 """
 
 import inspect
@@ -61,7 +61,7 @@ async def _within(
 
 
 async def _later(answer: Awaitable[T], entries: Mapping[str, str]) -> T:
-    """Wait for what a function that is not async itself has returned."""
+    """Await the result of a function that is not async itself."""
     with only(entries):
         return await answer
 

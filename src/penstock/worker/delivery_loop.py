@@ -1,12 +1,11 @@
 """The delivery loop: reads, hands out, collects and settles for all groups of a process, turn after turn.
 
-It owns the groups' deliveries; nobody else touches them. It has a thread of its own; a turn may also be made
-by the thread that has just moved a few records, which are with their handlers sooner then. One turn at a
-time; but while this loop waits for the store to write down results, the other thread may hand out more.
-Handlers run in the runner's threads and wake it when there are results, except in a trickle: there it fetches
-them by itself, before it settles. Others say what it should own (`attend`) and that the log has grown
-(`ring`). When the database is unavailable, the loop waits with back-off, logs it once, and goes on when the
-database is back.
+It owns the groups' deliveries; no other code touches them. It has a thread of its own; a thread that has just
+moved a few records may also make a turn, so that they reach their handlers sooner. One turn at a time; but
+while this loop waits for the store to write results, the other thread may hand out more. Handlers run in the
+runner's threads and wake it when there are results; in a trickle it fetches them itself, before it settles.
+Other threads report changes of ownership (`attend`) and growth of the log (`ring`). When the database is
+unavailable, the loop waits with back-off, logs it once, and goes on when the database is back.
 """
 
 import asyncio
@@ -44,16 +43,16 @@ logger = logging.getLogger("penstock.delivery")
 
 _IN_FLIGHT = 4000  # tasks handed to the runner and not finished,
 _LEAST_IN_FLIGHT = 500  # of each group, whatever the others have in flight
-_TRIAL_SECONDS = 0.1  # how often to look whether the process is quiet, for a suspect that goes alone
+_TRIAL_SECONDS = 0.1  # how often to check whether the process is quiet, for a suspect that runs alone
 _LONGEST_WAIT_SECONDS = 5.0
 _LEAST_WAIT_SECONDS = 0.001
 _BREATH_SECONDS = 0.0001  # lets handlers begin before the next turn: a wait of nothing would not
 
 
 class DeliveryLoop:
-    """Runs in a thread of its own between `start` and `stop`, turn after turn: collect what has ended,
-    exchange partitions, settle, read on, hand out, wait. A group that is given up because its calls hang
-    (`hung`) is handed nothing. Its own state is when to settle and when to stop; the rest is its parts'.
+    """Runs in a thread of its own between `start` and `stop`, turn after turn: collect results, exchange
+    partitions, settle, read on, hand out, wait. It hands nothing to a group that is given up because its
+    calls hang (`hung`). Its own state is when to settle and when to stop; its parts own the rest.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class DeliveryLoop:
     ) -> None:
         """`threads`: for handlers, and as many for units of work. `trials`: those of the groups it serves.
 
-        `store` names it in the series. `is_told`: whether a bell rings for what comes into the log.
+        `store`: its name in the series. `is_told`: whether a bell rings for new records in the log.
         """
         self._trials, self._threads = trials or Trials(clock), threads
         self._clock = clock
@@ -113,22 +112,22 @@ class DeliveryLoop:
         self._wake.set()
 
     def attend(self, domains: Iterable[Domain]) -> None:
-        """Say that something may have to be taken or released there."""
+        """Report that partitions may have to be taken or released there."""
         self._groups.attend(domains)
         self._wake.set()
 
     def ring(self) -> None:
-        """Say that the log has grown; the next look comes at once."""
+        """Report that the log has grown; the next look comes at once."""
         self._ends.ring()
         self._wake.set()
 
     def grown(self, ends: HeadEnds, entries: Sequence[TopicEntry] = (), *, few: bool = False) -> None:
-        """Say how far the log has grown, and by what if that is little: no look is needed to know it.
+        """Report how far the log has grown, and the new records if they are few: no look is needed then.
 
-        If it is by a few records only, they are handed out in the caller's thread.
+        If there are only a few records, they are handed out in the caller's thread.
         """
         if entries:
-            self._moved.put(entries)  # before their ends are known, or they would be read
+            self._moved.put(entries)  # before their ends are known; otherwise they would be read
         self._ends.grown(ends)
         if not few or not self._turn_here():
             self._wake.set()
@@ -139,7 +138,7 @@ class DeliveryLoop:
         return Counter(task.handler.group for task, _ in calls)
 
     def status(self) -> MemberStatus:
-        """Return what it does now, as others may read it."""
+        """Return the status of deliveries and calls, for other processes to read."""
         return status_of(
             self._clock,
             calls=self._runner.calls() + self._units.calls(),
@@ -151,19 +150,19 @@ class DeliveryLoop:
         )
 
     def stop(self, grace_seconds: float) -> None:
-        """Start nothing more, wait that long for what runs, settle it and give everything back."""
-        if self._grace_ends is None:  # else somebody was in a hurry already
+        """Start nothing more, wait `grace_seconds` for running handlers, settle and release everything."""
+        if self._grace_ends is None:  # otherwise `hurry` was called before
             self._grace_ends = self._clock.monotonic() + grace_seconds
         self._stopping.set()
         self._wake.set()
 
     def abandon(self, grace_seconds: float) -> None:
-        """Start nothing more, wait that long for what runs, and write nothing: others deliver it again."""
+        """Start nothing more, wait `grace_seconds` for handlers, write nothing: others deliver it again."""
         self._abandoned = True
         self.stop(grace_seconds)
 
     def hurry(self) -> None:
-        """Wait no longer for what runs."""
+        """Stop waiting for running handlers."""
         self._grace_ends = 0.0
         self._wake.set()
 
@@ -189,12 +188,12 @@ class DeliveryLoop:
                     pause = self._backoff.trouble(exc)
                 self._sleeps_until = self._clock.monotonic() + pause
             is_woken = self._wake.wait(pause)
-            self._wake.clear()  # before the look at `_stopping`: a stop that comes in between is seen
+            self._wake.clear()  # before the check of `_stopping`: a stop that comes in between is seen
         with self._one_turn:
             self._wind_down()
 
     def _turn_here(self) -> bool:
-        """Make a turn in the caller's thread, without settling; return False if the loop's own has to."""
+        """Make a turn in the caller's thread, without settling; return False if the loop must make one."""
         if not self._one_turn.acquire(blocking=False):
             return False
         try:
@@ -203,20 +202,20 @@ class DeliveryLoop:
             pause, self._failure = self._turn(settles=False), None
             return self._clock.monotonic() + pause >= self._sleeps_until
         except Exception as exc:
-            self._failure = exc  # instead of one before: the loop waits once, not once for each
+            self._failure = exc  # replaces an earlier one: the loop waits once, not once for each
             return False
         finally:
             self._one_turn.release()
 
     def _turn(self, *, settles: bool = True, timed: bool = False) -> float:
-        """Do what can be done now; return how long there will be nothing to do.
+        """Do everything that can be done now; return how long there will be nothing to do.
 
-        `timed`: nobody has asked for it, it was time for it.
+        `timed`: the wait timed out, without a wake-up.
         """
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._collect()
         self._cache.tidy()
-        self._take_moved()  # what partitions that change hands make doubtful is emptied with the cache
+        self._take_moved()  # before the exchange, which clears the cache of doubtful rows
         if not self._is_settling:
             self._groups.exchange()
         if settles and self._trials.needs_settling:
@@ -228,7 +227,7 @@ class DeliveryLoop:
         damage: list[Damaged] = []
         filled = self._fill(now, damage)
         self._start(damage)
-        if damage:  # only now: the other groups have what is theirs
+        if damage:  # only now: the other groups have their records
             raise damage[0]
         if filled and any(group.delivery.is_behind for group in self._groups):
             pause = _BREATH_SECONDS
@@ -237,11 +236,11 @@ class DeliveryLoop:
         return 0.0 if self._runner.expect(awaited=not self._may_gather()) else pause
 
     def _collect(self) -> None:
-        """Take note of what has ended. Raises the store's error that undid a unit, after all are noted."""
+        """Record results. Raises the store's error that undid a unit, after all results are recorded."""
         results, pressing = self._runner.finished(), False
         handler, group = None, None
         for task, verdict in results:
-            if task.handler is not handler or group is None:  # most often they are all of one
+            if task.handler is not handler or group is None:  # most often all results are of one
                 handler, group = task.handler, self._groups.of(task)
             group.in_flight -= 1
             group.ended += 1
@@ -267,7 +266,7 @@ class DeliveryLoop:
         )
 
     def _may_gather(self) -> bool:
-        """Return whether nothing waits for results that simply pass: they are fetched when they are due."""
+        """Return whether nothing waits for plain passes: they are fetched when they are due."""
         if not self._unsettled.may_wait or self._trials.alone is not None or self._trials.is_asked:
             return False
         return all(
@@ -281,7 +280,7 @@ class DeliveryLoop:
         return any(group.in_flight for group in self._groups)
 
     def _settle(self, aside: Aside = nullcontext) -> None:
-        self._unsettled.clear(self._clock.monotonic())  # first: results that come while it waits count anew
+        self._unsettled.clear(self._clock.monotonic())  # first: results that arrive meanwhile count anew
         try:
             for group in self._groups:
                 group.settled()
@@ -294,7 +293,7 @@ class DeliveryLoop:
 
     @contextmanager
     def _aside(self) -> Iterator[None]:
-        """Let another thread make turns while this one, whose turn it is, waits for the store."""
+        """Let another thread make turns while this one, in its turn, waits for the store."""
         self._is_settling = True
         self._one_turn.release()
         try:
@@ -304,7 +303,7 @@ class DeliveryLoop:
             self._is_settling = False
 
     def _may_hand_out(self) -> bool:
-        """Return whether a turn may be made beside a settling: it would have nothing to write."""
+        """Return whether a turn may run beside a settling: it would have nothing to write."""
         return (
             self._groups.is_calm()
             and not self._trials.is_busy
@@ -315,9 +314,9 @@ class DeliveryLoop:
         self._cache.offer(self._moved.fetch())
 
     def _fill(self, now: float, damage: list[Damaged]) -> bool:
-        """Read on, as far as the log is known to go; return whether there was anything.
+        """Read on, up to the known ends of the log; return whether there was anything.
 
-        What cannot be read because it is damaged is added to `damage`: only its group waits for it.
+        Damage that prevents a read is added to `damage`: only its group waits for it.
         """
         looked = self._ends.refresh(now)
         self._take_moved()
@@ -328,8 +327,8 @@ class DeliveryLoop:
                 filled |= group.delivery.fill(self._ends.of(topic_id), self._ends.news(topic_id))
             except Damaged as exc:
                 damage.append(exc)
-        self._ends.told()  # only now: who was not told because another failed is told the next time
-        if filled:  # what no handler wants is settled, too
+        self._ends.told()  # only now: a group that missed them because another failed gets them next time
+        if filled:  # skipped records are settled, too
             held_back = any(group.delivery.is_held_back for group in self._groups)
             if held_back or not self._unsettled:
                 self._unsettled.add(1, now, pressing=held_back)
@@ -354,14 +353,14 @@ class DeliveryLoop:
             trials.withdraw()
 
     def _take_back(self) -> None:
-        """Take back what has not begun."""
+        """Take back tasks that have not begun."""
         for task in self._runner.take_back():
             group = self._groups.of(task)
             group.in_flight -= 1
             group.delivery.untake([task])
 
     def _start_groups(self, damage: list[Damaged]) -> None:
-        """Hand out what may run; a group whose waiting records are damaged waits, the others do not."""
+        """Hand out runnable records; a group whose waiting records are damaged waits, the others do not."""
         share = max(_LEAST_IN_FLIGHT, _IN_FLIGHT // max(1, len(self._groups)))
         for group in self._groups:
             if group.units is not None or self._is_given_up(group):
@@ -401,7 +400,7 @@ class DeliveryLoop:
         return group.delivery.subscription.group in self.hung.given_up
 
     def _pause(self, now: float, now_ms: int) -> float:
-        """Return how long until something is due; what is due already waits for a result."""
+        """Return how long until something is due; work that is due already waits for a result."""
         if self._settling_is_due(now):
             return 0.0
         until = [max(self._ends.next_look, now + _LEAST_WAIT_SECONDS)]
@@ -420,7 +419,7 @@ class DeliveryLoop:
     # -- the end
 
     def _wind_down(self) -> None:
-        """Let what runs come to its end, settle, give back; never fail."""
+        """Let running handlers end, settle, release; never fail."""
         self._runner.expect(awaited=True)
         if self._abandoned:
             self._units.close(0.0)
@@ -451,7 +450,7 @@ class DeliveryLoop:
                 task.record.id,
                 extra=about_record(task.handler, task.record),
             )
-        # Without a settling nothing is given back: whoever takes over must know that some come again.
+        # Without a settling nothing is released: the next owner must know that some records come again.
         if self._quietly(self._settle) or self._quietly(self._settle):
             self._quietly(self._each(lambda group: group.delivery.release()))
 
@@ -463,7 +462,7 @@ class DeliveryLoop:
         return all_of_them
 
     def _quietly(self, step: Callable[[], None]) -> bool:
-        """Take a step and return whether it went well."""
+        """Run a step and return whether it succeeded."""
         try:
             step()
         except Exception as exc:

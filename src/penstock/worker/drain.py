@@ -1,9 +1,9 @@
-"""`drain`: sequence and deliver all that is due now, then return. For tests, cron jobs and small programs.
+"""`drain`: sequence and deliver all that is due now, then return. For tests, cron jobs, small programs.
 
-This process takes what no living member owns, moves what is staged, and hands each group its records one
-after the other in the caller's thread. A record that fails is retried when that is due, by a later drain;
-its lane waits, everything else goes on. What handlers publish meanwhile is drained too. Ticks of
-schedules that are due when it begins are published.
+This process takes the slots and partitions that no living member owns, moves the staged events, and hands
+each group its records one after the other in the caller's thread. A later drain retries a failed record when
+that is due; its lane waits, everything else goes on. Events that handlers publish meanwhile are drained too.
+Ticks of schedules that are due when it begins are published.
 """
 
 from contextlib import suppress
@@ -37,7 +37,7 @@ _TASKS = 500  # handed out before they are settled together
 
 @dataclass(slots=True)
 class Counts:
-    """What a drain did. `parked`: lanes of what it handed out that now wait for a retry or a person."""
+    """The counts of a drain. `parked`: lanes of handed-out records that now wait for a retry or a person."""
 
     sequenced: int = 0
     delivered: int = 0
@@ -70,8 +70,8 @@ class Drain:
     def run(self) -> Counts:
         """Drain until a whole round finds nothing to do.
 
-        Raises Damaged where some records cannot be read, CursorBeyondEnd for a group that the log has lost
-        records of, once all others are delivered.
+        Raises Damaged where some records cannot be read, CursorBeyondEnd for a group whose records the log
+        has lost, once all others are delivered.
         """
         self._member.join()
         try:
@@ -116,7 +116,7 @@ class Drain:
             delivery.late.count(now=True)
             delivery.settle()
         except BaseException:
-            with suppress(Exception):  # without a settling nothing is given back: some come again, marked
+            with suppress(Exception):  # without a settling nothing is released: some come again, marked
                 delivery.settle()
                 delivery.release()
             raise
@@ -124,10 +124,10 @@ class Drain:
         return worked
 
     def _read_and_work(self, delivery: GroupDelivery, topic: Topic) -> bool:
-        """Read on and hand out what may run; return whether there was anything.
+        """Read on and hand out runnable records; return whether there was anything.
 
-        A read that meets damage ends there, and begins with another partition the next time: so each is tried
-        before it is given up.
+        A read that meets damage ends there, and the next one begins with another partition: so each partition
+        is tried before the read is given up.
         """
         worked = False
         for _ in range(topic.partitions):
@@ -159,14 +159,14 @@ class Drain:
         return known
 
     def _work(self, delivery: GroupDelivery) -> bool:
-        """Hand out what may run now and settle it in batches; return whether there was anything."""
+        """Hand out records that may run now and settle them in batches; return whether there was anything."""
         units = self._units.get(delivery)
         if units is not None:
             return self._work_units(units)
         done = 0
         while done < _TASKS and self._member.is_live() and (tasks := delivery.start(_TASKS)):
             for number, task in enumerate(tasks):
-                if not self._member.is_live():  # another may have taken over; settling will tell
+                if not self._member.is_live():  # another may have taken over; settling will find out
                     delivery.untake(tasks[number:])
                     break
                 self._beat()
@@ -189,7 +189,7 @@ class Drain:
         return done > 0 or bool(delivery.reader.untold)
 
     def _work_units(self, delivery: TransactionalDelivery) -> bool:
-        """Work what may run now in units, one after the other."""
+        """Work the records that may run now in units, one after the other."""
         done = 0
         while done < _TASKS and self._member.is_live() and (units := delivery.start_units(1)):
             for unit in units:

@@ -8,13 +8,13 @@ from penstock.log.entry import Entry
 
 HAND_OVER_BYTES = 64_000  # moved at once: more is not handed over
 _WAITING_BYTES = 1_000_000  # not fetched yet: more is dropped, and read from the log
-_OBJECT_BYTES = 140  # what an entry takes in memory beside what it counts as
+_OBJECT_BYTES = 140  # memory of an entry beside its counted size
 
 TopicEntry = tuple[int, Entry]  # a record and the id of its topic
 
 
 class HandedOver:
-    """A queue with a bound in bytes: what does not fit is dropped, since the log has it too. Thread-safe."""
+    """A queue with a bound in bytes: records beyond it are dropped, since the log has them. Thread-safe."""
 
     def __init__(self) -> None:
         self._waiting: deque[TopicEntry] = deque()
@@ -29,7 +29,7 @@ class HandedOver:
                 self._bytes += size
 
     def fetch(self) -> list[TopicEntry]:
-        """Return what is there, and forget it."""
+        """Return the waiting records, and forget them."""
         if not self._waiting:
             return []
         with self._lock:

@@ -1,4 +1,4 @@
-"""One handler: a function, what it is for and how it may be called."""
+"""One handler: a function, the records it is for and how it may be called."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -20,9 +20,9 @@ from .policies import Origin
 class Handler(HandlerOptions):
     """A function with its options, ready to be called. Raises InvalidHandler.
 
-    `rules` are what its options say about failures, with the retry policy that counts for it; `retry_from`
-    says whose that is. `reach`: once it is resolved, the types it stands for by name, each with how far
-    beneath it stands. `is_plain`: any free thread may call it for any record at any time.
+    `rules` are its options for failures, with the retry policy in force; `retry_from` is the source of that
+    policy. `reach`: once it is resolved, the types it stands for by name, each with its distance to the
+    matched class. `is_plain`: any free thread may call it for any record at any time.
     """
 
     match: str | RecordPredicate | None = None  # in a class: bound to its instance
@@ -40,7 +40,7 @@ class Handler(HandlerOptions):
 
     @classmethod
     def of(cls, function: HandlerFunction, options: HandlerOptions, rules: Rules, retry_from: Origin) -> Self:
-        """Return the handler that a function is with these options."""
+        """Return the handler for a function with these options."""
         given = {each.name: getattr(options, each.name) for each in fields(HandlerOptions)}
         given["id"] = options.id or id_of(function, options.group)
         return cls(**given, function=function, rules=rules, retry_from=retry_from)
@@ -62,11 +62,11 @@ class Handler(HandlerOptions):
         return self.timeout
 
     def wants(self, record: Record) -> bool:
-        """Return whether this handler is for a record: its type, a prefix of it, or a predicate says so."""
+        """Return whether this handler is for a record, by its type, a prefix of it, or a predicate."""
         return bool(self.match(record)) if callable(self.match) else self.wants_type(record.type or "")
 
     def resolve(self, types: EventTypes) -> None:
-        """Find out which types it stands for: by name, by an alias, or as a parent. Raises InvalidHandler."""
+        """Find the types it stands for: by name, by an alias, or as a parent. Raises InvalidHandler."""
         self.binding.resolve(types)
         reach = self.binding.reach if self.match is None else None
         if isinstance(self.match, str):
@@ -78,7 +78,7 @@ class Handler(HandlerOptions):
 
     @property
     def prefix(self) -> str | None:
-        """What the types it is for begin with, if that is how it matches."""
+        """The beginning of the types it is for, if it matches by prefix."""
         return self.match[:-1] if isinstance(self.match, str) and self.match.endswith(".*") else None
 
     def wants_type(self, type: str) -> bool:
@@ -99,9 +99,9 @@ class Handler(HandlerOptions):
         return width, (self.reach or {}).get(type, 0), self.match is not None and type != self.match
 
     def match_texts(self) -> list[str]:
-        """Return what it matches as texts that other processes can compare; of a predicate only its name.
+        """Return its match as texts that other processes can compare; for a predicate only its name.
 
-        A predicate goes by the first id its handler ever had: so a new one changes no filter.
+        A predicate goes by the first id its handler ever had: so renaming the handler changes no filter.
         """
         if callable(self.match):
             return [f"?{self.aliases[0] if self.aliases else self.id}"]
@@ -120,13 +120,13 @@ class Handler(HandlerOptions):
         return (2, -len(self.match)) if self.match.endswith(".*") else (0, 0)
 
     def failing(self, error: Exception) -> "Handler":
-        """Return this handler for a record that it fails on before it is called."""
+        """Return this handler in a form that fails with an error, for a record that cannot be read."""
         fails = partial(_fail, error)
         return replace(self, function=fails, match=None, concurrency=None, rate=None, batch=None)
 
 
 def _check_transaction(handler: Handler) -> None:
-    """Refuse what does not go together with a shared transaction. Raises InvalidHandler."""
+    """Refuse options that are incompatible with a shared transaction. Raises InvalidHandler."""
     if not handler.transaction:
         return
     if handler.binding.is_async or inspect.iscoroutinefunction(handler.fallback):

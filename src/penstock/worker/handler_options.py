@@ -1,6 +1,6 @@
-"""What a handler's registration says: all its options, each spelled here and nowhere else.
+"""The options of a handler's registration, each spelled here and nowhere else.
 
-Whoever registers a handler makes this value and hands it on; `Outbox.handler` takes its keywords from it.
+Code that registers a handler makes this value and passes it on; `Outbox.handler` takes its keywords from it.
 """
 
 import inspect
@@ -43,12 +43,12 @@ class HandlerOptions:
     """The options of one handler, checked. Raises InvalidHandler, InvalidTopic, InvalidType.
 
     `match`: a type, a prefix such as "order.*", a predicate, or None for all (of the class it takes, if it
-    takes one). `group` names the cursor. `on_failure`: what waits while a record is retried; `on_exhausted`:
-    what becomes of its key when the retries are used up. `fallback` is called once before a record is given
-    up. `timeout` is in seconds, None for no limit; `rate` is records per second in all processes, or "5/min";
-    `batch` the most records of one call, None for one at a time. `transaction`: what it writes through
-    `record.tx` commits with its cursor. `lanes`: what is worked in strict order, and waits together: the
-    records of a key, or of a partition. `aliases` are ids it had before, the first one first.
+    takes one). `group` names the cursor. `on_failure`: the records that wait while a record is retried;
+    `on_exhausted`: the fate of its key when the retries are used up. `fallback` is called once before a
+    record is given up. `timeout` is in seconds, None for no limit; `rate` is records per second in all
+    processes, or "5/min"; `batch` the most records of one call, None for one at a time. `transaction`: its
+    writes through `record.tx` commit with its cursor. `lanes`: the records handled in strict order, which
+    wait together: those of a key, or of a partition. `aliases` are ids it had before, the first one first.
     """
 
     match: Match = None
@@ -70,7 +70,7 @@ class HandlerOptions:
     aliases: str | Iterable[str] = ()
 
     def __post_init__(self) -> None:
-        """Check what is given, and write it one way: seconds, records per second, a tuple of ids."""
+        """Check the options, and normalize them: seconds, records per second, a tuple of ids."""
         check_topic(self.topic)
         if not is_name(self.group):
             raise InvalidHandler(str(self.group), "a group's name must be 1 to 255 printable characters")
@@ -97,7 +97,7 @@ class HandlerOptions:
         object.__setattr__(self, "aliases", aliases)
 
     def rules_with(self, retry: RetryPolicy, error_text: ErrorText = ErrorText.REDACTED) -> Rules:
-        """Return what the words on failures mean, with the retry policy that counts."""
+        """Return the rules for failures, with the retry policy in force."""
         return Rules(retry, OnFailure(self.on_failure), OnExhausted(self.on_exhausted), error_text)
 
     def _refuse(self, name: str, why: str) -> NoReturn:

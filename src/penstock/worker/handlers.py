@@ -1,6 +1,6 @@
 """The handlers of one outbox: which function is called for which record, in which group.
 
-A record that no handler of a group wants is done there without a call: unknown types burn no retries.
+A record that no handler of a group wants is done there without a call: unknown types use up no retries.
 """
 
 import logging
@@ -31,11 +31,11 @@ class Handlers:
         self._handlers: list[Handler] = []
         self._methods = DeclaredMethods()
         self._subscriptions: tuple[Subscription, ...] | None = None
-        self._types_version = 0  # of the types, when these were made
-        self.is_served = False  # a worker runs that took what was registered before it
+        self._types_version = 0  # of the types, when the subscriptions were made
+        self.is_served = False  # a worker runs with the handlers registered before it
 
     def declare(self, function: HandlerFunction, options: HandlerOptions) -> None:
-        """Register what a decorator is put on: a function now, a method once there is an instance.
+        """Register a decorated function: a function now, a method once there is an instance.
 
         Raises InvalidHandler, DuplicateHandler.
         """
@@ -45,7 +45,7 @@ class Handlers:
             self.add(function, options)
 
     def add_methods(self, instance: object) -> None:
-        """Register the methods of an object that were declared. Raises as `add` does, and InvalidInput."""
+        """Register the declared methods of an object. Raises as `add` does, and InvalidInput."""
         for method, options in self._methods.of(instance):
             self.add(method, options)
 
@@ -70,7 +70,7 @@ class Handlers:
     def subscriptions(self) -> Iterator[Subscription]:
         """Yield each group on each topic.
 
-        Raises InvalidHandler for a handler that asks for a class nobody registered, or is a method without an
+        Raises InvalidHandler for a handler that asks for an unregistered class, or is a method without an
         instance; DuplicateHandler.
         """
         self._methods.check()
@@ -92,7 +92,7 @@ def _error_text() -> ErrorText:
 
 
 def _check_beside(handler: Handler, other: Handler) -> None:
-    """Compare a new handler with one that is there. Raises DuplicateHandler, InvalidHandler."""
+    """Compare a new handler with a registered one. Raises DuplicateHandler, InvalidHandler."""
     shared = {handler.id, *handler.aliases} & {other.id, *other.aliases}
     if shared:
         raise DuplicateHandler("id", min(shared))

@@ -1,4 +1,4 @@
-"""How a worker is, for whoever watches its process."""
+"""The health of a worker, for the supervisor of its process."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from .calling.hung_calls import GivenUpGroup
 class WorkerHealth:
     """The groups of a worker, and those that it does not serve because too many of their calls hang.
 
-    `refusal`: why it has ended, if it cannot use the tables any more. `workers`: how many run; none has been
-    started, or all have ended, when it is 0. `lease_seconds`: how long its lease still holds without another
-    heartbeat, below 0 once it has run out; None while it has not joined. `stopping`: it ends what it has.
-    `calls`: how many records of each group are with a handler.
+    `refusal`: why it has ended, if it can no longer use the tables. `workers`: how many run; 0 if none has
+    been started, or all have ended. `lease_seconds`: how long its lease still runs without another heartbeat,
+    below 0 once it has run out; None while it has not joined. `stopping`: it finishes its work and takes no
+    more. `calls`: how many records of each group are with a handler.
     """
 
     groups: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class WorkerHealth:
 
 
 def joined(found: Sequence[WorkerHealth]) -> WorkerHealth:
-    """Return the health of several workers as one: each thing as the worst of them has it."""
+    """Return the health of several workers as one: the worst of each value."""
     leases = [each.lease_seconds for each in found]
     return WorkerHealth(
         groups=tuple(sorted({group for each in found for group in each.groups})),

@@ -4,10 +4,10 @@ from penstock.membership.member import Member
 
 
 class LeaseCheck:
-    """Compares the lapses of a member's lease with those after which it has asked what it still owns.
+    """Compares the lapses of a member's lease with those after which ownership was checked.
 
-    While the lease is not renewed, and after a lapse until that is asked, no handler starts: another member
-    may have taken over. `may_start` is for any thread, the rest for the delivery loop's.
+    While the lease is not renewed, and after a lapse until ownership is checked, no handler starts: another
+    member may have taken over. `may_start` is for any thread, the rest for the delivery loop's.
     """
 
     def __init__(self, member: Member) -> None:
@@ -23,5 +23,5 @@ class LeaseCheck:
         return None if lapses == self._seen else lapses
 
     def see(self, lapses: int) -> None:
-        """Note that ownership was checked after this many lapses."""
+        """Record that ownership was checked after this many lapses."""
         self._seen = lapses

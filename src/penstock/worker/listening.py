@@ -19,7 +19,7 @@ _GROUP = "listeners"
 def listener_of(
     function: Callable[..., Any], *, match: Match, topic: str | None, types: EventTypes
 ) -> Listener:
-    """Return the listener that a function is. Raises InvalidHandler, InvalidTopic, InvalidType."""
+    """Return the listener for a function. Raises InvalidHandler, InvalidTopic, InvalidType."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
     options = HandlerOptions(match, group=_GROUP, id=name, topic=topic or _GROUP, start="latest")
     handler = Handlers(types).add(function, options)
@@ -28,7 +28,7 @@ def listener_of(
 
     def wants(record: Record) -> bool:
         nonlocal resolved
-        if resolved != types.version:  # its class may be registered after it
+        if resolved != types.version:  # its class may be registered later than the listener
             handler.resolve(types)
             resolved = types.version
         return (topic is None or record.topic == topic) and handler.wants(record)

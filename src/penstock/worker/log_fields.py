@@ -1,4 +1,4 @@
-"""What a log record is about, as the fields that `extra=` puts on it (`penstock.logs.FIELDS`)."""
+"""The subject of a log record, as the fields that `extra=` puts on it (`penstock.logs.FIELDS`)."""
 
 from typing import Any
 

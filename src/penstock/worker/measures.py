@@ -1,7 +1,7 @@
-"""The gauges of a whole store: what waits, who is there, who owns what. Taken by each worker once a minute.
+"""The gauges of a whole store: the backlog, the members, the ownership. Each worker takes them once a minute.
 
-They are read in one transaction, so that they fit together; every count has a bound. Whoever asks for the
-series reads what was taken last: asking costs the store nothing.
+They are read in one transaction, so that they fit together; every count has a bound. A scrape of the series
+reads the last values: it costs the store nothing.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from penstock.metrics import Series
 
 from .subscription import Subscription
 
-_COUNTED = 100_000  # what may grow without end is counted no further than this
+_COUNTED = 100_000  # unbounded numbers are counted no further than this
 _BY_GROUP = (
     metrics.PENDING,
     metrics.ASSIGNED,
@@ -55,7 +55,7 @@ class Measures:
         self._groups: set[str] = set()
 
     def take(self) -> None:
-        """Set them all to what holds now; those of a deleted group are removed."""
+        """Set them all to the present values; remove those of a deleted group."""
         found, of_store = self._store.database.look(self._look)
         name = self._store.name
         for group, values in found.items():
@@ -70,7 +70,7 @@ class Measures:
         measure(self._store)
 
     def forget(self) -> None:
-        """Remove them: the worker has ended, and what it found would only grow old."""
+        """Remove them: the worker has ended, and its values would only grow old."""
         name = self._store.name
         for series in (*_OF_STORE, *_BY_GROUP, *_OF_PROCESS):
             for labels in [each for each in series.values() if each[0] == name]:
@@ -91,7 +91,7 @@ class Measures:
         return groups, [len(living), *slots, staged, scheduled, oldest, now_ms / 1000]
 
     def _cursors(self, tx: Transaction, now_ms: int, who: dict[str, Any]) -> dict[str, list[float]]:
-        """Return of each group how far it is behind, how many cursors we own and nobody owns, and its age."""
+        """Return for each group its lag, how many cursors we own and no member owns, and its oldest age."""
         log = self._store.log_in(tx)
         topics = {each.id: each for each in log.topics()}
         bounds = log.bounds_of(list(topics.values()))
@@ -129,5 +129,5 @@ def begin_series(store: str, subscriptions: Iterable[Subscription]) -> None:
 
 
 def _age(now_ms: int, moments: list[int]) -> float:
-    """Return how many seconds ago the first of some moments was; 0 without one, or if it is still to come."""
+    """Return how many seconds ago the first of some moments was; 0 without one, or if it is in the future."""
     return max(0, now_ms - min(moments)) / 1000 if moments else 0.0

@@ -1,8 +1,8 @@
-"""The membership loop: one thread that keeps the member alive and tells the others what it should own.
+"""The membership loop: one thread that keeps the member alive and rebalances with the other members.
 
-It renews the lease whatever handlers do, finds the topics of the groups, works out shares with the other
-members, exchanges slots itself and has the delivery loop exchange cursors. It alone uses the member; other
-threads only read its fence, whether it lives, and who lives.
+It renews the lease whatever handlers do, finds the topics of the groups, computes shares with the other
+members, exchanges slots itself and has the delivery loop exchange cursors. Only this thread uses the member;
+other threads only read its fence, whether it is live, and the living members.
 """
 
 import logging
@@ -35,9 +35,9 @@ NewDelivery = Callable[[Subscription, Topic], tuple[int, AnyDelivery]]
 
 
 class MembershipLoop:
-    """Renews the lease, finds topics, works out shares, exchanges slots. In a thread from `start` to `stop`.
+    """Renews the lease, finds topics, computes shares, exchanges slots. In a thread from `start` to `stop`.
 
-    Invariant: it alone changes the member.
+    Invariant: only this loop changes the member.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class MembershipLoop:
     ) -> None:
         """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
 
-        `refused` is called, once, when the tables are not ones that this code can use; then the loop ends
-        without a further statement. `measure` is called once a minute: for series of the whole store.
-        `gained` is called when there are more slots to sequence than before. `given_up` names the groups that
-        cannot be served now: others get their partitions. `status` says what this process does now. `joined`
-        is called once, with the number of members there are then. `schedules` are those that the program
-        declares, each with the fingerprint of its definition. `announce` is called with groups that wait for
-        their topics, before there is anything to deliver.
+        `refused` is called, once, when this code cannot use the tables; then the loop ends without a further
+        statement. `measure` is called once a minute: for series of the whole store. `gained` is called when
+        there are more slots to sequence than before. `given_up` returns the groups that cannot be served now:
+        others get their partitions. `status` returns the status of this process. `joined` is called once,
+        with the number of members at that time. `schedules` are those that the program declares, each with
+        the fingerprint of its definition. `announce` is called with groups that wait for their topics, before
+        there is anything to deliver.
         """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
@@ -82,7 +82,7 @@ class MembershipLoop:
         self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._warned: set[str] = set()  # groups that another program seems to serve, too
-        self._served: list[tuple[Subscription, int]] = []  # what is no longer waited for, with its topic's id
+        self._served: list[tuple[Subscription, int]] = []  # no longer waiting, with the topic's id
         self._look_for_deleted = False
         self._cluster = cluster
         self._backoff = Backoff("membership", polling)
@@ -90,7 +90,7 @@ class MembershipLoop:
         self._joined, self._unsure = False, True
         self._next_beat = self._next_rebalance = self._next_measure = 0.0
         self._ending, self._stopping, self._leaving, self._wake = Event(), Event(), Event(), Event()
-        self._is_told = False  # that it stops
+        self._is_told = False  # the others know that it stops
         self._moved_to: set[int] = set()
         self.is_ready = Event()
         self._thread: Thread | None = None
@@ -101,7 +101,7 @@ class MembershipLoop:
         self._thread.start()
 
     def begin_to_stop(self) -> None:
-        """Have the others told that this member stops; returns at once. From any thread."""
+        """Announce to the others that this member stops; returns at once. From any thread."""
         self._ending.set()
         self._wake.set()
 
@@ -115,7 +115,7 @@ class MembershipLoop:
             self._thread.join()
 
     def moved(self, ends: HeadEnds) -> None:
-        """Say where records were moved to: a group may wait for such a topic. From any thread."""
+        """Report the topics that records were moved to: a group may wait for one. From any thread."""
         if self._waiting:
             topics = {head.topic_id for head in ends}
             if not topics <= self._moved_to:
@@ -145,7 +145,7 @@ class MembershipLoop:
         died, new = self._member.neighbours_died(), not self._joined
         if now >= self._next_beat:
             self._next_beat = now + self._cluster.heartbeat_interval.total_seconds()
-            if self._unsure:  # a statement that fails may mean that the tables are no longer ours to use
+            if self._unsure:  # a failed statement may mean that the tables are no longer ours to use
                 self._schema.look()
                 self._unsure = False
             self._beat()
@@ -157,7 +157,7 @@ class MembershipLoop:
             self._is_told = True
         if new or died or now >= self._next_rebalance:
             self._member.rebalance()
-            settings = self._cluster  # what is new here is shared out as soon as joins are gathered
+            settings = self._cluster  # new groups here are shared out as soon as joins are gathered
             wait = settings.gather_joins if new else settings.rebalance_interval
             self._next_rebalance = now + wait.total_seconds()
         changed = self._member.look()
@@ -166,7 +166,7 @@ class MembershipLoop:
             self._gained()
         self._delivery.attend(changed - {SLOTS})
         self.is_ready.set()
-        if now >= self._next_measure:  # the last of all: it may take a while, and nothing waits for it
+        if now >= self._next_measure:  # last of all: it may take a while, and nothing waits for it
             self._next_measure = now + _MEASURE_SECONDS
             self._measure()
 
@@ -183,7 +183,7 @@ class MembershipLoop:
         self._tell_joined(len(self._member.present()))
 
     def _forget_deleted(self, now: float) -> None:
-        """Wait again for topics that were deleted: one of the same name may have come since."""
+        """Wait again for topics that were deleted: one of the same name may have been created since."""
         if not self._served or not (self._look_for_deleted or now >= self._next_rebalance):
             return
         self._look_for_deleted = False
@@ -215,14 +215,14 @@ class MembershipLoop:
         return bool(found)
 
     def _announce_waiting(self, groups: set[str]) -> None:
-        """Make groups known whose topic is not there yet, so that a person can pause them."""
+        """Create groups whose topic does not exist yet, so that a person can pause them."""
         new = groups - self._announced
         if new:
             self._announce(sorted(new))
             self._announced |= new
 
     def _warn_of_strangers(self) -> None:
-        """Say when another program serves a group of ours, as it seems: it shares no handler with us."""
+        """Warn when another program seems to serve a group of ours: it shares no handler with us."""
         strangers = self._member.strangers()
         for name, (group_id, _) in self._groups.items():
             if group_id in strangers and name not in self._warned:
@@ -240,11 +240,11 @@ class MembershipLoop:
                 )
 
     def _leave_out(self, now: float) -> None:
-        """Say which groups are served here; when that has changed, shares are worked out at once."""
+        """Update the groups served here; when they have changed, compute shares at once."""
         given_up = self._given_up()
         if given_up != self._left_out:
             self._left_out, self._next_rebalance = given_up, now
-        self._member.serve(self._serves())  # writes only what is new
+        self._member.serve(self._serves())  # writes only a change
 
     def _serves(self) -> Serves:
         groups = tuple(
@@ -262,7 +262,7 @@ class MembershipLoop:
 
 
 def filters_of(subscriptions: Sequence[Subscription]) -> dict[str, tuple[str, ...]]:
-    """Return the filter of each group: what its handlers match, on all its topics."""
+    """Return the filter of each group: the matches of its handlers, on all its topics."""
     texts: dict[str, list[str]] = {}
     for subscription in subscriptions:
         for handler in subscription.handlers:

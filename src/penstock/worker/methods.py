@@ -1,7 +1,8 @@
 """Handlers that are methods of a class: declared where the class is defined, registered with an instance.
 
-The decorator sees a plain function, before there is a class. It is kept here until an instance is given; one
-that never is would be a handler that nobody calls, so it is refused when the handlers are put to use.
+The decorator sees a plain function, before there is a class. It is kept here until an instance is given; a
+method without an instance would be a handler that is never called, so it is refused when the handlers are put
+to use.
 """
 
 import inspect
@@ -24,7 +25,7 @@ class _DecoratedMethod(NamedTuple):
 
 
 class DeclaredMethods:
-    """The methods that were decorated, in that order, and which of them have found an instance."""
+    """The decorated methods, in that order, and which of them have found an instance."""
 
     def __init__(self) -> None:
         self._declared: list[_DecoratedMethod] = []
@@ -37,8 +38,8 @@ class DeclaredMethods:
     def of(self, instance: object) -> list[tuple[HandlerFunction, HandlerOptions]]:
         """Return the methods of an instance, bound to it, in the order in which they were decorated.
 
-        A method that a subclass defines anew is called in place of the one that was decorated, and with the
-        options of its own decorator if it has one. Raises InvalidInput when there are none.
+        An override in a subclass is called in place of the decorated method, with the options of its own
+        decorator if it has one. Raises InvalidInput when there are none.
         """
         if isinstance(instance, type):
             raise InvalidInput(f"register({instance.__qualname__}) is a class; give it an instance of it")
@@ -72,7 +73,7 @@ class DeclaredMethods:
 
 
 def is_method(function: object) -> bool:
-    """Return whether a function is defined in a class and wants an instance (or the class) first."""
+    """Return whether a function is defined in a class and needs an instance (or the class) first."""
     if not inspect.isfunction(function):
         return False
     owner, _, _ = function.__qualname__.rpartition(".")
@@ -87,7 +88,7 @@ def _attributes(cls: type) -> Iterator[tuple[str, list[list[HandlerFunction]]]]:
 
 
 def _layers(attribute: Any) -> Iterator[HandlerFunction]:
-    """Yield a function and all that it wraps: other decorators may stand above ours."""
+    """Yield a function and all functions that it wraps: other decorators may be above ours."""
     inner = getattr(attribute, "__func__", attribute)  # of a class method
     while inspect.isfunction(inner):
         yield inner
@@ -95,7 +96,7 @@ def _layers(attribute: Any) -> Iterator[HandlerFunction]:
 
 
 def _bound_options(options: HandlerOptions, instance: object) -> HandlerOptions:
-    """Return options whose functions, where they are methods of the same class, are bound, too."""
+    """Return options whose functions, if they are methods of the same class, are bound, too."""
     return replace(
         options, match=_bound(options.match, instance), fallback=_bound(options.fallback, instance)
     )

@@ -1,4 +1,4 @@
-"""Which retry policy counts for a handler: that of the first level that has one.
+"""Which retry policy applies to a handler: that of the first level that has one.
 
 | level      | where                                                                           |
 |------------|---------------------------------------------------------------------------------|
@@ -23,7 +23,7 @@ _ADVICE = "must be a retry policy such as Exponential(max_retries=3)"
 
 
 class Origin(Enum):
-    """Where a handler's retry policy comes from."""
+    """The source of a handler's retry policy."""
 
     HANDLER = "handler"
     DECORATOR = "decorator"
@@ -41,9 +41,9 @@ def check_policy(policy: object) -> RetryPolicy | None:
 def policy_of(
     function: Callable[..., Any], group: str, *, given: RetryPolicy | None, outbox: RetryPolicy | None
 ) -> tuple[RetryPolicy, Origin]:
-    """Return the policy that counts and where it comes from; `given` is the decorator's.
+    """Return the policy in force and its source; `given` is the decorator's.
 
-    Raises InvalidHandler for what is not a policy, even where another one counts.
+    Raises InvalidHandler for a value that is not a policy, even where another one applies.
     """
     own = _own(function, group)
     if given is not None and not isinstance(given, RetryPolicy):

@@ -1,8 +1,8 @@
 """The retention service: a thread of the worker that deletes what need not be kept, tokens included.
 
-One worker of all does it: the one that owns slot 0; of a log that one process writes, that process. Two at
-once, while that changes hands, delete the same records once. Every worker notes, before each pass, that its
-groups have a member.
+One worker of all does it: the owner of slot 0; for a log that a single process writes, that process. Two that
+do it at once, while that changes hands, delete the same records once. Every worker records, before each pass,
+that its groups have a member.
 """
 
 from collections.abc import Collection
@@ -18,11 +18,11 @@ from penstock.log.store import Store
 from penstock.membership.member import Member
 from penstock.outbox.tokens import TokensSettings, trim_tokens
 
-_SLOT = 0  # whoever owns it runs the passes
+_SLOT = 0  # its owner runs the passes
 
 
 class Housekeeping:
-    """What one pass deletes: records of the log, tokens that no longer count, writes nobody released."""
+    """The deletions of one pass: records of the log, expired tokens, parted writes never released."""
 
     def __init__(self, store: Store, clock: Clock, settings: RetentionSettings | None = None) -> None:
         self._database, self._clock = store.database, clock
@@ -32,7 +32,7 @@ class Housekeeping:
         self.retention = Retention(store, self._settings, clock)
 
     def run(self, topic: str | None = None) -> Trimmed:
-        """Run one pass. Of one topic: its records only."""
+        """Run one pass; for a single topic, over its records only."""
         done = self.retention.run(topic)
         if topic is None and (self._tokens() or self._parts.expire()):
             return Trimmed(done.deleted, full=True)
@@ -84,13 +84,13 @@ class RetentionService:
             self._thread = None
 
     def turn(self) -> bool:
-        """Do what is due; return whether more is to be done at once."""
+        """Do what is due; return whether more work is left to do at once."""
         if self._groups:  # before the pass: if the clock has jumped, groups at work would look abandoned
             self._database.run(lambda tx: note_seen(tx, self._groups, self._clock))
         return self._is_ours() and self._housekeeping.run().full
 
     def _is_ours(self) -> bool:
-        """Return whether this process is the one of all: who writes the log, or else who owns the slot."""
+        """Return whether this process runs the passes: as the log's single writer, or as the slot's owner."""
         here = self._log.trims_here
         if here is not None or self._member is None:
             return bool(here)

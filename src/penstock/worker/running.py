@@ -19,7 +19,7 @@ FORCED_SECONDS = 10.0  # after a second signal the process ends by then
 
 
 class Runnable(Protocol):
-    """What can be run: a worker, or nothing."""
+    """A service that can be run: a worker, or nothing."""
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -28,7 +28,7 @@ class Runnable(Protocol):
         """End; returns when that is done."""
 
     def hurry(self) -> None:
-        """Let a stop that is under way wait no longer."""
+        """Stop waiting in a stop that is under way."""
 
     def failure(self) -> Error | None:
         """Return why it can no longer do its work and should be stopped; None while it can."""
@@ -61,7 +61,7 @@ class Several:
                 done.result()
 
     def hurry(self) -> None:
-        """Let stops that are under way wait no longer."""
+        """Stop waiting in stops that are under way."""
         for each in self._services:
             each.hurry()
 
@@ -71,16 +71,16 @@ class Several:
         return failures[0] if failures and None not in failures else None
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Use this event loop in all; before `start`."""
+        """Use this event loop in all of them; before `start`."""
         for each in self._services:
             each.use_loop(loop)
 
 
 class Nothing:
-    """Stands in for a worker where none shall run: it starts no thread and touches no table."""
+    """Stands in for a worker where none may run: it starts no thread and touches no table."""
 
     def start(self) -> None:
-        """Say that nothing begins."""
+        """Log that nothing begins."""
         logger.warning("processing.enabled is false: no handler runs in this process")
 
     def stop(self) -> None:
@@ -90,24 +90,24 @@ class Nothing:
         """Nothing to wait for."""
 
     def failure(self) -> Error | None:
-        """Nothing that could fail."""
+        """Nothing can fail."""
         return None
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Nothing to run in it."""
+        """Nothing runs in it."""
 
 
 def is_main_thread() -> bool:
-    """Return whether this is the main thread: whoever runs a worker there gives it the process."""
+    """Return whether this is the main thread: a worker run there has the process to itself."""
     return current_thread() is main_thread()
 
 
 def run(worker: Runnable, until: Event | None = None) -> None:
     """Run a worker until SIGTERM, Ctrl-C or `until`; after a second signal it does not wait for handlers.
 
-    Nor, for long, for a store that hangs: then the process ends with exit code 1.
+    Nor does it wait long then for a store that hangs: the process ends with exit code 1.
 
-    Signals are heard only in the main thread; elsewhere `until` ends it. Raises the worker's failure, once
+    Signals are handled only in the main thread; elsewhere `until` ends it. Raises the worker's failure, once
     it has stopped.
     """
     stopping = until or Event()
@@ -122,7 +122,7 @@ def run(worker: Runnable, until: Event | None = None) -> None:
 
 
 async def arun(worker: Runnable) -> None:
-    """Run a worker until SIGTERM, Ctrl-C or cancellation, without keeping the event loop from its work.
+    """Run a worker until SIGTERM, Ctrl-C or cancellation, without blocking the event loop.
 
     Raises the worker's failure, once it has stopped.
     """
@@ -138,9 +138,9 @@ async def arun(worker: Runnable) -> None:
 
 
 def _wait(worker: Runnable, stopping: Event) -> Error | None:
-    """Wait until a worker is to be stopped; return its failure if that is why.
+    """Wait until a worker should stop; return its failure if that is the reason.
 
-    In short waits: some systems do not wake a long one for a signal.
+    In short waits: on some systems a signal does not interrupt a long one.
     """
     while not stopping.wait(1.0):
         failure = worker.failure()

@@ -1,8 +1,8 @@
-"""The sequencing service: a thread that moves what is staged in the slots of a member.
+"""The sequencing service: a thread that moves the staged events in the slots of a member.
 
-Who hears that something was staged may make a pass in its own thread, if none is under way: that saves the
-time until another thread is awake. When the database is unavailable, the service waits with back-off, logs it
-once, and goes on by itself when the database is back.
+A thread that learns that something was staged may make a pass itself, if none is under way: that saves the
+time until another thread wakes up. When the database is unavailable, the service waits with back-off, logs it
+once, and goes on when the database is back.
 """
 
 import logging
@@ -21,8 +21,9 @@ from penstock.redaction import traced, words
 logger = logging.getLogger("penstock.sequencing")
 
 _AT_ONCE = _LONG_AGO = -math.inf  # not 0: a clock may show less
-# Between two looks while others publish fast and do not ring: after one that moved something, and doubled
-# after each that did not, up to the longer; longer than these on a busy machine, where a look takes longer.
+# The pause between two looks while others publish fast and do not ring: the shorter one after a look that
+# moved something, doubled after each look that did not, up to the longer; both are longer on a busy machine,
+# where a look takes longer.
 _FLOOD_PAUSE, _LONGEST_FLOOD_PAUSE = 0.001, 0.004
 _PAUSE_OF_LOOK, _LONGEST_PAUSE_OF_LOOK = 0.5, 4
 
@@ -30,8 +31,8 @@ _PAUSE_OF_LOOK, _LONGEST_PAUSE_OF_LOOK = 0.5, 4
 class SequencingService:
     """Runs a sequencer in a thread of its own. `start` and `stop` may be called twice.
 
-    By itself it is a member that takes every slot nobody living owns. In a worker it is given the worker's
-    member, which others keep alive, and works on the slots that one owns.
+    Without a member given, it is itself a member that takes every slot no living member owns. In a worker it
+    gets the worker's member, which the membership loop keeps alive, and works on that member's slots.
     """
 
     def __init__(
@@ -49,8 +50,8 @@ class SequencingService:
     ) -> None:
         """`sequenced` is called after each pass that moved something, or that was asked for and did not.
 
-        It is also told what was moved, if that is no more than `hand_over_bytes`. `is_told`: whether a bell
-        rings for what is staged.
+        It also gets the records moved, if they take no more than `hand_over_bytes`. `is_told`: whether a bell
+        rings for staged events.
         """
         self._cluster = cluster or ClusterSettings.load()
         self._member = member or Member(store.database, self._cluster, clock)
@@ -76,12 +77,12 @@ class SequencingService:
             self._thread.start()
 
     def ring(self, slots: frozenset[int] | None = None) -> None:
-        """Say that something was staged, and where if that is known; the next pass comes at once."""
+        """Report that something was staged, and where if that is known; the next pass comes at once."""
         self._told.append(slots)
         self._bell.set()
 
     def move(self, slots: frozenset[int] | None) -> None:
-        """Say that something was staged, and move it in this thread; if that fails, the other one tries."""
+        """Report that something was staged, and move it in this thread; if that fails, the other tries."""
         self._told.append(slots)
         if self._one_pass.acquire(blocking=False):
             try:
@@ -96,7 +97,7 @@ class SequencingService:
         self._bell.set()
 
     def flooded(self, seconds: float) -> None:
-        """Say that events are staged for so long, without a ring for each: it looks by itself meanwhile."""
+        """Report that events are staged for `seconds` without a ring for each: the service polls instead."""
         self._flood_until = max(self._flood_until, self._clock.monotonic() + seconds)
         self.ring()
 
@@ -106,7 +107,7 @@ class SequencingService:
         return self._backoff.present_trouble
 
     def stop(self) -> None:
-        """End after the pass under way, giving the slots back; returns when the thread has ended."""
+        """End after the pass under way, and release the slots; returns when the thread has ended."""
         self._stopping.set()
         self._bell.set()
         thread = self._thread  # another thread may be stopping it too
@@ -120,7 +121,7 @@ class SequencingService:
             try:
                 with self._one_pass:
                     if waited and self._next_look <= self._sleeps_until:
-                        # Nobody has put the look off since, so it is due: a wait may end a little early,
+                        # No pass has postponed the look since, so it is due: a wait may end a little early,
                         # and a clock may stand still.
                         self._next_look = _AT_ONCE
                     self._sleeps_until = self._pass()
@@ -136,7 +137,7 @@ class SequencingService:
             self._joined, self._next_beat = False, _AT_ONCE  # if it is started again, it joins at once
 
     def _pass(self) -> float:
-        """Make a pass if it is time for one, or something was staged; return until when there is none."""
+        """Make a pass if one is due, or something was staged; return the time until which none is due."""
         if self._is_own and self._clock.monotonic() >= self._next_beat:
             self._next_beat = self._clock.monotonic() + self._cluster.heartbeat_interval.total_seconds()
             self._beat(self._joined)
@@ -161,12 +162,12 @@ class SequencingService:
             if self._clock.monotonic() < self._flood_until:
                 pause = self._pause_in_flood(seconds, moved=bool(done.moved))
             look = _AT_ONCE if done.full else self._clock.monotonic() + pause
-            # A pass over named slots does not postpone the look at all: events in slots that nobody
-            # named would have to wait until the named ones are quiet.
+            # A pass over named slots never postpones the look: otherwise events in other slots would have to
+            # wait until the named slots are quiet.
             self._next_look = look if looks else min(look, self._next_look)
 
     def _pause_in_flood(self, seconds: float, *, moved: bool) -> float:
-        """Return the pause after a look that took so long; a single slow one among others does not count."""
+        """Return the pause after a look of `seconds`; a single slow one among others does not count."""
         seconds, self._look_seconds = min(seconds, self._look_seconds), seconds
         if moved:
             self._flood_pause = max(_FLOOD_PAUSE, seconds * _PAUSE_OF_LOOK)
@@ -176,7 +177,7 @@ class SequencingService:
         return self._flood_pause
 
     def _heard(self) -> tuple[set[int], bool]:
-        """Return in which slots something was staged, and whether a look everywhere was asked for."""
+        """Return the slots where something was staged, and whether a look everywhere was requested."""
         told, asked = set[int](), False
         while self._told:
             slots = self._told.popleft()

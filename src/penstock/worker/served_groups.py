@@ -20,15 +20,15 @@ from .task import HandlerTask
 AnyDelivery = GroupDelivery | TransactionalDelivery
 
 _IN_FLIGHT = 4000  # records of a group handed to handlers and not finished
-_LEAST_QUEUED = 16  # of these, records that wait for a handler, however few end
+_LEAST_QUEUED = 16  # of these, the records that may always wait for a handler, however slow the pace
 
 
 @dataclass(slots=True, eq=False)
 class RunningGroup:
-    """One group on one topic: its delivery, and how many of its records are handed on and have not ended.
+    """One group on one topic: its delivery, and how many of its records are in flight.
 
-    `units`: what hands it out if its handlers commit with their cursors. `ended` counts those that have ended
-    since the last settling, `pace` is how many lately ended from one to the next.
+    `units`: hands the group out if its handlers commit with their cursors. `ended`: how many records have
+    ended since the last settling; `pace`: how many lately ended between two settlings.
     """
 
     delivery: GroupDelivery
@@ -38,10 +38,10 @@ class RunningGroup:
     pace: int = 0
 
     def may_queue(self, threads: int) -> int:
-        """Return how many of its records may be in flight: with handlers, and as many as these end soon.
+        """Return how many of its records may be in flight: those with handlers, and as many as will end soon.
 
-        What waits for a handler is marked, like what is with one, if this process dies. Of several handlers
-        one may have to wait for its rate, and must not keep the others back.
+        If this process dies, a record that waits for a handler is marked, like one that is with a handler. Of
+        several handlers one may have to wait for its rate, and must not hold up the others.
         """
         handlers = self.delivery.subscription.handlers
         if len(handlers) > 1 and not all(handler.is_plain for handler in handlers):
@@ -51,15 +51,15 @@ class RunningGroup:
         return min(at_once + max(_LEAST_QUEUED, 2 * self.pace), _IN_FLIGHT)
 
     def settled(self) -> None:
-        """Take note that what has ended is settled."""
+        """Record that all ended records are settled."""
         self.pace, self.ended = max(self.ended, self.pace // 2), 0
 
 
 class ServedGroups:
     """Takes in the groups of a process; takes, releases and checks their partitions when something changes.
 
-    What should be owned is decided by the membership; it says where to look by `attend`. What fails is tried
-    again in the next turn. `adopt` and `attend` are for any thread, the rest for the delivery loop's.
+    The membership decides who should own what; it reports changed domains by `attend`. A step that fails is
+    repeated in the next turn. `adopt` and `attend` are for any thread, the rest for the delivery loop's.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class ServedGroups:
         self._new.append((domain, delivery, topic))
 
     def attend(self, domains: Iterable[Domain]) -> None:
-        """Say that something may have to be taken or released there."""
+        """Report that partitions may have to be taken or released there."""
         self._attention.extend(domains)
 
     def is_live(self) -> bool:
-        """Return whether handlers may be started; after a lapse it asks first what it still owns."""
+        """Return whether handlers may be started; after a lapse, first check the ownership."""
         if not self._member.is_live():
             return False
         lapses = self._lease.unseen()
@@ -101,11 +101,11 @@ class ServedGroups:
         return True
 
     def may_start(self) -> bool:
-        """Return whether handlers may be started, as far as is known without asking what it still owns."""
+        """Return whether handlers may be started, as far as is known without checking the ownership."""
         return self._lease.may_start()
 
     def is_calm(self) -> bool:
-        """Return whether nothing is known to come or go: no partition, no group, no lapse of the lease."""
+        """Return whether no change is pending: no partition, no group, no lapse of the lease."""
         return not (
             self._new
             or self._attention
@@ -114,16 +114,16 @@ class ServedGroups:
         )
 
     def exchange(self) -> None:
-        """Take in new groups; take and release what has changed hands."""
+        """Take in new groups; take and release the partitions that change hands."""
         while self._new:
             self._admit(*self._new.popleft())
         seen: set[Domain] = set()
-        for _ in range(len(self._attention)):  # what is said meanwhile is newer than what is seen
+        for _ in range(len(self._attention)):  # reports that arrive meanwhile are left for the next turn
             domain = self._attention[0]
             if domain not in seen and domain in self._domains:
                 self._see_to(self._domains[domain])
                 seen.add(domain)
-            self._attention.popleft()  # only now: what fails is seen to again
+            self._attention.popleft()  # only now: a failed check is repeated
         for group in self:
             if group.delivery.needs_check:
                 self._see_to(group)
@@ -131,7 +131,7 @@ class ServedGroups:
             group.delivery.release_idle()
 
     def tell_share(self, group: RunningGroup) -> None:
-        """Let handlers have the share of their rate that goes with what is owned and kept."""
+        """Set the share of the group's rates to the fraction of partitions that is owned and kept."""
         delivery = group.delivery
         if delivery.subscription.has_rate:
             self._runner.change_share(delivery.subscription.group, delivery.topic, delivery.share())
@@ -152,7 +152,7 @@ class ServedGroups:
         self._attention.append(domain)
 
     def _replace(self, former: RunningGroup, group: RunningGroup) -> None:
-        """Serve a topic that was deleted and made anew; what still runs of the former one comes back here."""
+        """Serve a topic that was deleted and recreated; the former one's records in flight come back here."""
         self._domains = {domain: each for domain, each in self._domains.items() if each is not former}
         group.in_flight = former.in_flight
         if former.units is not None and group.units is not None:
@@ -160,14 +160,14 @@ class ServedGroups:
 
     def _see_to(self, group: RunningGroup) -> None:
         self._cache.clear()
-        self._ends.ring()  # what a former owner has read is there: the next look finds it
+        self._ends.ring()  # records that a former owner has read: the next look finds them
         group.delivery.check()
         self._take_back(group)
         group.delivery.take_wanted(self._member.living)
         self.tell_share(group)
 
     def _take_back(self, group: RunningGroup) -> None:
-        """Take back the tasks of partitions that are lost or to be let go, as far as they have not begun."""
+        """Take back the tasks of partitions that are lost or leaving, as far as they have not begun."""
         key = group.delivery.subscription.group, group.delivery.topic
 
         def is_over(task: HandlerTask) -> bool:

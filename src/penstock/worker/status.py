@@ -1,7 +1,7 @@
-"""What a worker says of itself to other processes: the calls that take long, and what the rest waits for.
+"""A worker's status for other processes: the calls that take long, and the reasons why other records wait.
 
-Everything is read from any thread, at one heartbeat after the other. Only what lasts is said, and so much at
-most, so that a heartbeat stays small.
+It is built from any thread, at each heartbeat. It covers only conditions that last, within bounds, so that a
+heartbeat stays small.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from .calling.hung_calls import HungCalls
 from .calling.limiter import Limiter
 from .task import HandlerTask
 
-LONG_SECONDS = 1.0  # a call that has lasted so long is told
+LONG_SECONDS = 1.0  # a call that has lasted this long is reported
 _GROUPS, _CALLS, _LIMITS, _MATCHES, _CHARACTERS = 20, 10, 10, 20, 200
 _LONGEST_SECONDS = 1e9  # a rate without a share is never due
 
@@ -30,7 +30,7 @@ def status_of(
     trial_since: float | None,
     trouble: str,
 ) -> MemberStatus:
-    """Return what the delivery loop and its calls have to say; moments are those of the monotonic clock."""
+    """Return the status of the delivery loop and its calls; moments are those of the monotonic clock."""
     now, now_ms = clock.monotonic(), clock.now_ms()
 
     def moment_ms(moment: float) -> int:
@@ -65,7 +65,7 @@ def status_of(
 
 
 def with_services(status: MemberStatus, *, sequencing: str, polls: str) -> MemberStatus:
-    """Return a status with what the services beside the delivery loop have to say."""
+    """Return a status with that of the services beside the delivery loop added."""
     troubles = status.troubles | ({"sequencing": sequencing[:_CHARACTERS]} if sequencing else {})
     return replace(status, troubles=troubles, polls=polls[:_CHARACTERS])
 

@@ -1,4 +1,4 @@
-"""A group on a topic, and which of its handlers a record is for."""
+"""A group on a topic, and the choice of its handler for a record."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,12 +9,12 @@ from penstock.model.record import Record
 from .handler import Handler
 from .handler_options import Start
 
-_CACHED_TYPES = 10_000  # types come from outside: what is remembered of them is bounded
+_CACHED_TYPES = 10_000  # types come from outside: the number of cached ones is bounded
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A group on a topic with its handlers, in the order they are asked."""
+    """A group on a topic with its handlers, in the order they are tried."""
 
     group: str
     topic: str
@@ -66,12 +66,12 @@ class Subscription:
         return bool(self.asked(type) if asked is None else asked)
 
     def catch_up(self, within: timedelta) -> CatchUp:
-        """Return what is delivered late: nothing by itself to handlers that begin with the latest record."""
+        """Return the rule for late delivery: a group that starts at the latest record gets none unasked."""
         within_ms = within // timedelta(milliseconds=1) if self.start == "earliest" else 0
         return CatchUp(self.wants, within_ms)
 
     def pass_over(self, type: str) -> bool:
-        """Take note that a type is passed over; return whether that is new in this process."""
+        """Record that a type is passed over; return whether that is new in this process."""
         if type in self._passed_over or len(self._passed_over) >= _CACHED_TYPES:
             return False
         self._passed_over.add(type)

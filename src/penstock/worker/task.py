@@ -1,4 +1,4 @@
-"""One record on its way to its handler: the value that a group's delivery hands to what calls handlers."""
+"""One record on its way to its handler: the value that a group's delivery passes to the runner."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,14 +11,14 @@ from .handler import Handler
 
 
 class TaskPlace(NamedTuple):
-    """Where a record stands in the topic."""
+    """The place of a record in the topic."""
 
     partition: int
     offset: int
 
 
 class HandlerTask(msgspec.Struct, frozen=True, eq=False):
-    """One record to hand to its handler; `failures` counts what went wrong before. Compared by identity.
+    """One record to hand to its handler; `failures` counts its failures before. Compared by identity.
 
     `next` is the following record of the same key, if it is for the same handler: the same thread calls it
     when this one has passed. `more` counts those that follow.
@@ -31,7 +31,7 @@ class HandlerTask(msgspec.Struct, frozen=True, eq=False):
     failures: int
     next: "HandlerTask | None" = None
     more: int = 0
-    topic_id: int = 0  # a topic of the same name that was made anew has another
+    topic_id: int = 0  # a topic recreated under the same name has another
 
     def run(self) -> "Iterator[HandlerTask]":
         """Yield this task and those that follow it."""

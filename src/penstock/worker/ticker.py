@@ -1,7 +1,7 @@
 """Taking the ticks of this program's schedules: look, make the event, then take the tick and stage, together.
 
-The program's function is called before the transaction, so no lock is held meanwhile; whether the tick is
-still there to be taken is found out by the write itself.
+The program's function is called before the transaction, so no lock is held meanwhile; the write itself finds
+out whether the tick is still there to be taken.
 """
 
 import logging
@@ -28,7 +28,7 @@ _ERROR_CHARACTERS = 500
 
 
 class TickSource(NamedTuple):
-    """What an outbox gives a ticker: its schedules, what makes the event of a tick, and what stages it."""
+    """An outbox's side of a ticker: its schedules, and the functions that make and stage a tick's event."""
 
     schedules: Schedules
     event: Callable[[Schedule, Tick, int], StagedEvent | None]
@@ -36,7 +36,7 @@ class TickSource(NamedTuple):
 
 
 class DueTick(NamedTuple):
-    """A tick that can be taken now: the schedule, its row as it was looked at, and what to do."""
+    """A tick that can be taken now: the schedule, its row at the last look, and the plan."""
 
     schedule: Schedule
     row: ScheduleRow
@@ -55,11 +55,11 @@ class Ticker:
         for schedule in source.schedules:  # a first value: a rise from nothing would not be seen
             for outcome in ("published", "none", "failed"):
                 metrics.TICKS.add(0, schedule=schedule.name, outcome=outcome)
-        self._declared: set[str] = set()  # schedules that once stood in the store as they are declared here
-        self._yielded: dict[str, float] = {}  # those of which another definition counts; when to ask again
+        self._declared: set[str] = set()  # schedules that were once in the store as declared here
+        self._yielded: dict[str, float] = {}  # schedules with another definition in force; when to retry
 
     def look(self) -> tuple[list[DueTick], float]:
-        """Return what is due, and in how many seconds to look again; one statement if nothing has changed."""
+        """Return the due ticks, and in how many seconds to look again; one statement if nothing changed."""
         own, most = self._own_ms(), self._settings.look_interval.total_seconds()
         names = [each.name for each in self._source.schedules]
         found = self._database.look(lambda tx: rows.read(tx, names, own))
@@ -84,7 +84,7 @@ class Ticker:
     def take(self, due: DueTick, *, may: Callable[[], bool] = lambda: True) -> bool:
         """Make the event of a tick, and stage it with the tick taken; return whether its event could be made.
 
-        `may`: asked before anything is written. Raises what the database says.
+        `may`: called before anything is written. Raises the database's errors.
         """
         schedule, row, planned = due
         own, event = self._own_ms(), None
@@ -92,9 +92,9 @@ class Ticker:
             tick = Tick(schedule.name, planned.tick_ms, self._id())
             try:
                 event = self._source.event(schedule, tick, row.now_ms)
-            except KeyboardInterrupt:  # of who drains; threads are not given it
+            except KeyboardInterrupt:  # in a drain; threads never receive it
                 raise
-            except BaseException as exc:  # of the program's own function; a thread must not end of it
+            except BaseException as exc:  # of the program's own function; it must not end a thread
                 self._failed(due, exc)
                 return False
         if may() and self._database.run(lambda tx: self._stage(tx, due, event, own)):
@@ -110,7 +110,7 @@ class Ticker:
         return True
 
     def _standing(self, schedule: Schedule, row: ScheduleRow | None) -> ScheduleRow | None:
-        """Return the row of a schedule if its definition here counts; declare it if it is not there."""
+        """Return the row of a schedule if its definition here is in force; declare it if it is not there."""
         name = schedule.name
         if row is not None and row.definition == schedule.encoded:
             self._declared.add(name)

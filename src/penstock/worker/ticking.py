@@ -1,7 +1,7 @@
 """The ticking service: a thread of the worker that takes the ticks of its schedules when they are due.
 
-A function of the program that makes an event runs in a thread of its own, one for each schedule, so that one
-that hangs or fails keeps no other schedule from its ticks.
+A program's function that makes an event runs in a thread of its own, one for each schedule, so that a
+function that hangs or fails keeps no other schedule from its ticks.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from .ticker import DueTick, Ticker, TickSource
 
 _SPREAD_SECONDS = 0.1  # workers look one after the other, so that most find the tick taken
 _FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 1.0, 60.0
-_STOP_SECONDS = 5.0  # so long a stop waits for functions that run
+_STOP_SECONDS = 5.0  # how long a stop waits for functions that run
 
 
 class TickingService:
@@ -32,14 +32,14 @@ class TickingService:
         polling: PollingSettings | None = None,
         settings: PeriodicSettings | None = None,
     ) -> None:
-        """`ready`: set once this process is a member, so that others see what it declares."""
+        """`ready`: set once this process is a member, so that others see the schedules it declares."""
         self._source, self._clock, self._ready = source, clock, ready
         self._ticker = Ticker(database, source, clock, settings or PeriodicSettings.load())
         self._backoff = Backoff("periodic", polling or PollingSettings.load())
         self._stopping, self._wake = Event(), Event()
         self._thread: Thread | None = None
         self._at_work: dict[str, Thread] = {}
-        self._retries: dict[str, tuple[float, float]] = {}  # when to try again, and how long was waited
+        self._retries: dict[str, tuple[float, float]] = {}  # when to retry, and the last wait
 
     def start(self) -> None:
         """Begin, if the program declares a schedule; returns at once."""
@@ -71,10 +71,10 @@ class TickingService:
             except Exception as exc:
                 pause = self._backoff.trouble(exc)
             self._wake.wait(pause)
-            self._wake.clear()  # before the look at `_stopping`: a stop that comes in between is seen
+            self._wake.clear()  # before the check of `_stopping`: a stop that comes in between is seen
 
     def _turn(self) -> float:
-        """Take what is due; return how long to wait."""
+        """Take the ticks that are due; return how long to wait."""
         due, pause = self._ticker.look()
         pause += CHANCE.uniform(0, _SPREAD_SECONDS)
         for each in due:
@@ -117,7 +117,7 @@ class TickingService:
 
 
 def take_due(ticker: Ticker, beat: Callable[[], object]) -> None:
-    """Take all ticks that are due now, in the caller's thread; one that fails is left to the next time."""
+    """Take all ticks that are due now, in the caller's thread; leave one that fails to the next call."""
     until_ms, failed = dict[str, int](), set[str]()
     while True:
         due, _ = ticker.look()

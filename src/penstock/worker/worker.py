@@ -1,8 +1,8 @@
-"""The worker: one process that sequences, delivers and shares the work with others.
+"""The worker: one process that sequences and delivers, and shares the work with others.
 
 Its threads: membership, sequencer, delivery, retention, the bell listener, ticking if there are schedules,
-and those that run handlers. Each of the first four, and ticking, needs one database connection at a time;
-handlers need what they open themselves.
+and the threads that run handlers. Each of the first four, and ticking, needs one database connection at a
+time; handlers need the connections they open themselves.
 """
 
 import asyncio
@@ -58,13 +58,13 @@ from .ticking import TickingService
 
 logger = logging.getLogger("penstock.worker")
 
-UNSERVED_SECONDS = 5.0  # so long a worker waits for hung calls to end after all when it serves no group
+UNSERVED_SECONDS = 5.0  # how long a worker that serves no group waits for hung calls to end
 
 
 class Worker:
-    """One running worker: makes the services, starts and stops them together, and passes on what they hear.
+    """One running worker: makes the services, starts and stops them together, and passes on their reports.
 
-    `start` once, then `stop`; both from any thread.
+    Call `start` once, then `stop`; both from any thread.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class Worker:
         periodic: TickSource | None = None,
         settled: Settled | None = None,
     ) -> None:
-        """`dedicated`: the process does nothing else, so its end may be a record's doing.
+        """`dedicated`: the process does nothing else, so a record may be the cause of its death.
 
-        `schema`: what has looked at the tables already, if anything has. `periodic`: the schedules.
-        `settled`: who waits for results to be written down, for a worker of one group on one topic.
+        `schema`: a watch that has looked at the tables already, if there is one. `periodic`: the schedules.
+        `settled`: called with results once they are written, for a worker of one group on one topic.
         """
         self._settled = settled
         cluster, polling = cluster or ClusterSettings.load(), polling or PollingSettings.load()
@@ -163,7 +163,7 @@ class Worker:
         return self._member.id
 
     def start(self) -> None:
-        """Begin; returns at once. A database that is away is waited for."""
+        """Begin; returns at once. If the database is unavailable, the worker waits for it."""
         if not self._filters:
             logger.warning(
                 "no handler is registered: this worker brings events into the log and delivers none"
@@ -185,26 +185,26 @@ class Worker:
         self._delivery.use_loop(loop)
 
     def ring(self) -> None:
-        """Say that something was published or sequenced elsewhere; the next look comes at once."""
+        """Report that something was published or sequenced elsewhere; the next look comes at once."""
         self._sequencing.ring()
         self._delivery.ring()
 
     def staged(self, slots: frozenset[int] | None) -> None:
-        """Say that a transaction which published through this process has ended; where, if that is known."""
+        """Report the end of a transaction that published through this process, and its slots if known."""
         if self._listener is not None and not self._database.dialect.notifies:
-            self._listener.hurry()  # it may still be on its way to the disk; the listener hears of it
+            self._listener.hurry()  # it may not be on disk yet; the listener notices when it is
         else:
             self._sequencing.ring(slots)
 
     def flooded(self, seconds: float) -> None:
-        """Say that this process publishes for so long, without a word for each transaction."""
+        """Report that this process publishes for `seconds` without a report for each transaction."""
         if self._listener is not None and not self._database.dialect.notifies:
-            self._listener.hurry()  # then it looks often enough by itself
+            self._listener.hurry()  # from then on the listener looks often enough
         else:
             self._sequencing.flooded(seconds)
 
     def stop(self, grace_seconds: float | None = None) -> None:
-        """Tell the others, let what runs end within the grace, settle, release, leave; return then.
+        """Tell the others, let handlers end within the grace period, settle, release, leave; then return.
 
         May be called twice, and again from another thread to hurry the first call. In a process forked off a
         running worker it does nothing: the threads are the parent's.
@@ -229,11 +229,11 @@ class Worker:
         self._stopped.set()
 
     def hurry(self) -> None:
-        """Let a stop that is under way wait no longer for handlers."""
+        """Stop waiting for handlers in a stop that is under way."""
         self._delivery.hurry()
 
     def health(self) -> WorkerHealth:
-        """Return which groups it serves, its lease, what it does; from any thread, asks no database."""
+        """Return its groups, its lease and its activity; from any thread, without a query."""
         return WorkerHealth(
             groups=tuple(sorted(self._filters)),
             given_up=self._delivery.hung.groups(),
@@ -253,22 +253,22 @@ class Worker:
         return GroupsGivenUp(str(each) for each in self._delivery.hung.groups())
 
     def _is_told(self) -> bool:
-        """Return whether a bell says what others publish and sequence."""
+        """Return whether a bell announces what other processes publish and sequence."""
         return self._listener is not None and self._listener.hears
 
     def _status(self) -> MemberStatus:
-        """Return what this process does now, as others may read it."""
+        """Return the status of this process, for other processes to read."""
         polls = "bell.enabled is off" if self._listener is None else self._listener.trouble
         try:
             delivery = self._delivery.status()
-        except RuntimeError:  # a queue changed while it was read; the next heartbeat says it
+        except RuntimeError:  # a queue changed during the read; the next heartbeat reports it
             delivery = MemberStatus()
         return with_services(delivery, sequencing=self._sequencing.trouble, polls=polls)
 
     def _end_refused(self, error: SchemaError) -> None:
         """End: this code cannot use the tables, so it writes nothing more, not even that it leaves."""
         logger.error("this worker ends: %s", error)
-        with self._starting:  # what has not begun yet could not be ended
+        with self._starting:  # a service that has not started yet could not be stopped
             pass
         if self._ticking is not None:
             self._ticking.stop()
@@ -295,8 +295,8 @@ class Worker:
             self._sequencing.move(told)
 
     def _sequenced(self, done: Pass) -> None:
-        """Hand over what was sequenced: to the delivery loop here, and to those of other processes."""
-        if not done.moved:  # somebody wrote, and it was not staged: perhaps another sequencer
+        """Hand over sequenced records: to the delivery loop here, and to those of other processes."""
+        if not done.moved:  # a write that left nothing staged: perhaps another sequencer's
             self._delivery.ring()
             return
         self._delivery.grown(done.ends, done.entries, few=done.moved <= MOST_RECORDS)

@@ -1,10 +1,11 @@
 -- The statements of this room for every engine, in the neutral SQL that log/sql/statements.py describes. Locks are for
 -- engines with many writers: in SQLite a transaction that writes is the only one.
 
--- == Cursors: where a group is in each partition, and who owns it
+-- == Cursors: the position of a group in each partition, and its owner
 
 -- name: cursor_judge
--- Write down what the death of an owner says of the records it had begun; walks the primary key, the row is locked already.
+-- Write the consequences of an owner's death for the records it had begun; walks the primary key, the row is locked
+-- already.
 UPDATE penstock_cursor SET trial = :trial
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
@@ -25,7 +26,7 @@ FROM rows(:cursors, partition integer, place bigint) AS c WHERE NOT EXISTS (
     WHERE k.group_id = :group_id AND k.topic_id = :topic_id AND k.partition = c.partition);
 
 -- name: cursors_grow
--- Make the cursors that groups of handlers lack on a topic, in partitions that it has now; walks the groups, and the primary
+-- Create the cursors that groups of handlers lack on a topic, in its present partitions; walks the groups, and the primary
 -- key of the cursors for each. The topic is locked already.
 INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset")
 SELECT g.id, :topic_id, n.partition, n.place
@@ -38,45 +39,45 @@ WHERE g.kind = 'handler'
     WHERE k.group_id = g.id AND k.topic_id = :topic_id AND k.partition = n.partition);
 
 -- name: cursors_hand_out
--- Write down how far records of some partitions are handed out, and which suspects are about to begin, before they do. Each
--- only as its owner in this epoch and version. Every engine that can do it in one statement has its own, which walks the
--- primary key and locks in order.
+-- Write how far records of some partitions are handed out, and which suspects are about to begin, before they do. Each
+-- cursor only as its owner in this epoch and version. Every engine that can do it in one statement has its own, which walks
+-- the primary key and locks in order.
 -- without returning, update_from: for_each(handed, cursors_hand_out_one)
 
 -- name: cursors_hand_out_one
--- The second form of cursors_hand_out, for one of them; walks the primary key, locks that row.
+-- The second form of cursors_hand_out, for one partition; walks the primary key, locks that row.
 UPDATE penstock_cursor SET trial = :trial, handed_to = :handed_to, kept_back = :kept_back
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND owner = :owner AND epoch = :epoch AND version = :version;
 
 -- name: cursors_hold
--- Hold cursors, so that nobody settles or takes them meanwhile; walks the primary key, locks the rows in order, waiting for
--- the settlings under way.
+-- Hold cursors, so that no owner settles or takes them meanwhile; walks the primary key, locks the rows in order, waiting
+-- for the settlings under way.
 SELECT partition, "offset", passed FROM penstock_cursor
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
 ORDER BY partition FOR UPDATE;
 
 -- name: cursors_measure
--- Nothing to tell where plans do not depend on how many cursors there are. Locks and walks nothing.
+-- Nothing to do where plans do not depend on how many cursors there are. Locks and walks nothing.
 SELECT 1;
 
 -- name: cursors_owned
--- The cursors a member owns, with their epochs and whom they are meant for, whether the group is paused, and how often
--- others have changed their lanes; walks the primary keys, locks nothing.
+-- The cursors a member owns, with their epochs and wanted owners, whether the group is paused, and how often others have
+-- changed their lanes; walks the primary keys, locks nothing.
 SELECT c.partition, c.epoch, c.owner_wanted, g.paused_ms IS NOT NULL, c.lanes_version
 FROM penstock_cursor c JOIN penstock_group g ON g.id = c.group_id
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.owner = :owner;
 
 -- name: cursors_places
--- Where cursors stand, and what they have passed above; walks the primary key, locks nothing.
+-- The positions of cursors, and the offsets passed above them; walks the primary key, locks nothing.
 SELECT partition, "offset", passed FROM penstock_cursor
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
 ORDER BY partition;
 
 -- name: cursors_release
--- Give cursors back; release is a change of owner, so the epoch rises. In doubt: what was handed out may come again, as after a
--- crash. Walks the primary key, locks the rows in order.
--- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
+-- Release cursors; release is a change of owner, so the epoch rises. In doubt: records that were handed out may come again,
+-- as after a crash. Walks the primary key, locks the rows in order. As an array: the subquery of an IN may be run anew,
+-- locks and all, for each row of the table.
 UPDATE penstock_cursor SET owner = NULL, epoch = epoch + 1,
     crashes = CASE WHEN partition = ANY(:in_doubt::integer[]) THEN greatest(crashes, 1) ELSE crashes END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
@@ -86,10 +87,10 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     ORDER BY partition FOR UPDATE));
 
 -- name: cursors_reset
--- Set cursors, in a new epoch and version, so that nothing their owner still settles is written. One that lives has not
--- crashed, so it is no longer the owner, but what it has in hand may come again, marked as after a crash; one that does not
--- stays, and is counted by whoever takes over. Nothing is suspected any more; of what was handed out only so much is marked as
--- an owner has in hand. Walks the primary key; the rows are locked already.
+-- Set cursors, in a new epoch and version, so that no later settling of their owner is written. An owner that lives has not
+-- crashed, so it is no longer the owner, but its records in flight may come again, marked as after a crash; an owner that
+-- does not live stays, and the next owner counts it. No record is suspected any more; of the records handed out only as
+-- many are marked as an owner has in flight. Walks the primary key; the rows are locked already.
 -- without update_from: for_each(targets, cursors_reset_one)
 WITH w AS MATERIALIZED (SELECT t.partition, t.place FROM rows(:targets, partition integer, place bigint) AS t)
 UPDATE penstock_cursor AS c
@@ -101,7 +102,7 @@ FROM w
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.partition;
 
 -- name: cursors_reset_one
--- The second form of cursors_reset, for one of them; walks the primary key; the row is locked already.
+-- The second form of cursors_reset, for one cursor; walks the primary key; the row is locked already.
 UPDATE penstock_cursor
 SET "offset" = :place, passed = '', epoch = epoch + 1, version = version + 1, trying = NULL,
     handed_to = least(handed_to, :place::bigint + :in_hand::bigint), kept_back = '',
@@ -110,18 +111,18 @@ SET "offset" = :place, passed = '', epoch = epoch + 1, version = version + 1, tr
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
 -- name: cursors_seize
--- Let cursors be taken afresh: the epoch rises, so that nothing their owner still settles is written. One that lives has
--- not crashed, so it is no longer the owner, but what it has in hand may come again, marked as after a crash; one that does not
--- stays, and is counted by whoever takes over. Walks the primary key; the rows are locked already.
+-- Let cursors be taken afresh: the epoch rises, so that no later settling of their owner is written. An owner that lives
+-- has not crashed, so it is no longer the owner, but its records in flight may come again, marked as after a crash; an
+-- owner that does not live stays, and the next owner counts it. Walks the primary key; the rows are locked already.
 UPDATE penstock_cursor
 SET epoch = epoch + 1, crashes = CASE WHEN owner = ANY(:living::text[]) THEN greatest(crashes, 1) ELSE crashes END,
     owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: cursors_lanes_changed
--- Say that lanes of cursors were changed, so that nothing is written by an owner that does not know of it. One that looks for
--- that keeps its cursor; one of a version before this, or none, has to take it afresh, as by cursors_seize. Walks the primary
--- key; the rows are locked already.
+-- Record that lanes of cursors were changed, so that an owner that does not know of it writes nothing. An owner that checks
+-- for it keeps its cursor; without an owner, or with one of a previous version, the cursor must be taken afresh, as by
+-- cursors_seize. Walks the primary key; the rows are locked already.
 UPDATE penstock_cursor
 SET lanes_version = lanes_version + 1, epoch = CASE WHEN lanes_epoch = epoch THEN epoch ELSE epoch + 1 END,
     crashes = CASE WHEN lanes_epoch <> epoch AND owner = ANY(:living::text[]) THEN greatest(crashes, 1) ELSE crashes END,
@@ -129,8 +130,8 @@ SET lanes_version = lanes_version + 1, epoch = CASE WHEN lanes_epoch = epoch THE
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: cursors_lanes_versions
--- How often the lanes of some cursors were changed by others than their owner, with what the rows say of the owner; walks the
--- primary key, locks the rows in order.
+-- How often the lanes of some cursors were changed by others than their owner, with the owner columns of the rows; walks
+-- the primary key, locks the rows in order.
 SELECT partition, epoch, version, lanes_version FROM penstock_cursor
 WHERE group_id = :group_id AND topic_id = :topic_id AND owner = :owner AND partition = ANY(:partitions::integer[])
 ORDER BY partition FOR UPDATE;
@@ -141,7 +142,7 @@ ORDER BY partition FOR UPDATE;
 -- without returning, update_from: for_each(settled, cursors_settle_one)
 
 -- name: cursors_settle_one
--- The second form of cursors_settle, for one of them; walks the primary key, locks that row.
+-- The second form of cursors_settle, for one cursor; walks the primary key, locks that row.
 UPDATE penstock_cursor
 SET "offset" = :base, passed = :passed, version = version + 1, crashes = :crashes, trying = NULL, trial = :trial,
     handed_to = :handed_to, kept_back = :kept_back
@@ -149,15 +150,15 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND owner = :owner AND epoch = :epoch AND version = :version AND lanes_version = :lanes_version;
 
 -- name: cursors_of
--- The cursors that some members own; walks the primary key, locks nothing: whoever asks holds the group.
+-- The cursors that some members own; walks the primary key, locks nothing: the caller holds the group.
 SELECT partition, owner FROM penstock_cursor
 WHERE group_id = :group_id AND topic_id = :topic_id AND owner = ANY(:owners::text[]);
 
 -- name: cursors_take
--- Take the cursors that have work (records behind them, or a lane that is due) and that nobody in this list of living
--- members owns. A new owner is a new epoch; one that did not release is counted as a crash. Walks the primary keys; locks
--- in order, passing by what is locked.
--- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
+-- Take the cursors that have work (records behind them, or a lane that is due) and that no member in this list of living
+-- members owns. A new owner is a new epoch; an owner that did not release is counted as a crash. Walks the primary keys;
+-- locks in order, skipping locked rows. As an array: the subquery of an IN may be run anew, locks and all, for each row of
+-- the table.
 -- without returning: find_then_change(cursors_take_find, cursors_take_write)
 UPDATE penstock_cursor
 SET owner = :owner, epoch = epoch + 1, lanes_epoch = epoch + 1,
@@ -174,8 +175,8 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
 RETURNING partition, "offset", epoch, version, passed, crashes, trial, lanes_version, handed_to, kept_back;
 
 -- name: cursors_take_find
--- The second form of cursors_take, first step: what it would take, as it will be then; walks the primary keys, locks in
--- order, passing by what is locked.
+-- The second form of cursors_take, first step: the cursors to take, as they will be then; walks the primary keys, locks in
+-- order, skipping locked rows.
 SELECT c.partition, c."offset", c.epoch + 1, c.version, c.passed,
        c.crashes + CASE WHEN c.owner IS NULL THEN 0 ELSE 1 END, c.trial, c.lanes_version, c.handed_to, c.kept_back
 FROM rows(:ends, partition integer, place bigint) AS h
@@ -195,10 +196,9 @@ SET crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, owner = :owne
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:found::integer[]);
 
 -- name: cursors_take_wanted
--- Take the cursors that were meant for this member and that nobody in this list of living members owns. A new owner is a
--- new epoch; one that did not release is counted as a crash. Walks the primary key; locks in order, passing by what is
--- locked.
--- As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
+-- Take the cursors that were meant for this member and that no member in this list of living members owns. A new owner is a
+-- new epoch; an owner that did not release is counted as a crash. Walks the primary key; locks in order, skipping locked
+-- rows. As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
 -- without returning: find_then_change(cursors_take_wanted_find, cursors_take_write)
 UPDATE penstock_cursor
 SET owner = :owner, epoch = epoch + 1, lanes_epoch = epoch + 1,
@@ -211,8 +211,8 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
 RETURNING partition, "offset", epoch, version, passed, crashes, trial, lanes_version, handed_to, kept_back;
 
 -- name: cursors_take_wanted_find
--- The second form of cursors_take_wanted, first step: what it would take, as it will be then; walks the primary key,
--- locks in order, passing by what is locked.
+-- The second form of cursors_take_wanted, first step: the cursors to take, as they will be then; walks the primary key,
+-- locks in order, skipping locked rows.
 SELECT partition, "offset", epoch + 1, version, passed, crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, trial,
        lanes_version, handed_to, kept_back
 FROM penstock_cursor
@@ -221,7 +221,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND owner_wanted = :owner
 ORDER BY partition FOR UPDATE SKIP LOCKED;
 
 -- name: cursors_commit
--- Store what a client has committed: where it is in some partitions, and what it said with that. Walks the primary key.
+-- Store a client's commit: its positions in some partitions, and its metadata. Walks the primary key.
 -- without on_conflict: update_or_insert_each(commits, cursors_commit_update, cursors_commit_insert)
 INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset", metadata, leader_epoch)
 SELECT :group_id, :topic_id, c.partition, c.place, c.metadata, c.leader_epoch
@@ -231,32 +231,32 @@ DO UPDATE SET "offset" = excluded."offset", metadata = excluded.metadata, leader
               version = penstock_cursor.version + 1;
 
 -- name: cursors_commit_insert
--- The second form of cursors_commit, for one that is new; walks the primary key.
+-- The second form of cursors_commit, for a new cursor; walks the primary key.
 INSERT INTO penstock_cursor (group_id, topic_id, partition, "offset", metadata, leader_epoch)
 VALUES (:group_id, :topic_id, :partition, :place, :metadata, :leader_epoch);
 
 -- name: cursors_commit_update
--- The second form of cursors_commit, for one that is there already; walks the primary key, locks that row.
+-- The second form of cursors_commit, for an existing cursor; walks the primary key, locks that row.
 UPDATE penstock_cursor SET "offset" = :place, metadata = :metadata, leader_epoch = :leader_epoch, version = version + 1
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
 -- name: cursors_committed
--- What a client group has committed on a topic; walks the primary key, locks nothing.
+-- The commits of a client group on a topic; walks the primary key, locks nothing.
 SELECT partition, "offset", metadata, leader_epoch FROM penstock_cursor WHERE group_id = :group_id AND topic_id = :topic_id
 ORDER BY partition;
 
 -- name: cursors_of_client
--- All that a client group has committed; walks the primary key, locks nothing.
+-- All commits of a client group; walks the primary key, locks nothing.
 SELECT topic_id, partition, "offset", metadata, leader_epoch FROM penstock_cursor
 WHERE group_id = :group_id ORDER BY topic_id, partition;
 
 -- name: cursors_forget
--- Forget where a client group is in some partitions; walks the primary key, locks those rows.
+-- Forget a client group's positions in some partitions; walks the primary key, locks those rows.
 DELETE FROM penstock_cursor WHERE group_id = :group_id AND (topic_id, partition) IN (
     SELECT w.topic_id, w.partition FROM rows(:places, topic_id integer, partition integer) AS w);
 
 -- name: pending_offsets
--- What an open transaction will commit; walks the primary key, locks nothing: its producer is locked.
+-- The offsets that an open transaction will commit; walks the primary key, locks nothing: its producer is locked.
 SELECT group_id, topic_id, partition, "offset", metadata, leader_epoch FROM penstock_pending_offset
 WHERE producer_id = :producer_id ORDER BY group_id, topic_id, partition;
 
@@ -265,25 +265,25 @@ WHERE producer_id = :producer_id ORDER BY group_id, topic_id, partition;
 SELECT DISTINCT topic_id, partition FROM penstock_pending_offset WHERE group_id = :group_id;
 
 -- name: pending_offsets_add
--- Hold back what a transaction will commit; what it said before is deleted already, its producer is locked.
+-- Hold back the offsets that a transaction will commit; its earlier ones are deleted already, its producer is locked.
 INSERT INTO penstock_pending_offset (producer_id, group_id, topic_id, partition, "offset", metadata, leader_epoch)
 SELECT :producer_id, :group_id, c.topic_id, c.partition, c.place, c.metadata, c.leader_epoch
 FROM rows(:commits, topic_id integer, partition integer, place bigint, metadata text, leader_epoch integer) AS c WHERE true;
 
 -- name: pending_offsets_forget
--- Delete what a transaction said before of some partitions; walks the primary key. Its producer is locked.
+-- Delete a transaction's earlier offsets for some partitions; walks the primary key. Its producer is locked.
 DELETE FROM penstock_pending_offset WHERE producer_id = :producer_id AND group_id = :group_id AND (topic_id, partition) IN (
     SELECT c.topic_id, c.partition
     FROM rows(:commits, topic_id integer, partition integer, place bigint, metadata text, leader_epoch integer) AS c);
 
 -- name: pending_offsets_delete
--- Forget what a transaction would have committed; walks the primary key. Its producer is locked.
+-- Forget the offsets that a transaction would have committed; walks the primary key. Its producer is locked.
 DELETE FROM penstock_pending_offset WHERE producer_id = :producer_id;
 
 -- == Dead letters: records that a group has given up
 
 -- name: dead_find
--- One dead letter with all it holds; walks the primary key, locks nothing.
+-- One dead letter with all its content; walks the primary key, locks nothing.
 SELECT d.died_ms, d.group_id, d.topic_id, d.partition, d."offset", g.name, d.id, d.key, d.type, d.failures,
        d.reason, d.holding, d.reset_ms, d.value, d.headers, d.timestamp_ms
 FROM penstock_dead d
@@ -298,8 +298,8 @@ CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id 
  AND d."offset" = w.place;
 
 -- name: dead_holding
--- Which of some lanes a dead letter holds; walks the primary key over their partitions, once, locks nothing. The cursors'
--- locks are held already.
+-- Those of some lanes that a dead letter holds; walks the primary key over their partitions, once, locks nothing. The
+-- cursors' locks are held already.
 SELECT DISTINCT partition, lane FROM penstock_dead
 WHERE group_id = :group_id AND topic_id = :topic_id AND holding
   AND partition IN (SELECT w.partition FROM rows(:lanes, partition integer, lane text) AS w)
@@ -349,7 +349,7 @@ ORDER BY topic_id, partition, "offset"
 LIMIT :limit;
 
 -- name: dead_put
--- Keep a record that is given up, with all it holds; walks the primary key. The cursors' locks are held already.
+-- Store a record that is given up, with all its content; walks the primary key. The cursors' locks are held already.
 -- without on_conflict: update_or_insert_each(rows, dead_put_update, dead_put_insert)
 INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
                            id, key, type, value, headers, timestamp_ms, owner)
@@ -359,20 +359,20 @@ DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = exclu
               died_ms = excluded.died_ms, reset_ms = NULL;
 
 -- name: dead_put_update
--- The second form of dead_put, for one that is there already; walks the primary key, locks that row.
+-- The second form of dead_put, for an existing letter; walks the primary key, locks that row.
 UPDATE penstock_dead
 SET lane = :lane, holding = :holding, failures = :failures, reason = :reason, died_ms = :died_ms, reset_ms = NULL
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :place;
 
 -- name: dead_put_insert
--- The second form of dead_put, for one that is new; walks the primary key. The cursors' locks are held already.
+-- The second form of dead_put, for a new letter; walks the primary key. The cursors' locks are held already.
 INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
                            id, key, type, value, headers, timestamp_ms, owner)
 VALUES (:group_id, :topic_id, :partition, :place, :lane, :holding, :failures, :reason, :died_ms,
         :id, :key, :type, :value, :headers, :timestamp_ms, :owner);
 
 -- name: dead_reset
--- Mark the dead letters of some partitions as older than a reset; those from an offset on hold their lanes no more. Walks
+-- Mark the dead letters of some partitions as older than a reset; those from an offset on no longer hold their lanes. Walks
 -- the primary key; locks those rows. The cursors' locks are held already.
 -- without update_from: for_each(floors, dead_reset_one)
 WITH w AS MATERIALIZED (SELECT f.partition, f.place FROM rows(:floors, partition integer, place bigint) AS f)
@@ -389,7 +389,7 @@ SET reset_ms = now_ms(:now_ms), holding = CASE WHEN "offset" >= :place THEN fals
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
 -- name: dead_skip
--- Let dead letters hold their lanes no more, and return those that did; walks the primary key, locks those rows. The
+-- Make dead letters hold their lanes no longer, and return those that did; walks the primary key, locks those rows. The
 -- cursors' locks are held already.
 -- without returning: find_then_change(dead_skip_find, dead_skip_write)
 UPDATE penstock_dead SET holding = false
@@ -433,7 +433,7 @@ DELETE FROM penstock_fallback WHERE group_id = :group_id AND topic_id = :topic_i
     SELECT w.partition, w.place FROM rows(:places, partition integer, place bigint) AS w);
 
 -- name: fallbacks_put
--- Write down which records only a fallback completed; walks the primary key. The cursors' locks are held already.
+-- Write which records only a fallback completed; walks the primary key. The cursors' locks are held already.
 INSERT INTO penstock_fallback (group_id, topic_id, partition, "offset", failures, reason, completed_ms)
 SELECT :group_id, :topic_id, w.partition, w.place, w.failures, w.reason, :completed_ms
 FROM rows(:noted, partition integer, place bigint, failures integer, reason text) AS w;
@@ -446,8 +446,8 @@ DELETE FROM penstock_fallback WHERE group_id = :group_id AND topic_id = :topic_i
     WHERE w.partition = penstock_fallback.partition AND w.place <= penstock_fallback."offset");
 
 -- name: fallbacks_trim
--- Forget how records before the end of some ranges were completed, which the log no longer holds; reads the table, which
--- holds failures only.
+-- Forget how records before the end of some ranges were completed, since the log no longer holds them; reads the table,
+-- which holds failures only.
 DELETE FROM penstock_fallback WHERE topic_id = :topic_id AND EXISTS (
     SELECT 1 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
     WHERE w.partition = penstock_fallback.partition AND w.high > penstock_fallback."offset");
@@ -466,8 +466,7 @@ ORDER BY f.group_id, f.topic_id, f.partition, f."offset"
 LIMIT :limit;
 
 -- name: fallback_find
--- How records at some offsets were completed that only a fallback did, of several groups; walks the primary key, locks
--- nothing.
+-- How a fallback completed records at some offsets, for several groups; walks the primary key, locks nothing.
 SELECT group_id, "offset", failures, reason, completed_ms FROM penstock_fallback
 WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
   AND "offset" = ANY(:offsets::bigint[]);
@@ -483,12 +482,12 @@ WHERE group_id = :group_id AND topic_id = :topic_id
 GROUP BY partition, lane;
 
 -- name: entries_drop
--- Remove records of waiting lanes that are settled; walks the primary key. The cursors' locks are held already.
+-- Remove settled records of waiting lanes; walks the primary key. The cursors' locks are held already.
 DELETE FROM penstock_lane_entry WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
     SELECT w.partition, w.place FROM rows(:entries, partition integer, place bigint) AS w);
 
 -- name: entries_find
--- Which of some records wait in a lane; walks the primary key, locks nothing. The cursors' locks are held already.
+-- Those of some records that wait in a lane; walks the primary key, locks nothing. The cursors' locks are held already.
 SELECT e.partition, e."offset"
 FROM rows(:entries, partition integer, place bigint) AS w
 CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
@@ -509,8 +508,8 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partiti
 ORDER BY "offset";
 
 -- name: entries_put
--- Write down records of waiting lanes that the cursor passes; one that is there already only changes its lane. Walks the
--- primary key. The cursors' locks are held already.
+-- Write records of waiting lanes that the cursor passes; an existing one only changes its lane. Walks the primary key. The
+-- cursors' locks are held already.
 -- without on_conflict: update_or_insert_each(entries, entries_put_update, entries_put_insert)
 INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane)
 SELECT :group_id, :topic_id, e.partition, e.place, e.lane
@@ -519,12 +518,12 @@ WHERE true
 ON CONFLICT (group_id, topic_id, partition, "offset") DO UPDATE SET lane = excluded.lane;
 
 -- name: entries_put_update
--- The second form of entries_put, for one that is there already; walks the primary key, locks that row.
+-- The second form of entries_put, for an existing entry; walks the primary key, locks that row.
 UPDATE penstock_lane_entry SET lane = :lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :place;
 
 -- name: entries_put_insert
--- The second form of entries_put, for one that is new; walks the primary key. The cursors' locks are held already.
+-- The second form of entries_put, for a new entry; walks the primary key. The cursors' locks are held already.
 INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane)
 VALUES (:group_id, :topic_id, :partition, :place, :lane);
 
@@ -537,8 +536,8 @@ DELETE FROM penstock_lane_entry WHERE group_id = :group_id AND topic_id = :topic
      AND e.partition = w.partition AND e."offset" >= w.place);
 
 -- name: entries_return
--- Let dead letters wait in lanes again, each with the copy of its record: the log may have lost it by now. Walks the
--- primary keys. The cursors' locks are held already.
+-- Put dead letters back into lanes, each with the copy of its record: the log may have lost it by now. Walks the primary
+-- keys. The cursors' locks are held already.
 INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane,
                                  id, key, type, value, headers, timestamp_ms, owner)
 SELECT d.group_id, d.topic_id, d.partition, d."offset", w.lane,
@@ -595,7 +594,7 @@ DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id
     SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
 
 -- name: lanes_held
--- Which of some lanes are held; walks the primary key, locks nothing. The cursors' locks are held already.
+-- Those of some lanes that are held; walks the primary key, locks nothing. The cursors' locks are held already.
 SELECT l.partition, l.lane
 FROM rows(:lanes, partition integer, lane text) AS w
 CROSS JOIN penstock_lane l ON l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition
@@ -603,7 +602,8 @@ CROSS JOIN penstock_lane l ON l.group_id = :group_id AND l.topic_id = :topic_id 
 WHERE l.held;
 
 -- name: lanes_moved
--- Which of some lanes wait for another partition; walks the primary key, locks nothing. The cursors' locks are held already.
+-- Those of some lanes that wait for another partition; walks the primary key, locks nothing. The cursors' locks are held
+-- already.
 SELECT l.partition, l.lane
 FROM rows(:lanes, partition integer, lane text) AS w
 CROSS JOIN penstock_lane l ON l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition
@@ -630,8 +630,8 @@ SELECT partition, min("offset") FROM (
 ) AS waiting GROUP BY partition;
 
 -- name: lanes_put
--- Write down lanes that wait, also in the column that the version before reads; walks the primary key. The cursors'
--- locks are held already.
+-- Write waiting lanes, also in the column that the previous version reads; walks the primary key. The cursors' locks are
+-- held already.
 -- without on_conflict: update_or_insert_each(lanes, lanes_put_update, lanes_put_insert)
 INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
 SELECT :group_id, :topic_id, l.partition, l.lane, l.state = 'held', l.state, l.failures, l.due_ms, l.reason, l.wait_ms
@@ -642,40 +642,40 @@ DO UPDATE SET held = excluded.held, state = excluded.state, failures = excluded.
               reason = excluded.reason, wait_ms = excluded.wait_ms;
 
 -- name: lanes_put_update
--- The second form of lanes_put, for one that is there already; walks the primary key, locks that row.
+-- The second form of lanes_put, for an existing lane; walks the primary key, locks that row.
 UPDATE penstock_lane
 SET held = (:state::text = 'held'), state = :state, failures = :failures, due_ms = :due_ms, reason = :reason, wait_ms = :wait_ms
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane;
 
 -- name: lanes_put_insert
--- The second form of lanes_put, for one that is new; walks the primary key. The cursors' locks are held already.
+-- The second form of lanes_put, for a new lane; walks the primary key. The cursors' locks are held already.
 INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
 VALUES (:group_id, :topic_id, :partition, :lane, :state::text = 'held', :state, :failures, :due_ms, :reason, :wait_ms);
 
 -- name: lanes_unhold
--- Let the lanes of some partitions go on that no letter holds any more; walks the primary keys, each once. The cursors'
--- locks are held already.
+-- Release the lanes of some partitions that no letter holds any more; walks the primary keys, each once. The cursors' locks
+-- are held already.
 UPDATE penstock_lane SET held = false, state = 'slow', failures = 0, due_ms = 0, reason = :reason
 WHERE group_id = :group_id AND topic_id = :topic_id AND held AND partition = ANY(:partitions::integer[])
   AND (partition, lane) NOT IN (
     SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
 
--- == Notes: what a group has passed over, because it had no handler for the type
+-- == Notes: the records a group has passed over, because it had no handler for the type
 
 -- name: notes_types
 -- The types that a group has passed over on a topic; walks the primary key, locks nothing.
 SELECT DISTINCT type FROM penstock_note WHERE group_id = :group_id AND topic_id = :topic_id;
 
 -- name: notes_load
--- The notes of some types in some partitions; walks the primary key, locks nothing. Whoever changes them has locked the
--- cursors.
+-- The notes of some types in some partitions; walks the primary key, locks nothing. A transaction that changes them has
+-- locked the cursors.
 SELECT partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms, again FROM penstock_note
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
   AND type = ANY(:types::text[])
 ORDER BY partition, type, until_offset;
 
 -- name: notes_put
--- Write notes down that are new; walks the primary key. The cursors' locks are held already.
+-- Write new notes; walks the primary key. The cursors' locks are held already.
 INSERT INTO penstock_note (group_id, topic_id, partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms,
                            again)
 SELECT :group_id, :topic_id, n.partition, n.type, n.until, n.place, n.reach, n.records, n.holes, n.wanted_ms, n.again
@@ -683,8 +683,7 @@ FROM rows(:notes, partition integer, type text, until bigint, place bigint, reac
           wanted_ms bigint, again integer) AS n;
 
 -- name: notes_count
--- Write down what was passed over: a new note, or more of one that is open. Walks the primary key. The cursors' locks are
--- held already.
+-- Count passed-over records: in a new note, or in the open one. Walks the primary key. The cursors' locks are held already.
 -- without on_conflict: update_or_insert_each(notes, notes_count_update, notes_count_insert)
 INSERT INTO penstock_note (group_id, topic_id, partition, type, until_offset, first_offset, end_offset, records)
 SELECT :group_id, :topic_id, n.partition, n.type, n.until, n.place, n.reach, n.records
@@ -694,17 +693,17 @@ ON CONFLICT (group_id, topic_id, partition, type, until_offset)
 DO UPDATE SET end_offset = excluded.end_offset, records = penstock_note.records + excluded.records;
 
 -- name: notes_count_update
--- The second form of notes_count, for one that is there already; walks the primary key, locks that row.
+-- The second form of notes_count, for an existing note; walks the primary key, locks that row.
 UPDATE penstock_note SET end_offset = :reach, records = records + :records
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND type = :type AND until_offset = :until;
 
 -- name: notes_count_insert
--- The second form of notes_count, for one that is new; walks the primary key. The cursors' locks are held already.
+-- The second form of notes_count, for a new note; walks the primary key. The cursors' locks are held already.
 INSERT INTO penstock_note (group_id, topic_id, partition, type, until_offset, first_offset, end_offset, records)
 VALUES (:group_id, :topic_id, :partition, :type, :until, :place, :reach, :records);
 
 -- name: notes_move
--- Move notes on: what is before has been delivered late. Walks the primary key. The cursors' locks are held already.
+-- Move notes on past the records delivered late. Walks the primary key. The cursors' locks are held already.
 -- without update_from: for_each(notes, notes_move_one)
 WITH w AS MATERIALIZED (
     SELECT n.partition, n.type, n.until, n.place
@@ -715,7 +714,7 @@ WHERE n.group_id = :group_id AND n.topic_id = :topic_id AND n.partition = w.part
   AND n.until_offset = w.until;
 
 -- name: notes_move_one
--- The second form of notes_move, for one of them; walks the primary key, locks that row.
+-- The second form of notes_move, for one note; walks the primary key, locks that row.
 UPDATE penstock_note SET first_offset = :place
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND type = :type AND until_offset = :until;
 
@@ -730,8 +729,8 @@ DELETE FROM penstock_note
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: notes_want
--- Have what was passed over of some types delivered late, from a moment on; walks the primary key. The cursors' locks are
--- held already.
+-- Have the passed-over records of some types delivered late, from a moment on; walks the primary key. The cursors' locks
+-- are held already.
 UPDATE penstock_note SET wanted_ms = :wanted_ms
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
   AND type = ANY(:types::text[]) AND (wanted_ms IS NULL OR wanted_ms > :wanted_ms);
@@ -778,24 +777,24 @@ SELECT id, kind FROM penstock_group WHERE name = :name;
 SELECT id, name FROM penstock_group WHERE kind = 'client' ORDER BY name;
 
 -- name: group_lock
--- Wait for the turn to take a group's cursors; locks its row, so that each taker sees what the one before it took. And the
--- filters of its handlers, the present one first, and since when it is paused.
+-- Wait for the turn to take a group's cursors; locks its row, so that each taker sees what the previous one took. Returns
+-- also the filters of its handlers, the present one first, and since when it is paused.
 SELECT id, filters, filter_version, paused_ms FROM penstock_group WHERE id = :group_id FOR UPDATE;
 
 -- name: group_paused
--- Since when a group is given nothing; walks the primary key, locks nothing.
+-- Since when a group is paused; walks the primary key, locks nothing.
 SELECT paused_ms FROM penstock_group WHERE id = :group_id;
 
 -- name: group_seen
--- Note that groups have a member; locks the rows of those last seen before an hour, walks the unique index on name.
+-- Record that groups have a member; locks the rows of those last seen over an hour ago, walks the unique index on name.
 UPDATE penstock_group SET seen_ms = now_ms(:now_ms)
 WHERE name = ANY(:names::text[]) AND seen_ms < now_ms(:now_ms) - 3600000;
 
 -- == Measures
 
 -- name: gauge_cursors
--- Where each group of handlers is in every partition, and whether one member owns it, or nobody who lives; reads the
--- cursors, locks nothing. Held against the ends of the log in Python: joined with a list, SQLite walks it for each cursor.
+-- The position of each group of handlers in every partition, and whether one member owns it, or no living one; reads the
+-- cursors, locks nothing. Compared with the ends of the log in Python: joined with a list, SQLite walks it for each cursor.
 SELECT g.name, c.topic_id, c.partition, c."offset", c.owner = :owner,
        c.owner IS NULL OR c.owner <> ALL(:living::text[])
 FROM penstock_group g
@@ -803,8 +802,8 @@ CROSS JOIN penstock_cursor c ON c.group_id = g.id
 WHERE g.kind = 'handler';
 
 -- name: gauge_waiting
--- How many lanes of each group of handlers wait by themselves, how many for a person, and how many dead letters it has, each
--- up to so many; reads the lanes and walks the letters' primary key so far, locks nothing.
+-- How many lanes of each group of handlers wait by themselves, how many for a person, and how many dead letters it has,
+-- each counted up to a limit; reads the lanes and walks the letters' primary key up to it, locks nothing.
 SELECT g.name,
        (SELECT count(*) FROM (
            SELECT 1 FROM penstock_lane l WHERE l.group_id = g.id AND NOT l.held LIMIT :most) AS w),
@@ -812,12 +811,11 @@ SELECT g.name,
        (SELECT count(*) FROM (SELECT 1 FROM penstock_dead d WHERE d.group_id = g.id LIMIT :most) AS d)
 FROM penstock_group g WHERE g.kind = 'handler';
 
--- == Retention: what groups still need
+-- == Retention: the records that groups still need
 
 -- name: cursors_slowest
--- The slowest cursor in each partition of the groups that hold records back: those of a kind that does,
--- seen lately; every group, if that is asked from the beginning of time. Walks the
--- groups and, for each, the primary key; locks nothing.
+-- The slowest cursor in each partition of the groups that hold records back: those of a kind that does, seen lately; every
+-- group, if the period begins at the beginning of time. Walks the groups and, for each, the primary key; locks nothing.
 SELECT c.partition, min(c."offset")
 FROM penstock_group g
 CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id
@@ -825,8 +823,8 @@ WHERE (g.holds OR :seen_since = 0) AND greatest(g.seen_ms, g.created_ms) >= :see
 GROUP BY c.partition;
 
 -- name: cursors_behind
--- The groups that hold records back, seen lately, that stand before the end of some ranges; walks the groups and, for each
--- range, the primary key, locks nothing. Whoever trims has locked the log's heads already.
+-- The groups that hold records back, seen lately, that are before the end of some ranges; walks the groups and, for each
+-- range, the primary key, locks nothing. The trimming transaction has locked the log's heads already.
 SELECT DISTINCT g.name
 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
 CROSS JOIN penstock_group g
@@ -860,8 +858,8 @@ CROSS JOIN penstock_lane_entry e ON e.group_id = g.id AND e.topic_id = :topic_id
 WHERE e.id IS NULL;
 
 -- name: entries_waiting_in
--- In which partitions of which groups records wait that some ranges of offsets hold and that are not copied yet; walks
--- the primary key once for each group and range, locks nothing.
+-- The partitions and groups with waiting records in some ranges of offsets that are not copied yet; walks the primary key
+-- once for each group and range, locks nothing.
 SELECT DISTINCT g.id, e.partition
 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
 CROSS JOIN penstock_group g
@@ -893,7 +891,7 @@ DELETE FROM penstock_fallback WHERE topic_id = :topic_id;
 DELETE FROM penstock_lane WHERE topic_id = :topic_id;
 
 -- name: notes_delete
--- Remove what groups have noted of a deleted topic; reads the table, which is small.
+-- Remove the notes of a deleted topic; reads the table, which is small.
 DELETE FROM penstock_note WHERE topic_id = :topic_id;
 
 -- name: topics_read
@@ -903,7 +901,7 @@ SELECT DISTINCT topic_id FROM penstock_cursor;
 -- == For operations and listings
 
 -- name: groups_on_partition
--- The groups on a partition and where they are; walks the groups, and the primary key of cursors for each, locks nothing.
+-- The groups on a partition and their positions; walks the groups, and the primary key of cursors for each, locks nothing.
 SELECT g.id, g.name, g.created_ms, g.filters, g.paused_ms, g.seen_ms,
        c."offset", c.passed, c.owner, c.crashes, c.trial
 FROM penstock_group g
@@ -922,7 +920,7 @@ WHERE (SELECT c.partition FROM penstock_cursor c
 ORDER BY w.topic_id, g.name;
 
 -- name: cursors_below
--- The groups that have yet to come to an offset of a partition, and where they are; walks the primary key, locks nothing.
+-- The groups that have yet to reach an offset of a partition, and their positions; walks the primary key, locks nothing.
 SELECT g.name, c."offset" FROM penstock_group g
 CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id AND c.partition = :partition
 WHERE c."offset" < :before
@@ -981,21 +979,21 @@ ORDER BY name
 LIMIT :limit;
 
 -- name: group_owners
--- Who owns partitions of a group; walks the primary key.
+-- The owners of partitions of a group; walks the primary key.
 SELECT DISTINCT owner FROM penstock_cursor WHERE group_id = :group_id AND owner IS NOT NULL;
 
 -- name: group_passed
--- What groups have passed above their cursors; walks the primary key.
+-- The offsets that groups have passed above their cursors; walks the primary key.
 SELECT group_id, topic_id, passed FROM penstock_cursor
 WHERE group_id = ANY(:groups::integer[]) AND passed <> '';
 
 -- name: group_pause
--- Give a group nothing, unless it is so already; walks the primary key, locks the row.
+-- Pause a group, unless it is paused already; walks the primary key, locks the row.
 UPDATE penstock_group SET paused_ms = now_ms(:now_ms)
 WHERE id = :group_id AND paused_ms IS NULL;
 
 -- name: group_resume
--- Let a paused group go on; walks the primary key, locks the row.
+-- Resume a paused group; walks the primary key, locks the row.
 UPDATE penstock_group SET paused_ms = NULL WHERE id = :group_id AND paused_ms IS NOT NULL;
 
 -- name: group_show
@@ -1012,8 +1010,8 @@ SELECT DISTINCT g.id, g.name FROM penstock_cursor c JOIN penstock_group g ON g.i
 WHERE c.topic_id = :topic_id ORDER BY g.name;
 
 -- name: waiting_counts
--- How many lanes and records wait in the partitions that some members have of some groups; walks the
--- primary keys of these, locks nothing.
+-- How many lanes and records wait in the partitions that some members own of some groups; walks their primary keys, locks
+-- nothing.
 SELECT group_id, owner, sum(lanes)::bigint, sum(entries)::bigint FROM (
     SELECT c.group_id, c.owner,
            (SELECT count(*) FROM penstock_lane p
@@ -1030,12 +1028,12 @@ SELECT topic_id, partition, "offset", id, key, type, timestamp_ms FROM penstock_
 WHERE id = :id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer) LIMIT 1;
 
 -- name: kept_letter
--- What a dead letter holds of its record; reads the dead letters, locks nothing.
+-- A dead letter's content of its record; reads the dead letters, locks nothing.
 SELECT value, headers, owner FROM penstock_dead WHERE id = :id LIMIT 1;
 
 -- name: kept_entry
--- What a waiting record holds of itself, where retention has taken it from the log; reads the waiting records of all
--- groups, locks nothing.
+-- A waiting record's own content, where retention has taken it from the log; reads the waiting records of all groups, locks
+-- nothing.
 SELECT value, headers, owner FROM penstock_lane_entry WHERE id = :id LIMIT 1;
 
 -- name: entry_lane
@@ -1059,9 +1057,9 @@ SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group WHE
 SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group ORDER BY name;
 
 -- name: lanes_by_partition
--- What waits in the lanes of a group on a topic: held, resting until later and the first of these, due, and behind another
--- partition; and whether the partition itself is a lane that is held or rests, so that nothing else goes on. Walks the primary
--- key, locks nothing.
+-- The waiting lanes of a group on a topic: held, resting until later and the first due time of these, due, and behind
+-- another partition; and whether the partition itself is a lane that is held or rests, so that nothing else goes on. Walks
+-- the primary key, locks nothing.
 SELECT partition, count(CASE WHEN held THEN 1 END), count(CASE WHEN NOT held AND due_ms > :now_ms THEN 1 END),
        min(CASE WHEN NOT held AND due_ms > :now_ms THEN due_ms END),
        count(CASE WHEN NOT held AND due_ms <= :now_ms AND state <> 'moved' THEN 1 END),
@@ -1092,8 +1090,8 @@ WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition 
   AND "offset" = ANY(:offsets::bigint[]);
 
 -- name: cursors_of_group
--- Where a group is in each partition of a topic, with what it has passed and not settled, also before the starts of what is
--- kept; walks the primary keys, locks nothing.
+-- The position of a group in each partition of a topic, with the offsets it has passed and not settled, also before the
+-- starts of the kept records; walks the primary keys, locks nothing.
 SELECT c.partition, c."offset", c.passed,
        (SELECT count(*) FROM penstock_lane_entry e
         WHERE e.group_id = c.group_id AND e.topic_id = c.topic_id AND e.partition = c.partition) AS held,
@@ -1119,14 +1117,14 @@ ORDER BY topic_id, partition
 LIMIT :limit;
 
 -- name: group_places
--- Where groups are in every partition that they read; walks the primary key, locks nothing.
+-- The positions of groups in every partition that they read; walks the primary key, locks nothing.
 SELECT group_id, topic_id, partition, "offset" FROM penstock_cursor
 WHERE group_id = ANY(:groups::integer[])
 ORDER BY group_id, topic_id, partition;
 
 -- name: cursors_holding
--- Where the groups that retention waits for are in each partition of a topic; reads the groups and, for each, walks the
--- primary key of cursors, locks nothing.
+-- The positions of the groups that retention waits for in each partition of a topic; reads the groups and, for each, walks
+-- the primary key of cursors, locks nothing.
 SELECT g.name, c.partition, c."offset"
 FROM penstock_group g
 JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id
@@ -1134,8 +1132,8 @@ WHERE g.holds AND greatest(g.seen_ms, g.created_ms) >= :seen_since
 ORDER BY g.name, c.partition;
 
 -- name: groups_expired
--- The groups that were last seen too long ago to hold retention back, when that was, and where they are; walks the cursors,
--- locks nothing.
+-- The groups that were last seen too long ago to hold retention back, when that was, and their positions; walks the
+-- cursors, locks nothing.
 SELECT g.name, greatest(g.seen_ms, g.created_ms), c.topic_id, c.partition, c."offset"
 FROM penstock_group g
 JOIN penstock_cursor c ON c.group_id = g.id
@@ -1143,15 +1141,15 @@ WHERE g.holds AND greatest(g.seen_ms, g.created_ms) < now_ms(:now_ms) - :expires
 ORDER BY g.name;
 
 -- name: group_cursors
--- Where a group is in each partition that it reads; walks the primary key, locks nothing.
+-- The position of a group in each partition that it reads; walks the primary key, locks nothing.
 SELECT topic_id, partition, "offset", passed, owner, crashes, trial
 FROM penstock_cursor
 WHERE group_id = :group_id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer)
 ORDER BY topic_id, partition;
 
 -- name: entries_page
--- A page of the records that wait in lanes, by group, topic, partition and offset, with what their copies say; walks the
--- primary key, locks nothing.
+-- A page of the records that wait in lanes, by group, topic, partition and offset, with the content of their copies; walks
+-- the primary key, locks nothing.
 SELECT e.group_id, e.topic_id, e.partition, e."offset", g.name, e.id, e.key, nullif(e.type, ''), e.timestamp_ms
 FROM penstock_lane_entry e
 CROSS JOIN penstock_group g ON g.id = e.group_id
@@ -1163,7 +1161,7 @@ ORDER BY e.group_id, e.topic_id, e.partition, e."offset"
 LIMIT :limit;
 
 -- name: cursors_highest
--- How far the foremost group is in each partition of a topic; walks the cursors, locks nothing.
+-- The position of the foremost group in each partition of a topic; walks the cursors, locks nothing.
 SELECT partition, max("offset") FROM penstock_cursor WHERE topic_id = :topic_id GROUP BY partition;
 
 -- name: cursors_lowest
@@ -1175,7 +1173,8 @@ CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id
 GROUP BY c.partition;
 
 -- name: unfinished
--- The records of a range that some group has waiting or dead; walks the groups and, for each, the primary keys, locks nothing.
+-- The records of a range that wait or are dead letters in some group; walks the groups and, for each, the primary keys,
+-- locks nothing.
 SELECT e."offset" FROM penstock_group g
 CROSS JOIN penstock_lane_entry e ON e.group_id = g.id AND e.topic_id = :topic_id AND e.partition = :partition
 WHERE e."offset" >= :low AND e."offset" < :high
@@ -1199,5 +1198,5 @@ SELECT (SELECT count(*) FROM penstock_lane_entry WHERE owner = :owner),
        (SELECT count(*) FROM penstock_dead WHERE owner = :owner);
 
 -- name: lanes_next
--- When the next lane after a moment is due that waits by itself; reads the lanes, locks nothing.
+-- When the next lane that waits by itself is due after a moment; reads the lanes, locks nothing.
 SELECT min(due_ms) FROM penstock_lane WHERE NOT held AND due_ms > :now_ms::bigint;

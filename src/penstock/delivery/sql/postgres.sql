@@ -1,15 +1,16 @@
--- What PostgreSQL is told in its own way: locks in an order, LATERAL, and several steps in one statement.
+-- Statements in PostgreSQL's own way: locks in an order, LATERAL, and several steps in one statement.
 
--- == Cursors: where a group is in each partition, and who owns it
+-- == Cursors: the position of a group in each partition, and its owner
 
 -- name: cursors_measure
--- Tell the planner how many cursors there are, when a group has come: without that it takes them for a handful, and a
--- settling walks all of them for each. Locks the table against other ANALYZE and VACUUM only.
+-- Tell the planner how many cursors there are, after a group was added: otherwise it assumes a handful, and a settling
+-- walks all of them for each. Locks the table against other ANALYZE and VACUUM only.
 ANALYZE penstock_cursor;
 
 -- name: cursors_hand_out
--- Write down how far records of some partitions are handed out, and which suspects are about to begin, before they do. Each
--- only as its owner in this epoch and version. Walks the primary key; locks those rows in order, once (MATERIALIZED).
+-- Write how far records of some partitions are handed out, and which suspects are about to begin, before they do. Each
+-- cursor only as its owner in this epoch and version. Walks the primary key; locks those rows in order, once
+-- (MATERIALIZED).
 WITH locked AS MATERIALIZED (
     SELECT partition FROM penstock_cursor
     WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:handed.partition::integer[])
@@ -42,8 +43,8 @@ RETURNING c.partition;
 -- == Dead letters: records that a group has given up
 
 -- name: dead_holding
--- Which of some lanes a dead letter holds; walks the primary key over their partitions, locks nothing. The cursors' locks
--- are held already.
+-- Those of some lanes that a dead letter holds; walks the primary key over their partitions, locks nothing. The cursors'
+-- locks are held already.
 SELECT DISTINCT d.partition, d.lane
 FROM rows(:lanes, partition integer, lane text) AS w
 JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
@@ -51,7 +52,7 @@ JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.
 WHERE d.holding;
 
 -- name: dead_put
--- Keep records that are given up, with all they hold; walks the primary key. The cursors' locks are held already.
+-- Store records that are given up, with all their content; walks the primary key. The cursors' locks are held already.
 INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
                            id, key, type, value, headers, timestamp_ms, owner)
 SELECT * FROM unnest(?::integer[], ?::integer[], ?::integer[], ?::bigint[], ?::text[], ?::boolean[], ?::integer[],
@@ -62,7 +63,7 @@ DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = exclu
               died_ms = excluded.died_ms, reset_ms = NULL;
 
 -- name: dead_skip
--- Let dead letters hold their lanes no more, and return those that did; walks the primary key, locks those rows. The
+-- Make dead letters hold their lanes no longer, and return those that did; walks the primary key, locks those rows. The
 -- cursors' locks are held already.
 UPDATE penstock_dead d SET holding = false
 FROM rows(:letters, partition integer, place bigint) AS w
@@ -89,7 +90,7 @@ JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id 
 GROUP BY e.partition, e.lane;
 
 -- name: entries_drop
--- Remove records of waiting lanes that are settled; walks the primary key. The cursors' locks are held already.
+-- Remove settled records of waiting lanes; walks the primary key. The cursors' locks are held already.
 DELETE FROM penstock_lane_entry e
 USING rows(:entries, partition integer, place bigint) AS w
 WHERE e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition AND e."offset" = w.place;
@@ -103,8 +104,8 @@ JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id 
 GROUP BY e.partition, e.lane;
 
 -- name: entries_read
--- The records that retention has copied to some entries of lanes, in that order and no more than so many bytes
--- (but one record at least); walks the primary key once for each (LATERAL, LIMIT), locks nothing.
+-- The records that retention has copied to some entries of lanes, in that order and within a bound of bytes (but one record
+-- at least); walks the primary key once for each (LATERAL, LIMIT), locks nothing.
 SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms, owner
 FROM (
     SELECT w.place, e.partition, e."offset", e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms, e.owner,
@@ -176,7 +177,7 @@ ORDER BY l.group_id, l.topic_id, l.partition, l.lane
 LIMIT :limit;
 
 -- name: lanes_unhold
--- Let the lanes of some partitions go on that no letter holds any more; walks the primary keys. The cursors' locks are held
+-- Release the lanes of some partitions that no letter holds any more; walks the primary keys. The cursors' locks are held
 -- already.
 UPDATE penstock_lane l SET held = false, state = 'slow', failures = 0, due_ms = 0, reason = :reason
 WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.held AND l.partition = ANY(:partitions::integer[])
@@ -185,11 +186,11 @@ WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.held AND l.partiti
     WHERE d.group_id = l.group_id AND d.topic_id = l.topic_id AND d.partition = l.partition AND d.lane = l.lane
       AND d.holding);
 
--- == Retention: what groups still need
+-- == Retention: the records that groups still need
 
 -- name: entries_waiting_in
--- In which partitions of which groups records wait that some ranges of offsets hold and that are not copied yet; walks
--- the primary key once for each group and range (LATERAL, LIMIT), locks nothing.
+-- The partitions and groups with waiting records in some ranges of offsets that are not copied yet; walks the primary key
+-- once for each group and range (LATERAL, LIMIT), locks nothing.
 SELECT g.id, w.partition
 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
 CROSS JOIN penstock_group g
@@ -226,7 +227,7 @@ WHERE e.group_id = w.group_id AND e.topic_id = w.topic_id AND e.partition = w.pa
 -- == For operations and listings
 
 -- name: groups_on_partition
--- The groups on a partition and where they are; walks the groups, and the primary key of cursors for each, locks nothing.
+-- The groups on a partition and their positions; walks the groups, and the primary key of cursors for each, locks nothing.
 SELECT g.id, g.name, g.created_ms, g.filters, g.paused_ms, g.seen_ms,
        c."offset", c.passed, c.owner, c.crashes, c.trial
 FROM penstock_group g

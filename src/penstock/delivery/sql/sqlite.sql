@@ -1,10 +1,10 @@
--- What SQLite is told in its own way: it has one writer and so no locks, and CROSS JOIN keeps it to an order of tables.
+-- Statements in SQLite's own way: it has one writer and so no locks, and CROSS JOIN keeps it to an order of tables.
 
--- == Cursors: where a group is in each partition, and who owns it
+-- == Cursors: the position of a group in each partition, and its owner
 
 -- name: cursors_hand_out
--- Write down how far records of some partitions are handed out, and which suspects are about to begin, before they do. Each
--- only as its owner in this epoch and version. Walks the primary key; the JSON is read once (MATERIALIZED).
+-- Write how far records of some partitions are handed out, and which suspects are about to begin, before they do. Each
+-- cursor only as its owner in this epoch and version. Walks the primary key; the JSON is read once (MATERIALIZED).
 WITH h AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS number, json_extract(value, '$[1]') AS trial,
            json_extract(value, '$[2]') AS handed_to, json_extract(value, '$[3]') AS epoch,
@@ -38,8 +38,8 @@ RETURNING partition;
 -- == Entries: records that wait in lanes
 
 -- name: entries_read
--- The records that retention has copied to some entries of lanes, in that order and no more than so many bytes
--- (but one record at least); walks the primary key once for each (cross join).
+-- The records that retention has copied to some entries of lanes, in that order and within a bound of bytes (but one record
+-- at least); walks the primary key once for each (cross join).
 SELECT partition, "offset", id, key, nullif(type, ''), value, headers, timestamp_ms, owner
 FROM (
     SELECT e.partition, e."offset", e.id, e.key, e.type, e.value, e.headers, e.timestamp_ms, e.owner,

@@ -1,4 +1,4 @@
-"""The calls of async handlers: what the event loop does."""
+"""The calls of async handlers, made in the event loop."""
 
 import asyncio
 import inspect
@@ -25,7 +25,7 @@ class AsyncCalls:
         self._state = state
 
     def begin(self, limiter: Limiter, calls: int) -> None:
-        """Let the loop make that many calls that a limiter has granted."""
+        """Have the loop make `calls` calls that a limiter has granted."""
         self._state.loop.call(self._begin, limiter, calls)
 
     def _begin(self, limiter: Limiter, calls: int) -> None:
@@ -68,10 +68,10 @@ class AsyncCalls:
             )
 
     def _look_back(self, call: LimitedCall, task: "asyncio.Task[None]") -> None:
-        """See to a call that was cancelled before it began: `_await` never ran and could not say so.
+        """Handle a call that was cancelled before it began: `_await` never ran and could not report it.
 
-        The time-out does that, and whoever cancels all tasks of the loop, as the clean-up of some libraries
-        does. In the second case it is called again.
+        The time-out cancels so, and code that cancels all tasks of the loop, as the clean-up of some
+        libraries does. In the second case the tasks are handed back and called again.
         """
         state = self._state
         if not task.cancelled() or state.under_way.pop(call, None) is None:

@@ -1,8 +1,8 @@
-"""One attempt at a record: from what its handler did to what becomes of the record.
+"""One attempt at a record: from its handler's answer or error to the verdict.
 
-It is the same whoever calls the handler: the runner's threads and loop, or `attempt` in the caller's own
-thread. The answer or the error becomes a verdict, and a failure is logged once. Before a record is given up,
-the handler's fallback is called once. Whatever user code raises becomes a verdict, never an error of the
+It is the same for every caller of the handler: the runner's threads and loop, or `attempt` in the caller's
+own thread. The answer or the error becomes a verdict, and a failure is logged once. Before a record is given
+up, the handler's fallback is called once. Any exception of user code becomes a verdict, never an error of the
 worker.
 """
 
@@ -35,16 +35,17 @@ _BATCH_ANSWERS = "a batch handler returns None, Done or a list with one outcome 
 
 
 class Answers(Protocol):
-    """Something that can call a function, sync or async, and wait for its answer."""
+    """Calls functions, sync or async, and waits for their answers."""
 
     def answer(self, function: Any, *args: Any, limit: HandlerTimeout | None = None) -> Any:
-        """Call a function and return its answer, awaited if it is async. Raises `limit` if that is over."""
+        """Call a function and return its answer, awaited if it is async. Raises `limit` when that is over."""
 
 
 def attempt(calls: Answers, handler: Handler, record: Record, *, failures: int, clock: Clock) -> Verdict:
     """Call a handler for a record that has failed `failures` times before, and return the verdict.
 
-    In the caller's own thread: a sync handler is waited for however long it takes, and Ctrl-C passes through.
+    In the caller's own thread: the call waits for a sync handler however long it takes, and Ctrl-C passes
+    through.
     """
     began = clock.monotonic()
     try:
@@ -61,13 +62,13 @@ def attempt(calls: Answers, handler: Handler, record: Record, *, failures: int, 
 
 
 def limit_of(handler: Handler) -> HandlerTimeout | None:
-    """Return what is raised when a handler takes too long; None if it has no limit."""
+    """Return the error to raise when a handler takes too long; None if it has no limit."""
     seconds = handler.timeout_seconds
     return None if seconds is None else HandlerTimeout(handler.id, seconds)
 
 
 def after_answer(handler: Handler, record: Record, answer: Any, *, failures: int, clock: Clock) -> Verdict:
-    """Return the verdict on what a handler answered for one record."""
+    """Return the verdict on a handler's answer for one record."""
     (verdict,) = after_answers(handler, [(record, failures)], answer, clock)
     return verdict
 
@@ -100,9 +101,9 @@ def after_answers(
 def after_error(
     handler: Handler, record: Record, error: BaseException, *, failures: int, clock: Clock
 ) -> Verdict:
-    """Return the verdict on what a handler raised.
+    """Return the verdict on an error that a handler raised.
 
-    Bytes that cannot be decoded are not tried again, and later records of their key go on: nobody could mend
+    Bytes that cannot be decoded are not retried, and later records of their key go on: no retry could mend
     them, and a program that can read them requeues the letter.
     """
     rules = handler.rules
@@ -119,7 +120,7 @@ def after_error(
 
 
 def needs_last_try(handler: Handler, verdict: Verdict, failures: int) -> bool:
-    """Return whether a fallback is to be asked before a record is given up.
+    """Return whether to call a fallback before a record is given up.
 
     Not after Cancel, which counts no failure: there the handler itself has decided.
     """
@@ -129,7 +130,7 @@ def needs_last_try(handler: Handler, verdict: Verdict, failures: int) -> bool:
 def last_try(calls: Answers, handler: Handler, record: Record, verdict: Verdict) -> Verdict:
     """Call the fallback, once; if it fails too, the first verdict stands.
 
-    It is given the record with all its failures, the one before it included.
+    It gets the record with all its failures, the latest one included.
     """
     assert isinstance(verdict, Dead)
     assert handler.last_resort is not None
@@ -191,7 +192,7 @@ def _tell(
     *,
     by_hand: bool = False,
 ) -> None:
-    """Log a failure, once: in a line while it is tried again, with the trace when it is final."""
+    """Log a failure, once: in one line while it will be retried, with the trace when it is final."""
     what, rules = _what(handler, record), handler.rules
     if isinstance(verdict, Parked):
         wait = max(0, verdict.due_ms - clock.now_ms()) / 1000
@@ -216,7 +217,7 @@ def _what(handler: Handler, record: Record) -> str:
 
 
 def _attempts(handler: Handler) -> int:
-    """Return how often a record is tried at most."""
+    """Return the maximum number of attempts at a record."""
     return 1 if handler.rules.on_failure is OnFailure.DEAD else handler.rules.retry.max_retries + 1
 
 

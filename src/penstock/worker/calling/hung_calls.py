@@ -15,14 +15,14 @@ from ..log_fields import about_handler
 
 logger = logging.getLogger("penstock.handlers")
 
-_LEAST = 4  # hung calls of a group, however few threads there are
+_LEAST = 4  # hung calls that a group may have, however few threads there are
 
 
 @dataclass(frozen=True, slots=True)
 class GivenUpGroup:
-    """A group that this process does not serve, since so many of its calls hang.
+    """A group that this process does not serve, because too many of its calls hang.
 
-    `handler`: the one with the most of them. `since`: when the first of those that hang began.
+    `handler`: the one with the most of them. `since`: when the first of the hanging calls began.
     """
 
     group: str
@@ -45,13 +45,13 @@ class HungCall:
 
 
 class HungCalls:
-    """Counts, for each group, the threads that were left behind in calls that hang; gives groups up.
+    """Counts, for each group, the threads abandoned in calls that hang; gives groups up.
 
-    A thread cannot be ended from outside, so each group may leave behind as many as the pool has, at least
-    four: a few slow calls do no harm, and a stall of all that a group can have under way gives it up. At the
-    bound nothing more of it is called in this process, and the membership lets its partitions go; what runs
-    already may still hang, too. When fewer than half as many hang, it is served again. From any thread;
-    `given_up` is a value that is replaced, never changed.
+    A thread cannot be ended from outside, so each group may abandon as many threads as the pool has, at least
+    four: a few slow calls do no harm, and a stall of all calls that a group can have under way gives it up.
+    At the bound this process calls no more of the group's handlers, and the membership releases its
+    partitions; calls already running may still hang, too. When fewer than half as many hang, the group is
+    served again. From any thread; `given_up` is a value that is replaced, never changed.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class HungCalls:
         self.given_up: frozenset[str] = frozenset()
         self._clock, self._changed, self._store = clock, changed, store
         self._calls: dict[object, HungCall] = {}
-        self._ended_first: set[object] = set()  # calls whose end was told before their beginning
+        self._ended_first: set[object] = set()  # calls whose end was reported before their beginning
         self._moments: dict[str, float] = {}  # when each group was given up
         self._lock, self._closed = Lock(), False
 
     def begin(self, call: object, handler: Handler, seconds: float) -> None:
-        """Count a call whose thread is left behind, so long after it began."""
+        """Count a call whose thread is abandoned, `seconds` after it began."""
         with self._lock:
             if self._closed or call in self._ended_first:
                 self._ended_first.discard(call)
@@ -82,7 +82,7 @@ class HungCalls:
             self._tell_given_up(handler.group)
 
     def end(self, call: object, handler: Handler) -> None:
-        """Count a call no longer: it has ended after all. It may be told before its beginning."""
+        """Stop counting a call: it has ended after all. The end may be reported before the beginning."""
         with self._lock:
             if self._closed:
                 return
@@ -105,7 +105,7 @@ class HungCalls:
         return bool(self._calls)
 
     def close(self) -> None:
-        """Count nothing more: what still runs is given up with the process."""
+        """Count nothing more: running calls are given up with the process."""
         with self._lock:
             self._closed = True
 
@@ -115,7 +115,7 @@ class HungCalls:
             return tuple(self._describe(group) for group in sorted(self.given_up))
 
     def hanging(self) -> tuple[GivenUpGroup, ...]:
-        """Return the groups of which some call hangs, given up or not."""
+        """Return the groups with calls that hang, given up or not."""
         with self._lock:
             groups = sorted({call.handler.group for call in self._calls.values()})
             return tuple(self._describe(group) for group in groups)

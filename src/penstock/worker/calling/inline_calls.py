@@ -1,7 +1,8 @@
 """Calling handlers, sync or async, one after the other.
 
-Async handlers share one event loop, so that what one of them made in it (a session, a pool) serves the next.
-A caller that stands in a loop of its own cannot run another there: then they run in a thread, while it waits.
+Async handlers share one event loop, so that a resource that one of them creates in it (a session, a pool)
+serves the next. A caller that runs inside a loop of its own cannot run another there: then they run in a
+thread, while it waits.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 class InlineCalls:
-    """The loop of async handlers, made by the first of them. Not thread-safe."""
+    """The loop of async handlers, made for the first of them. Not thread-safe."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
@@ -26,7 +27,7 @@ class InlineCalls:
     def answer(self, function: Callable[..., Any], *args: Any, limit: HandlerTimeout | None = None) -> Any:
         """Call a function, wait for its answer if it is async, and return it.
 
-        Raises `limit` when an async one takes longer than that says; a sync one cannot be interrupted.
+        Raises `limit` when an async function takes longer than that; a sync one cannot be interrupted.
         """
         result = function(*args)
         if not inspect.isawaitable(result):
@@ -43,7 +44,7 @@ class InlineCalls:
 
 
 def _apart(call: Callable[[], T]) -> T:
-    """Make a call where no loop runs: here, or else in a thread of its own."""
+    """Make a call where no loop runs: here, or otherwise in a thread of its own."""
     if not _in_a_loop():
         return call()
     with ThreadPoolExecutor(1) as thread:
@@ -51,7 +52,7 @@ def _apart(call: Callable[[], T]) -> T:
 
 
 def _in_a_loop() -> bool:
-    """Return whether a loop runs here. Apart, so that its exception is not the context of a handler's."""
+    """Return whether a loop runs here. Separate, so that its exception is not the context of a handler's."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -60,7 +61,7 @@ def _in_a_loop() -> bool:
 
 
 async def awaited(result: Awaitable[T], limit: HandlerTimeout | None) -> T:
-    """Wait for an answer; cancel it when it takes longer than the limit says, and raise that."""
+    """Wait for an answer; cancel it when it takes longer than the limit, and raise the limit."""
     timer = asyncio.timeout(None if limit is None else limit.seconds)
     try:
         async with timer:

@@ -15,7 +15,7 @@ from .rate import Bucket
 
 
 class LimitedCall:
-    """One call of such a handler: its tasks, and for an async one the running asyncio task."""
+    """One call of such a handler: its tasks, and for an async handler the running asyncio task."""
 
     __slots__ = ("cancelled_at", "limiter", "ready", "running", "tasks", "undecodable")
 
@@ -36,7 +36,7 @@ class LimitedCall:
         return self.limiter.handler.binding.is_async
 
     def call(self) -> Any:
-        """Call the handler and return what it returns, which may have to be awaited."""
+        """Call the handler and return its result, which may have to be awaited."""
         binding = self.tasks[0].handler.binding
         if binding.call_many is None:
             return binding.call(self.tasks[0].record)
@@ -54,10 +54,11 @@ class LimitedCall:
 
 
 class Limiter:
-    """Which of one handler's tasks may begin: they wait here, apart, and hold up no others.
+    """The waiting tasks of one handler, and how many of them may begin: they wait here and hold up no others.
 
-    It grants calls, as many as the handler's bound and rate allow. Whoever makes one begins it with the tasks
-    it is given, and ends it. Invariant: at most `limit` calls are granted or under way. From any thread.
+    It grants calls, as many as the handler's bound and rate allow. The thread or loop that makes a call
+    begins it with the tasks it gets, and ends it. Invariant: at most `limit` calls are granted or under way.
+    From any thread.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Limiter:
         share: float = 1.0,
         rate_is_dry: Callable[[], None] = lambda: None,
     ) -> None:
-        """`share`: the part of the handler's rate that is for this process.
+        """`share`: the fraction of the handler's rate that is for this process.
 
         `rate_is_dry` is called when tasks wait for nothing but the rate.
         """
@@ -77,13 +78,13 @@ class Limiter:
         self.limit = limit
         self._size = handler.batch or 1
         self._waiting: deque[HandlerTask] = deque()
-        self._alone: deque[HandlerTask] = deque()  # of batches that failed: each is called by itself
+        self._alone: deque[HandlerTask] = deque()  # of batches that failed: each is called alone
         self._calls = self._granted = 0  # granted: of the calls, those not begun yet
         self._bucket = None if handler.rate is None else Bucket(handler.rate, self._size, now, share)
         self._lock = Lock()
 
     def add(self, tasks: Iterable[HandlerTask]) -> None:
-        """Let tasks wait."""
+        """Add waiting tasks."""
         with self._lock:
             self._waiting.extend(tasks)
 
@@ -101,7 +102,7 @@ class Limiter:
         return granted
 
     def begin(self, now: float) -> LimitedCall | None:
-        """Begin a granted call; None when nothing is left for it, or the rate has given all it had."""
+        """Begin a granted call; None when no task is left for it, or the rate has no token."""
         with self._lock:
             self._granted -= 1
             tasks = self._next(now)
@@ -123,7 +124,7 @@ class Limiter:
             self._calls -= 1
 
     def repeat_alone(self, tasks: Iterable[HandlerTask]) -> None:
-        """Let each task of a batch that failed be called by itself, before all others."""
+        """Have each task of a batch that failed called alone, before all others."""
         with self._lock:
             self._alone.extend(tasks)
 
@@ -140,14 +141,14 @@ class Limiter:
             return found
 
     def due(self, now: float) -> float | None:
-        """Return when the rate lets the next task begin; None when none waits for it."""
+        """Return when the rate allows the next task; None when none waits for it."""
         with self._lock:
             return self._bucket.due(now) if self._bucket is not None and len(self) else None
 
     def status(self, now: float) -> tuple[int, float | None] | None:
         """Return how many tasks wait for nothing but this limiter, and for how long the rate is dry.
 
-        None when none does: there is none, or it is another's turn to begin one.
+        None when none does: no task waits, or a thread or the loop is about to begin a granted call.
         """
         with self._lock:
             if not len(self):
@@ -158,7 +159,7 @@ class Limiter:
             return (len(self), None) if self._calls - self._granted >= self.limit else None
 
     def change_share(self, share: float, now: float) -> None:
-        """Let another part of the handler's rate be for this process."""
+        """Set the fraction of the handler's rate that is for this process."""
         with self._lock:
             if self._bucket is not None:
                 self._bucket.change_share(share, now)

@@ -9,27 +9,27 @@ from .limiter import Limiter
 from .state import RunnerState
 from .sync_calls import SyncCalls
 
-ASYNC_CALLS = 64  # of one handler at once, unless it says another number
+ASYNC_CALLS = 64  # of one handler at once, unless its options set another number
 
 
 class Limiters:
     """Owns one limiter for each handler that is async, takes batches, or has a bound or a rate.
 
-    It passes the calls that they grant on to the threads or to the event loop. A rate is meant for the whole
-    cluster, and what a process may use of it is the group's share of the partitions; the shares are kept
-    here, too. `submit`, `change_share` and `take_back` are for the delivery loop's thread, the rest for any.
+    It passes the calls that they grant on to the threads or to the event loop. A rate holds for the whole
+    cluster, and a process may use the group's share of the partitions of it; the shares are kept here, too.
+    `submit`, `change_share` and `take_back` are for the delivery loop's thread, the rest for any.
     """
 
     def __init__(
         self, state: RunnerState, sync: SyncCalls, asynchronous: AsyncCalls, rate_is_dry: Callable[[], None]
     ) -> None:
-        """`rate_is_dry` is called when tasks wait for a rate: the watch says when they go on."""
+        """`rate_is_dry` is called when tasks wait for a rate: the watch begins them later."""
         self._state, self._sync, self._async, self._rate_is_dry = state, sync, asynchronous, rate_is_dry
         self._limiters: dict[str, Limiter] = {}
         self._shares: dict[tuple[str, str], float] = {}  # by group and topic
 
     def submit(self, tasks: Sequence[HandlerTask]) -> None:
-        """Let tasks wait at the limiters of their handlers, and begin as many as may."""
+        """Add tasks to the limiters of their handlers, and begin the calls that are allowed."""
         by_handler: dict[str, list[HandlerTask]] = {}
         for task in tasks:
             by_handler.setdefault(task.handler.id, []).append(task)
@@ -39,7 +39,7 @@ class Limiters:
             self.grant(limiter)
 
     def grant(self, limiter: Limiter) -> None:
-        """Begin as many calls of one handler as may begin now."""
+        """Begin the calls of one handler that are allowed now."""
         if self._state.permission.is_closing:
             return
         calls = limiter.grant(self._state.clock.monotonic())
@@ -48,17 +48,17 @@ class Limiters:
             side.begin(limiter, calls)
 
     def look(self, *, all: bool) -> None:
-        """Begin what its rate lets begin by now; of all handlers if calls were refused before."""
+        """Begin calls that their rates allow by now; of all handlers if calls were refused before."""
         for limiter in list(self._limiters.values()):
             if all or limiter.handler.rate is not None:
                 self.grant(limiter)
 
     def share(self, group: str, topic: str) -> float | None:
-        """Return which part of its rates a group may use here, if that was said."""
+        """Return the fraction of its rates that a group may use here, if it was set."""
         return self._shares.get((group, topic))
 
     def change_share(self, group: str, topic: str, share: float) -> None:
-        """Say which part of a topic's partitions a group has here: so much of its rates is for us."""
+        """Set the fraction of a topic's partitions that a group owns here: it may use that part of a rate."""
         if self._shares.get((group, topic)) == share:
             return
         self._shares[group, topic] = share
@@ -76,7 +76,7 @@ class Limiters:
         return sum(map(len, list(self._limiters.values())))
 
     def next_due(self, now: float) -> float | None:
-        """Return when a rate lets the next task begin; None if none waits for one."""
+        """Return when a rate allows the next task; None if none waits for one."""
         due = [each for one in list(self._limiters.values()) if (each := one.due(now)) is not None]
         return min(due, default=None)
 

@@ -26,11 +26,11 @@ class AsyncLoop:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def use(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let handlers run in a loop that others run; before the first call."""
+        """Let handlers run in a loop that the caller runs; before the first call."""
         self._loop = loop
 
     def call(self, function: Callable[..., object], *args: Any) -> None:
-        """Let the loop call a function soon."""
+        """Have the loop call a function soon."""
         self._started().call_soon_threadsafe(function, *args)
 
     def task(self, coroutine: Coroutine[Any, Any, None], context: Context) -> "asyncio.Task[None]":
@@ -42,9 +42,9 @@ class AsyncLoop:
         return task
 
     def answer(self, function: Callable[..., Any], *args: Any, limit: HandlerTimeout | None = None) -> Any:
-        """Call a function in this thread; if its answer is to be awaited, the loop does that meanwhile.
+        """Call a function in this thread; if its answer must be awaited, the loop does that meanwhile.
 
-        What would end the thread (SystemExit and its like) is raised as a RuntimeError.
+        An exception that would end the thread (such as SystemExit) is raised as a RuntimeError.
         """
         try:
             result = function(*args)
@@ -57,7 +57,7 @@ class AsyncLoop:
             raise RuntimeError(f"{type(error).__name__} in a handler; the worker goes on") from error
 
     def stop(self, seconds: float) -> None:
-        """Cancel what runs, end the loop and wait for it so long; a blocked one is left behind."""
+        """Cancel running calls, end the loop and wait `seconds` for it; abandon a blocked one."""
         with self._lock:
             loop, thread, self._stopping = self._loop, self._thread, True
         if loop is None or loop.is_closed():

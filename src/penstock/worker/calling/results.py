@@ -12,13 +12,13 @@ from .attempt import count
 
 _MANY = 256  # with this many results the delivery loop is woken, even while handlers are busy
 
-TaskResult = tuple[HandlerTask, Verdict | None, float]  # with the seconds it took; None: it was not begun
+TaskResult = tuple[HandlerTask, Verdict | None, float]  # with the seconds it took; None: not begun
 
 
 class Results:
     """Verdicts that wait to be fetched, and whether the delivery loop knows of them.
 
-    It is woken at once when no more results are to be expected or many wait, and otherwise soon, so that one
+    The loop is woken at once when no more results are expected or many wait, and otherwise soon, so that one
     wake-up serves several. `put` and `tell` are for any thread, `take` for the delivery loop's,
     `keep_promise` for the watch's.
     """
@@ -33,17 +33,17 @@ class Results:
         self._is_awaited = True
 
     def expect(self, *, awaited: bool) -> bool:
-        """Say whether the loop is woken for results that have simply passed, or fetches them by itself soon.
+        """Set whether to wake the loop for plain passes; otherwise it fetches them itself soon.
 
-        Return whether some wait that it would have been woken for.
+        Return whether results wait for which it would have been woken.
         """
         self._is_awaited = awaited
-        return awaited and bool(self._waiting)  # asked last: what comes after it wakes the loop
+        return awaited and bool(self._waiting)  # checked last: a result that comes later wakes the loop
 
     def tell(self, more: bool, *, plain: bool = False) -> None:
         """Wake the delivery loop, at once or soon; `more`: other results are likely to follow.
 
-        `plain`: it has simply passed, at its first try.
+        `plain`: the record has simply passed, at its first attempt.
         """
         if plain and not self._is_awaited and len(self._waiting) < _MANY:
             return
@@ -55,14 +55,14 @@ class Results:
             self._wake_soon()
 
     def keep_promise(self) -> None:
-        """Wake the delivery loop if it was to be woken soon and nobody has done so since."""
+        """Wake the delivery loop if it was to be woken soon and has not been woken since."""
         self.is_promised = False
         if self._waiting and not self.is_told:
             self.is_told = True
             self._wake()
 
     def take(self) -> list[tuple[HandlerTask, Verdict | None]]:
-        """Remove and return what has come in since the last call, and count it in the metrics."""
+        """Remove and return the results since the last call, and count them in the metrics."""
         self.is_told = False  # before the look: a result that comes after it wakes the loop again
         popleft = self._waiting.popleft
         results = [popleft() for _ in range(len(self._waiting))]
@@ -71,7 +71,7 @@ class Results:
         for task, verdict, seconds in results:
             if verdict is None:
                 continue
-            if task.handler is not handler:  # most often they are all of one
+            if task.handler is not handler:  # most often all results are of one
                 handler = task.handler
                 verdicts, durations = by_handler.setdefault(handler, ([], []))
             verdicts.append(verdict)

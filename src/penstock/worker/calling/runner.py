@@ -1,23 +1,23 @@
 """Calls handlers for the delivery loop: sync ones in a pool of threads, async ones in one event loop.
 
-The delivery loop, one thread, hands in tasks and fetches verdicts; it is woken when results wait, not for
-each of them. Sync handlers without limits of their own are taken from the groups' queues, one task at a time,
-so that a slow one delays no other; the rest wait at limiters.
+The delivery loop, one thread, hands in tasks and fetches verdicts; it is woken when results wait, but not for
+each result. Threads take tasks of sync handlers without limits from the groups' queues, one at a time, so
+that a slow task delays no other; the rest wait at limiters.
 
-| part          | owns                                                                     |
-|---------------|--------------------------------------------------------------------------|
-| `Permission`  | whether calls may begin                                                  |
-| `ThreadQueue` | what waits for a thread, and what of it may begin                        |
-| `ThreadPool`  | the threads: how many, which of them sleep                               |
-| `HungCalls`   | the threads that were left behind, and which groups are given up         |
-| `SyncCalls`   | what a thread does                                                       |
-| `AsyncCalls`  | what the event loop does                                                 |
-| `Limiters`    | what waits for a bound, a batch or a rate; the groups' shares of rates   |
-| `CallsUnderWay` | what has begun, and so whose answer counts                             |
-| `Verdicts`    | what follows from how a call ended                                       |
-| `Results`     | the verdicts that wait for the delivery loop                             |
-| `Timeouts`    | what is done when a call takes too long                                  |
-| `Watch`       | the thread that looks for that                                           |
+| part            | owns                                                                   |
+|-----------------|------------------------------------------------------------------------|
+| `Permission`    | whether calls may begin                                                |
+| `ThreadQueue`   | the calls that wait for a thread, and which of them may begin          |
+| `ThreadPool`    | the threads: how many, and which of them sleep                         |
+| `HungCalls`     | the abandoned threads, and the groups that are given up                |
+| `SyncCalls`     | the calls made in threads                                              |
+| `AsyncCalls`    | the calls made in the event loop                                       |
+| `Limiters`      | tasks that wait for a bound, batch or rate; the groups' rate shares      |
+| `CallsUnderWay` | the calls that have begun, and so whose answer counts                  |
+| `Verdicts`      | the consequences of how a call ended                                   |
+| `Results`       | the verdicts that wait for the delivery loop                           |
+| `Timeouts`      | the handling of calls that take too long                               |
+| `Watch`         | the thread that checks for them                                        |
 """
 
 import asyncio
@@ -80,10 +80,10 @@ class ProcessingSettings(Settings, room="processing"):
 
 
 class Runner:
-    """Joins the parts that call handlers, and is all that the delivery loop sees of them.
+    """Joins the parts that call handlers, and is the only part that the delivery loop uses.
 
-    Its own state is one count: the tasks that were handed in and not handed out again. All methods are for
-    one thread, the delivery loop's, unless they say otherwise.
+    Its own state is one count: the tasks that were handed in and not returned yet. All methods are for one
+    thread, the delivery loop's, unless they say otherwise.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Runner:
     ) -> None:
         """`wake` is called from other threads when results wait; `may_start` before each call begins.
 
-        `hung`: what counts the calls that hang, if others count theirs with it.
+        `hung`: the counter of calls that hang, if it is shared with others.
         """
         self._bell, self._clock, self._outstanding = Event(), clock, 0
         self._permission, self._under_way = Permission(may_start), CallsUnderWay()
@@ -126,19 +126,19 @@ class Runner:
         )
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let async handlers run in a loop that others run; before the first task."""
+        """Let async handlers run in a loop that the caller runs; before the first task."""
         self._loop.use(loop)
 
     def share(self, group: str, topic: str) -> float | None:
-        """Return which part of its rates a group may use here, if that was said."""
+        """Return the fraction of its rates that a group may use here, if it was set."""
         return self._limiters.share(group, topic)
 
     def change_share(self, group: str, topic: str, share: float) -> None:
-        """Say which part of a topic's partitions a group has here: so much of its rates is for us."""
+        """Set the fraction of a topic's partitions that a group owns here: it may use that part of a rate."""
         self._limiters.change_share(group, topic, share)
 
     def submit(self, tasks: Sequence[HandlerTask]) -> None:
-        """Let handlers be called for the tasks of one group, as soon as there is room."""
+        """Have handlers called for the tasks of one group, as soon as there is room."""
         self._outstanding += sum(1 + task.more for task in tasks)
         handlers = {task.handler for task in tasks}
         self._timeouts.expect(handlers)
@@ -154,14 +154,14 @@ class Runner:
     def finished(self) -> list[tuple[HandlerTask, Verdict | None]]:
         """Return the verdicts that have come in since the last call; never waits.
 
-        None: it was not begun, since the one before it in its run did not pass.
+        None: the task was not begun, because the one before it in its run did not pass.
         """
         found = self._results.take()
         self._outstanding -= len(found)
         return found
 
     def expect(self, *, awaited: bool) -> bool:
-        """Say whether to be woken for results that have simply passed; return whether some wait already."""
+        """Set whether to be woken for plain passes; return whether some wait already."""
         return self._results.expect(awaited=awaited)
 
     def take_back(self, wanted: Callable[[HandlerTask], bool] | None = None) -> list[HandlerTask]:
@@ -182,7 +182,7 @@ class Runner:
         return max(0, self._outstanding - self.waiting())
 
     def calls(self) -> list[tuple[HandlerTask, float]]:
-        """Return what is in a call, and since when. From any thread."""
+        """Return the tasks in a call, and since when. From any thread."""
         begun = list(self._under_way.items())
         return [(task, since) for call, since in begun if since != NOT_BEGUN for task in tasks_of(call)]
 
@@ -195,9 +195,9 @@ class Runner:
         return self._limiters.dry(self._clock.monotonic())
 
     def close(self, grace_seconds: float) -> list[HandlerTask]:
-        """Start nothing more, wait that long for what runs, and return the tasks that still run then.
+        """Start nothing more, wait `grace_seconds` for running calls, and return the tasks that still run.
 
-        What those answer later is dropped. `take_back` and `finished` still give what is there.
+        Their later answers are dropped. `take_back` and `finished` still return the tasks and verdicts left.
         """
         self._permission.is_closing = True
         self._pool.wake_all()
@@ -215,7 +215,7 @@ class Runner:
         return left
 
     def look(self) -> None:
-        """End what is over its time, begin what its rate or a new lease lets begin. From any thread."""
+        """End calls that are over their time, begin calls that a rate or a new lease allows. Any thread."""
         self._timeouts.look()
         again = self._permission.is_given_again()
         if again:
@@ -223,7 +223,7 @@ class Runner:
         self._limiters.look(all=again)
 
     def _give_up(self) -> list[HandlerTask]:
-        """Wait no longer for what runs, and return its tasks."""
+        """Stop waiting for running calls, and return their tasks."""
         left = list[HandlerTask]()
         for call in list(self._under_way):
             since = self._under_way.pop(call, None)
@@ -240,7 +240,7 @@ class Runner:
         return self._permission.is_closing and not self._under_way
 
     def _pause(self) -> float | None:
-        """Return how long there is nothing to look at; None without any work."""
+        """Return how long there is nothing to check; None without any work."""
         if not self._outstanding:
             return None
         now = self._clock.monotonic()

@@ -1,4 +1,4 @@
-"""What threads, event loop and watch have in common while handlers are called."""
+"""The parts that threads, event loop and watch share while handlers are called."""
 
 from contextvars import Context
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from .verdicts import Verdicts
 class RunnerState:
     """The parts of one runner that its threads, its loop and its watch share; each part owns its own state.
 
-    `context`: the one the runner was made in; every call runs in a copy of it.
+    `context`: the context in which the runner was made; every call runs in a copy of it.
     """
 
     clock: Clock

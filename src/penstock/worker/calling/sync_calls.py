@@ -17,30 +17,30 @@ logger = logging.getLogger("penstock.handlers")
 
 
 class SyncCalls:
-    """Takes what waits for a thread, one after the other, and calls it.
+    """Takes the calls that wait for a thread, one after the other, and makes them.
 
-    After a task comes the one that follows it in its run. Tasks of a group that is given up are handed back.
-    It has no state of its own: `work` runs in every thread at once, and each ends when the runner closes or
-    its call was given up.
+    After a task the same thread takes the next one of its run. Tasks of a group that is given up are handed
+    back. It has no state of its own: `work` runs in every thread at once, and a thread ends when the runner
+    closes or its call was given up.
     """
 
     def __init__(self, state: RunnerState) -> None:
         self._state = state
 
     def begin(self, limiter: Limiter, calls: int) -> None:
-        """Let threads make that many calls that a limiter has granted."""
+        """Have threads make `calls` calls that a limiter has granted."""
         self._state.queue.add([limiter] * calls)
         self._state.pool.wake()
 
     def work(self, sleeping: Any) -> bool:
-        """Be one thread of the pool; return whether it still belongs to it in the end."""
+        """Run one thread of the pool; return whether it still belongs to the pool at the end."""
         state = self._state
         queue, results, under_way = state.queue, state.results, state.under_way
         permission, may_start, hung = state.permission, state.permission.may_start, state.hung
         clock, monotonic, copied = state.clock, state.clock.monotonic, state.context.copy
         now = monotonic()
         following: HandlerTask | None = None
-        ended: str | None = None  # the group of the call that this thread has made last
+        ended: str | None = None  # the group of the last call that this thread has made
         while True:
             if following is None:
                 call = queue.take(ended, fallbacks_only=permission.is_closing)
@@ -103,14 +103,14 @@ class SyncCalls:
                 state.verdicts.finish(call, verdict, now - began)
 
     def _is_needed(self) -> bool:
-        """Return whether a thread that is about to sleep should look again instead."""
+        """Return whether a thread that is about to sleep should look for work again."""
         permission = self._state.permission
         return permission.is_closing or (
             self._state.queue.may_begin(fallbacks_only=permission.was_refused) > 0
         )
 
     def _put_back(self, call: HandlerTask | Limiter) -> None:
-        """Put back what may not begin now."""
+        """Put back a call that may not begin now."""
         if isinstance(call, HandlerTask):
             self._state.queue.put_back(call)
         else:
@@ -144,14 +144,14 @@ class SyncCalls:
         return True
 
     def _grant_next(self, limiter: Limiter) -> None:
-        """Let the calls wait for a thread that a limiter grants now that one has ended."""
+        """Queue the calls that a limiter grants now that one of its calls has ended."""
         state = self._state
         more = 0 if state.permission.is_closing else limiter.grant(state.clock.monotonic())
         state.queue.add([limiter] * more)
         state.pool.wake()
 
     def _call_fallback(self, call: FallbackCall) -> bool:
-        """Call the fallback of a record that would be given up; return as `_call_limited` does."""
+        """Call the fallback of a record that is about to be given up; return as `_call_limited` does."""
         state = self._state
         task = call.task
         began = state.under_way[call] = state.clock.monotonic()
@@ -162,7 +162,7 @@ class SyncCalls:
         return True
 
     def _rejoin(self, call: BegunCall) -> bool:
-        """Say that an answer came too late; return whether this thread belongs to the pool again."""
+        """Log that an answer came too late; return whether this thread belongs to the pool again."""
         self._state.hung.end(call, call.handler)
         for task in tasks_of(call):
             logger.warning(

@@ -9,18 +9,18 @@ from .thread_queue import ThreadQueue
 
 
 class ThreadPool:
-    """The threads that work, and those that were left behind in calls that hang.
+    """The threads of the pool, and the count of those abandoned in calls that hang.
 
-    A thread starts when a call may begin and none is idle. One whose call is over its time is left behind and
-    replaced; if its call ends after all, it joins again where a thread is missing. How many may be left
-    behind is decided by `HungCalls`. The pool counts and wakes threads; what they do is the function that it
-    is given. Methods are for any thread.
+    A thread starts when a call may begin and none is idle. A thread whose call is over its time is abandoned
+    and replaced; if its call ends after all, it rejoins the pool where a thread is missing. `HungCalls`
+    decides how many may be abandoned. The pool counts and wakes threads; the function it is given does the
+    work. Methods are for any thread.
     """
 
     def __init__(self, queue: ThreadQueue, work: Callable[[Any], bool]) -> None:
-        """`work` is what each thread runs, with the lock it sleeps on.
+        """`work` runs in each thread, with the lock that the thread sleeps on.
 
-        It returns whether the thread still belongs to the pool then.
+        It returns whether the thread still belongs to the pool at its end.
         """
         self.has_ended = Event()  # set when a thread ends
         self._queue, self._work = queue, work
@@ -29,7 +29,7 @@ class ThreadPool:
 
     @property
     def alive(self) -> int:
-        """How many threads work or sleep, without those that were left behind."""
+        """How many threads work or sleep, without the abandoned ones."""
         return self._alive
 
     def wake(self) -> None:
@@ -50,13 +50,13 @@ class ThreadPool:
                 return
 
     def sleep(self, lock: Any, is_needed: Callable[[], bool]) -> None:
-        """Let the thread of this lock sleep until it is woken, unless it is needed already."""
+        """Put the thread of this lock to sleep until it is woken, unless it is needed already."""
         self._idle.append(lock)
-        if is_needed():  # asked again: what came in after the last look found nobody asleep
+        if is_needed():  # checked again: a call that came after the last check found no sleeping thread
             try:
                 self._idle.remove(lock)
             except ValueError:
-                lock.acquire()  # somebody is waking this very thread: take that
+                lock.acquire()  # another thread is waking this very thread: consume that wake-up
             return
         lock.acquire()
 
@@ -66,12 +66,12 @@ class ThreadPool:
         self.wake()
 
     def give_up(self) -> None:
-        """Count a thread no longer: it is left behind."""
+        """Stop counting a thread: it is abandoned."""
         with self._lock:
             self._alive -= 1
 
     def rejoin(self, *, wanted: bool) -> bool:
-        """Ask, for a thread that was left behind and has come back, whether it is one of the pool again."""
+        """Return whether an abandoned thread whose call has ended belongs to the pool again."""
         with self._lock:
             needed = wanted and self._alive < self._queue.most_threads
             self._alive += needed

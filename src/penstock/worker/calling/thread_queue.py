@@ -1,4 +1,4 @@
-"""What waits for a thread, and how the threads are shared among groups."""
+"""The calls that wait for a thread, and how the threads are shared among groups."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ QueuedCall = HandlerTask | Limiter | FallbackCall  # a limiter stands for one ca
 
 
 class GroupCalls:
-    """What waits for a thread in one group, and how many threads work for it."""
+    """The calls of one group that wait for a thread, and how many threads work for it."""
 
     __slots__ = ("fallbacks", "running", "tasks")
 
@@ -26,16 +26,16 @@ class ThreadQueue:
     """The calls that wait for a thread, group by group, and which of them is next.
 
     A call may begin while fewer than `threads` are under way, or while its own group has fewer than its
-    share: `threads` divided by the groups, at least one. So a group alone may use all threads, and one that
-    comes later waits for nobody else's slow calls: it gets its share in threads beyond that number. The next
-    call is one of the group that has the fewest under way; fallbacks come first, since a record waits for its
-    verdict. What is queued is of different keys, so its order does not matter. From any thread.
+    share: `threads` divided by the groups, at least one. So a single group may use all threads, and a group
+    that comes later need not wait for slow calls of others: it gets its share in threads beyond that number.
+    The next call is one of the group that has the fewest under way; fallbacks come first, since a record
+    waits for each. Queued calls are of different keys, so their order does not matter. From any thread.
     """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._groups: dict[str, GroupCalls] = {}
-        self._turns: list[GroupCalls] = []  # the one that had its turn last is last
+        self._turns: list[GroupCalls] = []  # the group that had its turn last is last
         self._share, self._running, self._fallbacks = threads, 0, 0
         self._lock = Lock()
 
@@ -49,13 +49,13 @@ class ThreadQueue:
         return self.threads + (len(self._turns) - 1) * self._share if self._turns else self.threads
 
     def add(self, calls: Sequence[HandlerTask | Limiter]) -> None:
-        """Let calls of one group wait."""
+        """Add calls of one group."""
         if calls:
             with self._lock:
                 self._group(calls[0].handler.group).tasks.extend(calls)
 
     def add_fallback(self, call: FallbackCall) -> None:
-        """Let a fallback wait."""
+        """Add a fallback."""
         with self._lock:
             self._group(call.handler.group).fallbacks.append(call)
             self._fallbacks += 1
@@ -63,7 +63,7 @@ class ThreadQueue:
     def take(self, ended: str | None, *, fallbacks_only: bool) -> QueuedCall | None:
         """Remove and return the next call that may begin, and count it as under way.
 
-        `ended`: the group whose call has ended in the thread that asks.
+        `ended`: the group of the call that has just ended in the calling thread.
         """
         with self._lock:
             if ended is not None:
@@ -82,18 +82,18 @@ class ThreadQueue:
             return group.tasks.popleft()
 
     def put_back(self, task: HandlerTask) -> None:
-        """Let a task that was taken wait again, before all others of its group."""
+        """Return a taken task to the queue, before all others of its group."""
         with self._lock:
             self._end(task.handler.group)
             self._groups[task.handler.group].tasks.appendleft(task)
 
     def end(self, group: str) -> None:
-        """Count a call no longer: it has ended, was given up, or may not begin."""
+        """Stop counting a call: it has ended, was given up, or may not begin."""
         with self._lock:
             self._end(group)
 
     def resume(self, group: str) -> None:
-        """Count a call again whose thread has come back after it was given up, until that asks for more."""
+        """Count a call again whose abandoned thread has rejoined, until that thread takes its next call."""
         with self._lock:
             self._begin(self._groups[group])
 

@@ -1,4 +1,4 @@
-"""Time-outs: how long a call may take, and what is done when it takes longer."""
+"""Time-outs: how long a call may take, and the handling of calls that take longer."""
 
 import logging
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from .under_way import BegunCall
 
 logger = logging.getLogger("penstock.handlers")
 
-_LONGEST_LOOK_SECONDS = 1.0  # a look at least so often, whatever the time-outs
+_LONGEST_LOOK_SECONDS = 1.0  # the longest time between two checks, whatever the time-outs
 _STUBBORN_SECONDS = 5.0  # how long an async handler may take to be cancelled
 
 
@@ -23,8 +23,8 @@ class Timeouts:
     """Ends the wait for calls that are over their time: the record counts as failed, and the rest goes on.
 
     An async call is cancelled, and given up if it does not end then. A sync one cannot be interrupted: its
-    thread is left behind and counted as hung, and what it answers later is dropped. It keeps the shortest
-    time-out it has seen, to say how often to look. From any thread.
+    thread is abandoned and counted as hung, and its later answer is dropped. It keeps the shortest time-out
+    it has seen, to decide how often to check. From any thread.
     """
 
     def __init__(self, state: RunnerState, limiters: Limiters) -> None:
@@ -33,16 +33,16 @@ class Timeouts:
 
     @property
     def look_seconds(self) -> float:
-        """How long to wait between two looks while calls are under way."""
+        """How long to wait between two checks while calls are under way."""
         return min(self._shortest / 4, _LONGEST_LOOK_SECONDS)
 
     def expect(self, handlers: Iterable[Handler]) -> None:
-        """Take note of handlers that are about to be called."""
+        """Record the time-outs of handlers that are about to be called."""
         for handler in handlers:
             self._shortest = min(self._shortest, handler.timeout_seconds or _LONGEST_LOOK_SECONDS)
 
     def look(self) -> None:
-        """Give up what is over its time."""
+        """Give up the calls that are over their time."""
         now = self._state.clock.monotonic()
         for call, since in list(self._state.under_way.items()):
             limit = call.handler.timeout_seconds

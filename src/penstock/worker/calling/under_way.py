@@ -6,7 +6,7 @@ from ..handler import Handler
 from ..task import HandlerTask
 from .limiter import LimitedCall
 
-NOT_BEGUN = float("inf")  # stands for the moment a fallback began while it still waits for a thread
+NOT_BEGUN = float("inf")  # the start of a fallback that still waits for a thread
 
 
 class FallbackCall:
@@ -29,14 +29,14 @@ BegunCall = HandlerTask | LimitedCall | FallbackCall
 class CallsUnderWay(dict[BegunCall, float]):
     """Each call that has begun, with the moment it began. From any thread: each step is one operation.
 
-    Invariant: whoever removes a call, and nobody else, says what became of it. A thread or the loop removes
-    it when the handler ends, the watch when its time is over, `close` when nobody waits any longer. So a
-    handler that ends after it was given up changes nothing.
+    Invariant: only the one that removes a call decides its outcome. A thread or the loop removes it when the
+    handler ends, the watch when its time is over, `close` when the wait is over. So a handler that ends after
+    it was given up changes nothing.
     """
 
 
 def tasks_of(call: BegunCall) -> list[HandlerTask]:
-    """Return the tasks that a call is for."""
+    """Return the tasks of a call."""
     if isinstance(call, LimitedCall):
         return call.tasks
     return [call] if isinstance(call, HandlerTask) else [call.task]

@@ -1,4 +1,4 @@
-"""From how a call ended to what is reported of its records."""
+"""Turns the end of a call into verdicts on its records."""
 
 import logging
 from collections.abc import Callable
@@ -20,11 +20,11 @@ logger = logging.getLogger("penstock.handlers")
 
 
 class Verdicts:
-    """Says what becomes of the records of a call that has ended, by an answer, an error or its time-out.
+    """Decides on the records of a call that has ended by an answer, an error or its time-out.
 
-    A verdict goes to the results. A record that would be given up goes to its handler's fallback first, a
-    batch that failed is called again record by record, and what follows a failed record in its run is handed
-    back without being called. From any thread, by whoever removed the call from those under way.
+    A verdict goes to the results. A record that is about to be given up goes to its handler's fallback first,
+    a batch that failed is called again record by record, and the tasks behind a failed record in its run are
+    handed back without being called. From any thread: by the one that removed the call from those under way.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Verdicts:
     def after_limited(
         self, call: LimitedCall, answer: Any, error: BaseException | None, seconds: float
     ) -> None:
-        """End a limited call: say the verdicts on its records, or have each of them called alone."""
+        """End a limited call: decide on its records, or have each of them called alone."""
         clock, ready, limiter = self._clock, call.ready, call.limiter
         limiter.end()
         for task, undecodable in call.undecodable:
@@ -68,7 +68,7 @@ class Verdicts:
     def after_failure(
         self, task: HandlerTask, error: BaseException, seconds: float, limiter: Limiter | None = None
     ) -> None:
-        """Say the verdict on a record whose call raised an error or took too long."""
+        """Decide on a record whose call raised an error or took too long."""
         verdict = after_error(task.handler, task.record, error, failures=task.failures, clock=self._clock)
         self.finish(task, verdict, seconds, limiter)
 
@@ -94,7 +94,7 @@ class Verdicts:
             self._results.tell(more, plain=verdict is PASSED and not task.failures)
 
     def hand_back(self, tasks: list[HandlerTask]) -> None:
-        """Hand back tasks that are not called here: their group is given up."""
+        """Hand back tasks that are not called here because their group is given up."""
         for task in tasks:
             self._results.put((task, None, 0.0))
         if not self._results.is_told:
@@ -106,9 +106,10 @@ class Verdicts:
         self.hand_back(call.tasks)
 
     def leave_out(self, call: BegunCall) -> None:
-        """Hand back what follows a task in its run and will not be called.
+        """Hand back the tasks behind a task in its run; they will not be called.
 
-        It comes before the verdict on the task, which may have it handed out again at once.
+        Call it before the verdict on the task is reported: after that the task may be handed out again at
+        once.
         """
         if isinstance(call, HandlerTask) and call.next is not None:
             for task in call.next.run():

@@ -1,19 +1,19 @@
-"""The watch: a thread that looks now and then while handlers run."""
+"""The watch: a thread that checks periodically while handlers run."""
 
 from collections.abc import Callable
 from threading import Event, Thread
 
 from .results import Results
 
-_RESULTS_SECONDS = 0.003  # results that are to be told soon wait no longer
+_RESULTS_SECONDS = 0.003  # how long results that are to be announced soon wait at most
 
 
 class Watch:
-    """A thread that checks what runs: for time-outs, rates, and a lease that was renewed.
+    """A thread that checks running calls for time-outs, rates for tokens, and the lease for a renewal.
 
-    It also wakes the delivery loop for results that were to be told soon. It starts with the first work,
-    sleeps while there is none, and ends once it is closed and nothing runs any more. When to look is the
-    caller's to say; the bell makes it look at once.
+    It also wakes the delivery loop for results that were to be announced soon. It starts with the first work,
+    sleeps while there is none, and ends once it is closed and nothing runs any more. The caller decides when
+    to check; the bell triggers a check at once.
     """
 
     def __init__(
@@ -25,14 +25,14 @@ class Watch:
         pause: Callable[[], float | None],
         is_over: Callable[[], bool],
     ) -> None:
-        """`pause` says how long there is nothing to look at; None: until there is work again."""
+        """`pause` returns how long there is nothing to check; None: until there is work again."""
         self._bell, self._results = bell, results
         self._look, self._pause, self._is_over = look, pause, is_over
         self._asleep, self._never = False, Event()
         self._thread: Thread | None = None
 
     def keep(self) -> None:
-        """See to it that the watch is kept, now that there is work."""
+        """Ensure that the watch runs, now that there is work."""
         if self._thread is None:
             self._thread = Thread(target=self._run, name="penstock-handler-watch", daemon=True)
             self._thread.start()
@@ -54,5 +54,5 @@ class Watch:
         pause = self._pause()
         if pause is None:
             self._asleep = True
-            pause = self._pause()  # asked again: work that came in before saw a watch that was awake
+            pause = self._pause()  # checked again: work that came in before saw a watch that was awake
         return pause

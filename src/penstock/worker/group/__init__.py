@@ -1,1 +1,1 @@
-"""Delivery to one group on one topic: its partitions, what is read for them, handed out and settled."""
+"""Delivery to one group on one topic: its partitions, and reading, handing out and settling their records."""

@@ -1,4 +1,4 @@
-"""The barriers of partitions that came when their topic grew: closed until their keys are done elsewhere."""
+"""The barriers of partitions added when their topic grew: closed until their keys are done elsewhere."""
 
 from penstock.clock import Clock
 from penstock.delivery.store import GroupStore
@@ -6,12 +6,12 @@ from penstock.delivery.store import GroupStore
 from .owned_partitions import OwnedPartitions
 from .partition_work import PartitionWork
 
-LOOK_SECONDS = 0.05  # between two looks while something waits,
-_SELDOM_SECONDS = 1.0  # and at most, while nothing changes
+LOOK_SECONDS = 0.05  # shortest time between two looks while something waits,
+_SELDOM_SECONDS = 1.0  # and the longest, while nothing changes
 
 
 class Barriers:
-    """Looks, now and then, at what the group has still to do where the keys of its partitions were before.
+    """Checks periodically the work that the group still has in the partitions where these keys were before.
 
     It costs nothing while no partition is closed and no key waits for another partition. One thread, the
     delivery loop's.
@@ -25,7 +25,7 @@ class Barriers:
         self.next_look: float | None = None  # while something waits
 
     def refresh(self) -> None:
-        """Look if that is due; open what may be read, and let keys go on whose turn it is."""
+        """Look if a look is due; open the partitions that may be read, release the keys whose turn it is."""
         if not self._partitions.grown:
             self.next_look = None
             return

@@ -1,8 +1,8 @@
-"""How much of a group is handed out, read and held by one process at most."""
+"""The limits on what one process hands out, reads and holds of a group."""
 
-RUN = 100  # records of one key that a handler gets one after the other, without a word in between
-AHEAD = 100  # records of a partition fed beyond the last that is settled: what may be handed out at most
-LEAST_AGAIN = 4  # records of a partition that may be handed out beyond, without being written down first
+RUN = 100  # records of one key that a handler gets in a row, without a return to the delivery loop
+AHEAD = 100  # records of a partition fed beyond the last settled one: the most that may go out
+LEAST_AGAIN = 4  # records of a partition that may go out beyond that without being written down first
 READ_RECORDS = 5000  # in one look at the log, over all partitions
 READ_BYTES = 16_000_000  # of values, keys and headers in one look
 HELD_BYTES = 64_000_000  # of values and headers in memory; above it nothing more is read
@@ -14,8 +14,8 @@ LATE_PARTITIONS = 4  # and in how many partitions
 
 
 def as_much_again(count: int) -> int:
-    """Return how many records of a partition may follow so many, before it is written down anew.
+    """Return how many more records of a partition may follow `count` records before the next write.
 
-    After a loss those are marked, too, though they may not have been handed out.
+    After a loss these are marked, too, though they may not have been handed out.
     """
     return min(max(count, LEAST_AGAIN), AHEAD)

@@ -1,19 +1,19 @@
-"""Delivery to one group on one topic: reads the log, asks the machines what may run, settles what has.
+"""Delivery to one group on one topic: reads the log, hands out records, settles results.
 
 It joins the partitions' state machines with their rows and with the records' payloads. It calls no handler
-and knows no thread: a loop above it does (`drain` in the caller's thread, the delivery loop of a running
+and manages no thread: a loop above it does (`drain` in the caller's thread, the delivery loop of a running
 worker).
 
-| part              | owns                                                          |
-|-------------------|---------------------------------------------------------------|
-| `OwnedPartitions` | the partitions: how they come, how they go, whose turn it is  |
-| `HeldRecords`     | the records in memory                                         |
-| `GroupReader`     | what is read, and how far the log goes                        |
-| `LateRecords`     | what was passed over: that it is said, and delivered late     |
-| `Suspects`        | the records that may have killed a process                    |
-| `Settling`        | what is still to be written                                   |
-| `HandOut`         | that it is written how far records go out, before they do     |
-| `Barriers`        | which partitions and keys wait since the topic has grown      |
+| part              | owns                                                                   |
+|-------------------|------------------------------------------------------------------------|
+| `OwnedPartitions` | the partitions: taking them, releasing them, the order of serving them |
+| `HeldRecords`     | the records in memory                                                  |
+| `GroupReader`     | reading, and the known ends of the log                                 |
+| `LateRecords`     | records that were passed over: reporting and late delivery             |
+| `Suspects`        | the records that may have killed a process                             |
+| `Settling`        | the results still to be written                                        |
+| `HandOut`         | writing down how far records go out, before they do                    |
+| `Barriers`        | the partitions and keys that wait since the topic has grown            |
 """
 
 from collections.abc import Collection, Iterable
@@ -46,8 +46,8 @@ _INTERRUPTED = "its worker stopped before it had ended"
 class GroupDelivery:
     """Delivery to one group by one member. Not thread-safe: one loop owns it.
 
-    It has no state beside its parts, but whether somebody waits for what is settled. Records go out one by
-    one, by `start`, or in units of work, by `TransactionalDelivery`, which uses the same parts.
+    Apart from its parts, its only state is whether a caller waits for results to be settled. Records go out
+    one by one, by `start`, or in units of work, by `TransactionalDelivery`, which uses the same parts.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class GroupDelivery:
         barrier_seconds: float = LOOK_SECONDS,
         settled: Settled | None = None,
     ) -> None:
-        """`trials`: of the process; without it no record is tried for the death of another one.
+        """`trials`: of the process; without it no record is tried as the cause of a process's death.
 
-        `settled`: who waits for results to be written down; then they do not wait for others.
-        `barrier_seconds`: how soon to look again whether a partition that came by growing may be read.
+        `settled`: called with results once they are written down; results then do not wait for others.
+        `barrier_seconds`: how soon to check again whether a partition added by growth may be read.
         """
         self._store, self._clock, self.subscription = store, clock, subscription
         self.records = HeldRecords()
@@ -84,38 +84,39 @@ class GroupDelivery:
 
     @property
     def topic_id(self) -> int:
-        """The id of the topic it reads: one of the same name that was made anew has another."""
+        """The id of the topic it reads: a topic recreated under the same name has another id."""
         return self._store.topic.id
 
     @property
     def needs_check(self) -> bool:
-        """Whether partitions that were lost may still be ours, as the rows say: `check` tells."""
+        """Whether partitions that were lost may still be ours according to the rows: `check` finds out."""
         return self.partitions.needs_check
 
     @property
     def is_held_up(self) -> bool:
-        """Whether it reads on in some partition only once what is done there is settled."""
+        """Whether reading on in some partition must wait until results there are settled."""
         return self.reader.is_held_up
 
     @property
     def is_behind(self) -> bool:
-        """Whether it may read on at once: the last time it has not read all that there is."""
+        """Whether it may read on at once: the last read did not reach the end of the log."""
         return self.reader.is_behind
 
     @property
     def is_held_back(self) -> bool:
-        """Whether records that no handler wants are to be settled before others of their keys go on."""
+        """Whether records that no handler wants must be settled before later records of their keys go on."""
         return any(work.machine.has_skipped for work in self.partitions.awake())
 
     @property
     def is_plain(self) -> bool:
-        """Whether no partition has lost an owner, is to be let go, or delivers what was passed over."""
+        """Whether no partition has lost an owner, is to be released, or delivers late records."""
         return not any(work.is_pressing or work.owned.late for work in self.partitions.awake())
 
     def is_all_out(self, in_flight: int) -> bool:
-        """Return whether so many in flight are all there is, and nothing waits for their results.
+        """Return whether this many in flight are all there is, and no lane waits for their results.
 
-        What the log holds beyond them waits: a partition is read on only so far ahead of what has ended.
+        Records beyond them may wait in the log: a partition is read only a limited distance ahead of its
+        results.
         """
         held = 0
         for work in self.partitions.awake():
@@ -130,7 +131,7 @@ class GroupDelivery:
         return held == in_flight
 
     def read_through(self, cache: ReadCache) -> None:
-        """Share what is read with other groups."""
+        """Share reads with other groups."""
         self.reader.read_through(cache)
 
     # -- partitions come and go
@@ -144,29 +145,29 @@ class GroupDelivery:
         self.partitions.take_wanted(living)
 
     def check(self) -> None:
-        """Drop the partitions that the rows say are no longer ours, let go what is meant for another.
+        """Drop the partitions that the rows say are no longer ours; start releasing those meant for another.
 
-        Where a person has decided on dead letters, that is learned.
+        Also learn a person's decisions on dead letters.
         """
         self.partitions.check()
         if any(work.lanes_changed and not work.borrowed for work in self.partitions):
             self.settle()
 
     def checked(self) -> None:
-        """Take note that what was lost has been checked and taken again."""
+        """Record that lost partitions have been checked and taken again."""
         self.partitions.needs_check = False
 
     def is_paused(self) -> bool:
-        """Return whether the group is given nothing until a person resumes it."""
+        """Return whether deliveries to the group are paused until a person resumes it."""
         return self._store.is_paused()
 
     def let_go(self) -> None:
-        """Begin to give everything back: nothing more is started."""
+        """Begin to release everything: nothing more is started."""
         self.partitions.let_go()
         self.late.count(now=True)
 
     def release_idle(self) -> None:
-        """Settle and give back the partitions that are to be let go and have nothing out."""
+        """Settle and release the partitions that are leaving and have nothing in flight."""
         idle = self.partitions.idle()
         if idle:
             self.late.count(now=True)
@@ -174,7 +175,7 @@ class GroupDelivery:
             self.partitions.release(idle)
 
     def release(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         self.partitions.release_all()
 
     def owns(self) -> int:
@@ -182,20 +183,20 @@ class GroupDelivery:
         return len(self.partitions)
 
     def share(self) -> float:
-        """Return which part of the topic's partitions is owned, and not about to be let go."""
+        """Return the fraction of the topic's partitions that is owned and not about to be released."""
         return self.partitions.share()
 
     def is_over(self, task: HandlerTask) -> bool:
-        """Return whether a task's partition is to be let go, or is gone, though it may have come back."""
+        """Return whether a task's partition is leaving or was lost, even if it has come back since."""
         work = self.partitions.of_task(task)
         return work is None or work.leaving
 
     # -- records in, tasks out
 
     def fill(self, ends: dict[int, int], grown: Collection[int] = ()) -> bool:
-        """Read what the log holds beyond what is known; return whether there was anything.
+        """Read the log beyond the known position; return whether there was anything.
 
-        `grown`: where it has grown since the last time, if these are the same ends.
+        `grown`: the partitions that have grown since the last call, if `ends` is the same mapping.
         """
         self.barriers.refresh()
         filled = self.reader.fill(ends, grown)
@@ -203,7 +204,7 @@ class GroupDelivery:
             return False
         if self.reader.untold:
             self.late.tell(self.reader.untold)
-            self.reader.untold, filled = [], True  # also what waited and was passed over is settled soon
+            self.reader.untold, filled = [], True  # waiting records passed over are settled soon, too
         if any(work.owned.late for work in self.partitions.awake()) and not self.reader.is_full():
             fed = self.late.feed()
             self.reader.is_behind |= fed
@@ -211,9 +212,9 @@ class GroupDelivery:
         return filled
 
     def start(self, limit: int, run: int = 1, *, writes: bool = True) -> list[HandlerTask]:
-        """Hand out up to that many records: of each lane its oldest, and of a run up to that many.
+        """Hand out up to `limit` records: the oldest of each lane, and up to `run` records of a run.
 
-        `writes`: it may write down first how far it hands out; else it keeps to what is written.
+        `writes`: it may first write down how far it hands out; otherwise it keeps to the present rows.
         """
         if self.reader.stopped is not None:
             return []
@@ -236,13 +237,13 @@ class GroupDelivery:
                 put_back([each for each in taken if (each[0].number, each[1].offset) in cut])
                 taken = [each for each in taken if (each[0].number, each[1].offset) not in cut]
             taken = self.hand_out.write_down(taken, writes=writes)
-        except BaseException:  # nothing stays out that nobody was told of
+        except BaseException:  # take back the records that no task refers to
             self.put_back(taken)
             raise
         return tasks_of(taken)
 
     def put_back(self, taken: list[Taken]) -> None:
-        """Take back records that were handed out and that nobody was told of."""
+        """Take back records that were handed out and that no task refers to."""
         put_back([each for each in taken if not each[0].lost])
         for work, delivery in taken:
             if delivery.offset in work.owned.trial.at_work:
@@ -257,13 +258,14 @@ class GroupDelivery:
         ]
         return min((each for each in due if each is not None), default=None)
 
-    # -- what became of them
+    # -- results
 
     def finish(self, task: HandlerTask, verdict: Verdict | None) -> bool:
-        """Take note of what became of a task; None: it was not begun. Return whether to settle it soon.
+        """Record the outcome of a task; None: it was not begun. Return whether to settle it soon.
 
-        What has simply passed may wait for others; not what has failed once, nor anything in a partition
-        that has lost an owner or is to be let go: there it is known who may have been handed what.
+        A plain pass may wait for others. A record that has failed before may not, nor may anything in a
+        partition that has lost an owner or is to be released: there the rows must say which records may have
+        been handed out.
         """
         if verdict is None:
             self.untake([task])
@@ -291,7 +293,7 @@ class GroupDelivery:
         return pressing
 
     def interrupt(self, task: HandlerTask) -> None:
-        """Take note that nobody waits for a task any more that began: it comes again, and is marked."""
+        """Record that a begun task was abandoned: it comes again, and is marked."""
         self.finish(task, Parked(self._clock.now_ms(), task.failures, _INTERRUPTED))
 
     def untake(self, tasks: Iterable[HandlerTask]) -> None:
@@ -304,10 +306,10 @@ class GroupDelivery:
                 work.machine.untake(task.place.offset)
 
     def settle(self, aside: Aside = nullcontext) -> None:
-        """Write down all that has changed; drop the partitions that another owner has taken.
+        """Write all changes; drop the partitions that another owner has taken.
 
-        Raises what the store raises; then the next call begins with the same writing again. `aside`: in it
-        the store is waited for.
+        Raises the store's errors; then the next call repeats the same writing first. `aside`: entered
+        while waiting for the store.
         """
         self.late.count()
         self.settling.settle(aside)
@@ -315,9 +317,10 @@ class GroupDelivery:
 
 
 def topic_of(log: Log, subscription: Subscription) -> Topic | None:
-    """Return the topic of a group, if it is there yet.
+    """Return the topic of a group, if it exists.
 
-    A group that starts at the latest record needs it now, to know where that is: then it is made.
+    A group that starts at the latest record needs the topic now, to fix its starting offset: so it is
+    created.
     """
     try:
         return log.topic(subscription.topic)

@@ -1,4 +1,4 @@
-"""What a group's delivery reads of the log."""
+"""Reading the log for a group's delivery."""
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
@@ -28,10 +28,10 @@ Read = list[tuple[Record, Exception | None]]  # a record that cannot be read com
 class GroupReader:
     """Reads the log for the owned partitions and feeds their machines, as far as the bounds allow.
 
-    `fill` reads on: first what a former owner had not settled, then what comes next. `fetch` reads the
-    records of lanes that waited, from their own copies where they have some. It knows how far the log goes,
-    and whether a partition can only be read on once what is done there is settled. One thread, the delivery
-    loop's.
+    `fill` reads on: first the records that a former owner had not settled, then the records that come next.
+    `fetch` reads the records of lanes that waited, from their own copies where they have some. It tracks the
+    ends of the log, and whether reading on in a partition must wait until its results are settled. Used by
+    one thread, the delivery loop's.
     """
 
     def __init__(
@@ -46,36 +46,36 @@ class GroupReader:
         self._partitions, self._records = partitions, records
         self._source: Log | ReadCache = log
         self._ends: dict[int, int] | None = None  # not known yet
-        self._takes = 0  # how often partitions had been taken then
+        self._takes = 0  # how often partitions had been taken at that time
         self._first = self._incarnation = 0
-        self.is_held_up = False  # it reads on in some partition once what is done there is settled
-        self.is_behind = False  # what it knows of the log is not all read, or may not be
+        self.is_held_up = False  # reading on in some partition waits until results there are settled
+        self.is_behind = False  # not all that is known of the log is read, or may not be
         self._was_ahead = False  # of the ends, at the last look
-        self.stopped: CursorBeyondEnd | None = None  # it stands where the log has lost what it held
-        self.untold: list[str] = []  # the types of what was passed over since it was last told
+        self.stopped: CursorBeyondEnd | None = None  # the group is at a place where the log lost records
+        self.untold: list[str] = []  # the types of records passed over and not reported yet
 
     def read_through(self, cache: ReadCache) -> None:
-        """Share what is read with other groups."""
+        """Share reads with other groups."""
         self._source = cache
 
     def end(self, work: PartitionWork) -> int | None:
-        """Return how far the log goes in a partition; None as long as nobody has looked since it was taken.
+        """Return the end of the log in a partition; None until there was a look at it since the take.
 
-        What was known before may be less than what its former owner has read and handed out.
+        An end known before may be lower than the offsets its former owner has read and handed out.
         """
         return None if self._ends is None or work.take > self._takes else self._ends.get(work.number, 0)
 
     def fill(self, ends: dict[int, int], grown: Collection[int] = ()) -> bool:
-        """Read what the log holds beyond what is known; return whether there was anything.
+        """Read the log beyond the known position; return whether there was anything.
 
-        `grown`: where it has grown since the last time, if these are the same ends; others are looked at one
-        by one.
+        `grown`: the partitions that have grown since the last call, if `ends` is the same mapping; other
+        mappings are compared partition by partition.
         """
         former, self.is_held_up, self.is_behind = self._ends, False, False
         taken, self._takes = self._takes != self._partitions.takes, self._partitions.takes
         if former is None:
             self._incarnation = self._log.identity().incarnation
-        elif former is not ends and ends:  # one that was deleted has none
+        elif former is not ends and ends:  # the ends of a deleted topic are empty
             self._look_back(former, ends)
         if former is ends:
             self._partitions.wake(grown)
@@ -103,7 +103,7 @@ class GroupReader:
         if not behind:
             return holes
         ranges, share = [], max(1, bounds.READ_RECORDS // len(behind))
-        self._first = (self._first + 1) % len(behind)  # so that a read that is cut off starves nobody
+        self._first = (self._first + 1) % len(behind)  # so that a truncated read starves no partition
         for work in behind[self._first :] + behind[: self._first]:
             number, machine = work.number, work.machine
             position = machine.position
@@ -127,13 +127,13 @@ class GroupReader:
         return jumped or holes or bool(records)
 
     def _is_ahead(self, ends: dict[int, int]) -> bool:
-        """Return whether a partition is read further than these ends, which may be old, go."""
+        """Return whether a partition is read beyond these ends, which may be outdated."""
         return any(
             work.machine.position > ends.get(work.number, 0) for work in self._partitions if not work.borrowed
         )
 
     def _look_for_loss(self) -> None:
-        """Stop, or go on, by whether the group stands where the log has lost what it held."""
+        """Stop, or resume, depending on whether the group is at a place where the log lost records."""
         before, self.stopped = self.stopped, None
         lost = self._log.shortened(self._store.topic)
         for work in self._partitions if lost else ():
@@ -151,14 +151,14 @@ class GroupReader:
                 logger.warning("group %s goes on", self._subscription.group, extra=fields)
 
     def let_rest(self) -> None:
-        """Look no more at partitions in which all is read, done and settled, until something comes."""
+        """Skip partitions in which everything is read, done and settled, until something new comes."""
         if self._ends is not None and self._takes == self._partitions.takes:
             self._partitions.rest(self._ends)
 
     def fetch(self, taken: Sequence[Taken]) -> set[tuple[int, int]]:
         """Read the records of lanes that waited: from their own copies if they have some, or from the log.
 
-        Return the places that were not read this time, because there is too much.
+        Return the places that were not read this time, because of the size bound.
         """
         missing = sorted(
             (work.number, each.offset) for work, each in taken if each.offset not in work.records
@@ -174,14 +174,14 @@ class GroupReader:
         if gone:
             copies, is_cut = self._records_of(self._store.copies(gone, max_bytes=bounds.READ_BYTES))
             found = self._keep_all(copies)
-            # Of a run nothing may go out before what is cut off, wherever it was read.
+            # Within a run no record may go out before one that was cut off, wherever it was read.
             unread |= {place for place in missing if place > found[-1]} if is_cut else set()
         return unread
 
     def _jump(self, places: list[Position], ends: dict[int, int]) -> bool:
-        """Go on where the log goes on, in partitions where it holds nothing next; return whether one does.
+        """Jump to the next offset that the log holds, in partitions with a gap; return whether one jumped.
 
-        So a group that retention has waited for long enough begins again at what is kept.
+        So a group that retention has waited for long enough resumes at the oldest kept record.
         """
         if not places:
             return False
@@ -190,7 +190,7 @@ class GroupReader:
         return any(jumped)
 
     def is_full(self) -> bool:
-        """Return whether nothing more is read until some of what waits is done."""
+        """Return whether reading must wait until some of the waiting records are done."""
         lanes = entries = 0
         for work in self._partitions.awake():  # the others have none
             machine = work.machine
@@ -199,10 +199,10 @@ class GroupReader:
         return lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND or self._records.is_full()
 
     def _look_back(self, former: dict[int, int], ends: dict[int, int]) -> None:
-        """Let go the partitions whose log has become shorter: its history was taken back, as by a restore.
+        """Release the partitions whose log has become shorter: its history was rolled back, as by a restore.
 
-        They are taken again from where the group stands in that history; what was handed out of the other one
-        is marked, if it comes again. The log is said to be another incarnation, so that pipelines stop.
+        They are taken again from the group's position in that history; records handed out from the lost
+        history are marked if they come again. The log's incarnation is raised, so that pipelines stop.
         """
         for work in [each for each in self._partitions if not each.borrowed]:
             number, end = work.number, ends.get(work.number, 0)
@@ -228,7 +228,7 @@ class GroupReader:
                 self._partitions.needs_check = True
 
     def _fill_holes(self) -> bool:
-        """Feed what a former owner had not settled below the place it had reached."""
+        """Feed the records that a former owner had not settled below its position."""
         with_holes = [
             work
             for work in self._partitions.awake()
@@ -243,7 +243,7 @@ class GroupReader:
         last = max(found, default=None) if is_cut else None
         for number, hole in holes:
             if last is not None and (number, hole) > last:
-                break  # there is too much: the rest is read next time
+                break  # size bound reached: the rest is read next time
             if (number, hole) in found:
                 self._feed(*found[number, hole])
             else:
@@ -290,7 +290,7 @@ class GroupReader:
         return places
 
     def _handler(self, record: Record, error: Exception | None) -> Handler | None:
-        """Return the handler for a record; one that cannot be read is handed out to fail."""
+        """Return the handler for a record; an unreadable record gets a handler that fails."""
         if record.type == ERASED:
             return None
         if error is not None:
@@ -304,7 +304,7 @@ class GroupReader:
         return self._records_of(chunk)
 
     def _records_of(self, chunk: Chunk) -> tuple[Read, bool]:
-        """Return what was read as handlers see it, with the epoch of each record's partition."""
+        """Return the records as handlers see them, each with the epoch of its partition."""
         topic = self._store.topic.name
         fences = self._partitions.fences({each.partition for each in chunk.entries})
         return [readable(topic, each, fences[each.partition]) for each in chunk.entries], chunk.cut

@@ -1,4 +1,4 @@
-"""Writing down what goes out, before it does: how far, and which suspects."""
+"""Writing down the records that go out, before they do: how far, and which suspects."""
 
 from penstock.delivery.going_out import GoingOut
 from penstock.delivery.store import GroupStore, Owned
@@ -11,11 +11,10 @@ from .suspects import Suspects
 
 
 class HandOut:
-    """Sees to it that nothing begins which a successor would not mark, if this owner is lost.
+    """Ensures that no record begins that a successor would fail to mark if this owner is lost.
 
-    The row of a partition says which records may have been handed out. Each settlement moves that on, so it
-    is written here only when more goes out at once than has gone out lately. One thread, the
-    delivery loop's.
+    The row of a partition says which records may have been handed out. Each settlement moves that on, so this
+    class writes only when more records go out at once than lately. One thread, the delivery loop's.
     """
 
     def __init__(
@@ -25,10 +24,10 @@ class HandOut:
         self._suspects, self._settling = suspects, settling
 
     def write_down(self, taken: list[Taken], *, writes: bool = True) -> list[Taken]:
-        """Return those that may begin; the rest is removed and taken back, or its partition is lost.
+        """Return the records that may begin; the rest is removed and taken back, or its partition is lost.
 
-        `writes`: else no record goes out beyond what the rows allow already. Nor does one of a partition
-        whose settlement is not written yet: that comes first.
+        `writes`: without it no record goes out beyond the present rows, nor does any in a
+        partition whose settlement is still unwritten: that comes first.
         """
         counts: dict[PartitionWork, int] = {}
         beyond = set[PartitionWork]()

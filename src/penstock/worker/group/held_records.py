@@ -10,27 +10,27 @@ from .partition_work import PartitionWork
 
 
 class HeldRecords:
-    """Records that are read and not finished, each with its handler, and how many bytes they take.
+    """Records that are read and not finished, each with its handler, and the number of bytes they take.
 
-    They stand in their partitions (`PartitionWork.records`), where everybody may look them up; only this
-    class adds and removes them, so that the sum is right. One thread, the delivery loop's.
+    They are stored in their partitions (`PartitionWork.records`), where all parts may look them up; only this
+    class adds and removes them, so that the sum stays right. One thread, the delivery loop's.
     """
 
     def __init__(self) -> None:
         self._bytes = 0
 
     def is_full(self) -> bool:
-        """Return whether nothing more should be read until some are finished."""
+        """Return whether reading must wait until some records are finished."""
         return self._bytes > bounds.HELD_BYTES
 
     def keep(self, work: PartitionWork, offset: int, record: Record, handler: Handler) -> None:
-        """Keep a record for when it is handed out, and say in it to which handler that will be."""
+        """Keep a record until it is handed out, and set its handler's id in it."""
         force_setattr(record, "handler_id", handler.id)  # a copy would cost more, for every record
         work.records[offset] = (record, handler)
         self._bytes += _size(record)
 
     def drop(self, work: PartitionWork, offset: int) -> None:
-        """Forget a record, if it is there."""
+        """Forget a record, if it is held."""
         known = work.records.pop(offset, None)
         if known is not None:
             self._bytes -= _size(known[0])

@@ -1,4 +1,4 @@
-"""What a group passes over, and what of it is delivered late, once there is a handler for it."""
+"""The records that a group passes over, and their late delivery once there is a handler for them."""
 
 import logging
 
@@ -22,10 +22,11 @@ _TELL_SECONDS = 10.0
 
 
 class LateRecords:
-    """Feeds machines with what is to be delivered late, in small lots, and has counts written now and then.
+    """Feeds machines with late records, in small lots, and has counts of passed-over records written.
 
-    Beside the live records, and never so many that the bounds on what waits would hold these up. What is
-    late and waits for a retry, or for a person, holds up no other key. One thread, the delivery loop's.
+    Late records run beside the live ones, few enough that the bounds on waiting records never hold up live
+    ones. A late record that waits for a retry, or for a person, holds up no other key. One thread, the
+    delivery loop's.
     """
 
     def __init__(
@@ -41,10 +42,10 @@ class LateRecords:
         self._next_tell = 0.0
         self._is_full_told = False
 
-    # -- what was passed over before
+    # -- records passed over before
 
     def feed(self) -> bool:
-        """Read on in what was passed over, where there is room for it; return whether there was anything."""
+        """Read on in the passed-over records, where there is room; return whether there was anything."""
         works = [
             work
             for work in self._partitions.awake()
@@ -64,13 +65,13 @@ class LateRecords:
         return True
 
     def _is_crowded(self) -> bool:
-        """Return whether so much waits already that live records might soon have to."""
+        """Return whether so few more records may wait that live ones would soon be held up."""
         lanes = sum(work.machine.stored_count for work in self._partitions.awake())
         entries = sum(work.machine.entry_count for work in self._partitions.awake())
         return 2 * lanes > bounds.LANES_BOUND or 2 * entries > bounds.ENTRIES_BOUND
 
     def _deliver(self, work: PartitionWork, entries: list[Entry], high: int) -> None:
-        """Hand a lot to the machine, as far as there is room, and say how far the notes are used up."""
+        """Hand a lot to the machine, as far as there is room, and move the notes on accordingly."""
         ranges, room = work.owned.late, bounds.LATE_RECORDS - work.machine.late_count
         records = list[tuple[int, str]]()
         for entry in entries:
@@ -84,14 +85,14 @@ class LateRecords:
             records.append((entry.offset, lane_of(record)))
             if noted.again:
                 work.owned.repeats.add(entry.offset)
-                work.owned.crashes = max(1, work.owned.crashes)  # whoever is next shall know that, too
+                work.owned.crashes = max(1, work.owned.crashes)  # the next owner must know that, too
         work.machine.deliver_late(records, [_move(each, high) for each in ranges if each.first < high])
         work.owned.late = [each for each in ranges if each.first < each.until]
 
-    # -- what is passed over now
+    # -- records passed over now
 
     def tell(self, types: list[str]) -> None:
-        """Count records by their types that were passed over; say which types are new in this process."""
+        """Count passed-over records by type; log the types that are new in this process."""
         metrics.PASSED_OVER.add(len(types), group=self._group)
         news = [type for type in set(types) if self._subscription.pass_over(type)]
         if news:
@@ -119,7 +120,7 @@ class LateRecords:
             )
 
     def count(self, *, now: bool = False) -> None:
-        """Have the counts of what was passed over written with the next settlement, now and then."""
+        """Have the counts of passed-over records written with the next settlement, if it is time or `now`."""
         if now or self._clock.monotonic() >= self._next_tell:
             self._next_tell = self._clock.monotonic() + _TELL_SECONDS
             self._partitions.wake_all()
@@ -129,12 +130,12 @@ class LateRecords:
 
 
 def _lot(ranges: list[LateRange]) -> tuple[int, int]:
-    """Return which offsets to look at next."""
+    """Return the range of offsets to look at next."""
     low = min(each.first for each in ranges)
     return low, min(low + bounds.LATE_OFFSETS, max(each.until for each in ranges))
 
 
 def _move(each: LateRange, to: int) -> LateMove:
-    """Move a range on to an offset, and return that for its note."""
+    """Move a range on to an offset, and return the move for its note."""
     each.first = min(to, each.until)
     return LateMove(each.type, each.until, each.first)

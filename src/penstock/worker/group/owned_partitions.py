@@ -1,4 +1,4 @@
-"""The partitions of a group that this process owns: how they come, and how they go."""
+"""The partitions of a group that this process owns: how they are taken, and how they are released."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -13,13 +13,12 @@ from .partition_work import PartitionWork
 class OwnedPartitions:
     """Takes partitions, gives them back, and notices that one was lost to another owner.
 
-    It remembers what was handed out, and not settled, when a partition was lost: those records are marked as
-    redelivered if the partition comes back. It also says whose turn it is, so that no partition is served
-    first every time. One thread, the delivery loop's.
+    It remembers the records that were handed out but not settled when a partition was lost: they are marked
+    as redelivered if the partition comes back. It also rotates the partition to serve first. One thread, the
+    delivery loop's.
 
-    Most partitions have nothing to do most of the time. Those that may have are `awake`: the others are not
-    looked at in each turn. Whoever gives one something to do that was at rest wakes it; a look at the log
-    wakes all.
+    Most partitions are idle most of the time. Those that may have work are `awake`; each turn skips the
+    others. Code that gives work to a resting partition wakes it; a look at the log wakes all.
     """
 
     def __init__(self, store: GroupStore, records: HeldRecords, *, one_lane: bool = False) -> None:
@@ -28,12 +27,12 @@ class OwnedPartitions:
         self._works: dict[int, PartitionWork] = {}
         self._awake: dict[int, PartitionWork] = {}
         self.get = self._works.get  # not a method of ours: it is called for every record
-        self._lost_out: dict[int, set[int]] = {}  # what was handed out, and not settled, when one was lost
+        self._lost_out: dict[int, set[int]] = {}  # handed out and not settled when a partition was lost
         self._in_doubt: set[int] = set()  # lost here, but perhaps still ours: a commit is in doubt
         self._turn = 0
         self.takes = 0  # how often partitions were taken
-        self.grown: dict[int, PartitionWork] = {}  # those that have, or had when they came, a barrier
-        self.needs_check = False  # what was lost may still be ours, as the rows say: see `check`
+        self.grown: dict[int, PartitionWork] = {}  # those that have, or had when taken, a barrier
+        self.needs_check = False  # lost partitions may still be ours in the rows: see `check`
 
     def __iter__(self) -> Iterator[PartitionWork]:
         return iter(self._works.values())
@@ -42,18 +41,18 @@ class OwnedPartitions:
         return len(self._works)
 
     def of_task(self, task: HandlerTask) -> PartitionWork | None:
-        """Return the partition of a task, unless it was lost since, though it may have come back."""
+        """Return the partition of a task; None if it was lost since, even if it has come back."""
         work = self._works.get(task.place.partition)
         if work is None or work.owned.epoch != task.record.fence or work.topic_id != task.topic_id:
             return None
         return work
 
     def awake(self) -> Collection[PartitionWork]:
-        """Return the partitions that may have something to do."""
+        """Return the partitions that may have work."""
         return self._awake.values()
 
     def wake(self, numbers: Iterable[int]) -> None:
-        """Look at some partitions again, as far as they are owned: there may be something to do."""
+        """Look at some partitions again, as far as they are owned: they may have work."""
         for number in numbers:
             if number not in self._awake and number in self._works:
                 self._awake[number] = self._works[number]
@@ -63,13 +62,13 @@ class OwnedPartitions:
         self._awake = dict(self._works)
 
     def rest(self, ends: Mapping[int, int]) -> None:
-        """Look no more at partitions without anything to do, if the log goes so far; until they are woken."""
+        """Skip partitions without work, given these ends of the log, until they are woken."""
         resting = [number for number, work in self._awake.items() if work.is_at_rest(ends.get(number, 0))]
         for number in resting:
             del self._awake[number]
 
     def in_turn(self) -> Iterable[PartitionWork]:
-        """Return the partitions that may have something to do, beginning with the one to be first."""
+        """Return the partitions that may have work, in the order to serve them."""
         if not self._turn:
             return list(self._awake.values())
         numbers = sorted(self._awake)
@@ -78,7 +77,7 @@ class OwnedPartitions:
         return [self._awake[n] for n in later + numbers[: len(numbers) - len(later)]]
 
     def begin_next_with(self, number: int) -> None:
-        """Let this partition, or the next one there is, be first in the next turn."""
+        """Serve this partition, or the next owned one, first in the next turn."""
         self._turn = number
 
     def fences(self, numbers: Iterable[int]) -> dict[int, int]:
@@ -86,10 +85,10 @@ class OwnedPartitions:
         return {number: self._works[number].owned.epoch for number in numbers}
 
     def share(self) -> float:
-        """Return which part of the topic's partitions is owned, and not about to be let go."""
+        """Return the fraction of the topic's partitions that is owned and not about to be released."""
         return sum(not work.leaving for work in self._works.values()) / self._store.partitions
 
-    # -- they come
+    # -- taking
 
     def take(self, living: Living) -> None:
         """Own the partitions that have work and no living owner."""
@@ -127,13 +126,13 @@ class OwnedPartitions:
                 self.grown[number] = self._works[number]
             owned.trial.keep(machine.waits_for)
 
-    # -- they go
+    # -- releasing
 
     def check(self) -> None:
-        """Compare with the rows: drop what is no longer ours, let go what is meant for another.
+        """Compare with the rows: drop partitions no longer ours, mark those meant for another as leaving.
 
-        What the rows say is ours and this process does not know of (a settling in doubt, a topic reset) is
-        given back, to be taken again.
+        A partition that is ours in the rows but unknown to this process (a settling in doubt, a topic reset)
+        is released, to be taken again.
         """
         rows = self._store.owned()
         for number in [n for n, work in self._works.items() if rows.get(n, (-1,))[0] != work.owned.epoch]:
@@ -149,13 +148,13 @@ class OwnedPartitions:
         self.wake_all()
 
     def let_go(self) -> None:
-        """Begin to give everything back: nothing more is started."""
+        """Begin to release everything: nothing more is started."""
         for work in self._works.values():
             work.leaving = True
         self.wake_all()
 
     def idle(self) -> list[int]:
-        """Return those that are to be let go and have nothing out."""
+        """Return the leaving partitions that have nothing in flight."""
         return [
             number
             for number, work in self._awake.items()
@@ -163,16 +162,16 @@ class OwnedPartitions:
         ]
 
     def release(self, numbers: Iterable[int]) -> None:
-        """Give partitions back that are settled; those that were lost meanwhile are not ours to give."""
+        """Release settled partitions; those that were lost meanwhile are not ours to release."""
         gone = [number for number in numbers if number in self._works]
         self._store.release(gone)
         for number in gone:
             self.lose(number)
 
     def release_all(self) -> None:
-        """Give everything back, also what a commit in doubt has left: a lost connection is not a crash.
+        """Release everything, also partitions left by a commit in doubt: a lost connection is not a crash.
 
-        What is still out may have begun: it comes again, and is marked.
+        Records still in flight may have begun: they come again, and are marked.
         """
         doubtful, self._in_doubt = self._in_doubt, set()
         doubtful |= {number for number, work in self._works.items() if work.machine.out()}
@@ -182,7 +181,7 @@ class OwnedPartitions:
         self._store.release({*gone, *doubtful}, self._lost_out.keys() & doubtful)
 
     def lose(self, number: int) -> None:
-        """Drop a partition; what was handed out of it may come a second time."""
+        """Drop a partition; records handed out of it may come a second time."""
         work = self._works.pop(number)
         self._awake.pop(number, None)
         self.grown.pop(number, None)
@@ -191,7 +190,7 @@ class OwnedPartitions:
         self._records.drop_all(work)
 
     def lose_in_doubt(self, number: int) -> None:
-        """Drop a partition of which nobody knows whether it is still ours; the next check tells."""
+        """Drop a partition of which it is in doubt whether it is still ours; the next check finds out."""
         self.lose(number)
         self._in_doubt.add(number)
         self.needs_check = True

@@ -12,34 +12,34 @@ from ..handler import Handler
 
 @dataclass(slots=True, eq=False)
 class PartitionWork:
-    """An owned partition: its state machine, the records in memory, and what may come a second time.
+    """An owned partition: its state machine, the records in memory, and those that may come a second time.
 
-    Who writes what: `records` the held records, `settled_to`, `finished` and `writing` the settling,
-    `has_holes` and `unhandled` the reader, `leaving`, `lost` and `lanes_changed` the owned
-    partitions. While a unit of work has borrowed it, its machine is that unit's alone.
+    Each field has one writer: the held records write `records`; the settling writes `settled_to`, `finished`
+    and `writing`; the reader writes `has_holes` and `unhandled`; the owned partitions write `leaving`, `lost`
+    and `lanes_changed`. While a unit of work has borrowed the partition, only that unit uses the machine.
     """
 
     number: int
     owned: Owned
     machine: Partition
-    untouched: set[int] = field(default_factory=set)  # waited in lanes behind what may have been handed out
-    since: int = 0  # its base when it was taken: what is below comes from a lane, or late from a note
+    untouched: set[int] = field(default_factory=set)  # waited in lanes behind records perhaps handed out
+    since: int = 0  # its base when it was taken: records below come from a lane, or late from a note
     take: int = 0  # the number of the take that it came with
     topic_id: int = 0
     records: dict[int, tuple[Record, Handler]] = field(default_factory=dict)
-    settled_to: int = 0  # nothing at or above is settled, as its row says
-    finished: list[int] = field(default_factory=list)  # what is done, but not settled
-    writing: int = 0  # how many of these are in the settling that is written now
+    settled_to: int = 0  # its row says that nothing at or above is settled
+    finished: list[int] = field(default_factory=list)  # done, but not settled
+    writing: int = 0  # how many of these are in the settling that is being written
     unhandled: dict[int, str] = field(default_factory=dict)  # by offset: types whose handlers are gone
     has_holes: bool = True
     leaving: bool = False
     borrowed: bool = False
     lost: bool = False
-    is_unsure: bool = False  # not all is settled that a lost owner may have handed out
-    lanes_changed: bool = False  # a person has decided on its dead letters; the next settling tells what
+    is_unsure: bool = False  # not everything is settled that a lost owner may have handed out
+    lanes_changed: bool = False  # a person has decided on its dead letters; the next settling learns it
 
     def is_at_rest(self, end: int) -> bool:
-        """Return whether there is nothing to do until the log goes on beyond this end, or others decide."""
+        """Return whether there is no work until the log grows beyond this end, or others decide something."""
         machine, owned = self.machine, self.owned
         return not (
             self.borrowed
@@ -63,7 +63,7 @@ class PartitionWork:
 
     @property
     def is_pressing(self) -> bool:
-        """Whether it must be known who was handed what: an owner was lost, or it is to be let go."""
+        """Whether each hand-out must be known: an owner was lost, or the partition is to be released."""
         return self.leaving or self.is_unsure or bool(self.owned.repeats) or self.has_suspects
 
     @property
@@ -77,10 +77,10 @@ Taken = tuple[PartitionWork, Delivery]  # a record that was handed out, and its 
 
 
 def pass_unhandled(work: PartitionWork, delivery: Delivery) -> None:
-    """Pass a record that waited and has no handler any more.
+    """Pass a record that waited and no longer has a handler.
 
-    If the handler for its type is gone, it is noted, to come late, and marked if it was handed out before.
-    Else the record itself or its topic is gone.
+    If the handler for its type is gone, it is noted for late delivery, and marked if it was handed out
+    before. Otherwise the record itself or its topic is gone.
     """
     offset, machine = delivery.offset, work.machine
     type = work.unhandled.pop(offset, None)
@@ -91,6 +91,6 @@ def pass_unhandled(work: PartitionWork, delivery: Delivery) -> None:
 
 
 def put_back(taken: list[Taken]) -> None:
-    """Take back records that were handed out and that nobody was told of."""
+    """Take back records that were handed out and that no task refers to."""
     for work, delivery in reversed(taken):
         work.machine.untake(delivery.offset)

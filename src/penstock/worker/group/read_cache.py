@@ -1,10 +1,10 @@
-"""The read cache: what this process has just read of the log, or moved into it, kept for its groups.
+"""The read cache: the records this process has just read from the log, or moved into it, kept for its groups.
 
 Records never change, except when they are erased, and then their partitions change owners. So a row that was
 read once serves every group; each group gets records of its own, with its own fence. Rows are kept for a
-second, within a bound of bytes: those that were read only for topics that several groups read, those that
-were moved here for every topic that a group reads. A range is served from the cache as far as it goes without
-a gap, if it begins there; everything else is read.
+second, within a bound of bytes: rows read from the log only for topics that several groups read, rows moved
+here for every topic that a group reads. A range is served from the cache up to the first gap, if the cache
+holds its first offset; everything else is read.
 """
 
 from collections import Counter, deque
@@ -16,7 +16,7 @@ from penstock.log.entry import Entry
 
 KEPT_BYTES = 16_000_000
 _KEPT_SECONDS = 1.0
-_OBJECT_BYTES = 140  # what an entry takes in memory beside what it counts as
+_OBJECT_BYTES = 140  # memory of an entry beside its counted size
 
 
 class ReadCache:
@@ -29,11 +29,11 @@ class ReadCache:
         self._bytes, self._since = 0, 0.0
 
     def expect(self, topic: Topic) -> None:
-        """Take note that one more group reads a topic."""
+        """Record that one more group reads a topic."""
         self._readers[topic.id] += 1
 
     def tidy(self) -> None:
-        """Throw away what has been here for long."""
+        """Throw away rows that are older than the limit."""
         if self._rows and self._clock.monotonic() - self._since > _KEPT_SECONDS:
             self.clear()
 
@@ -51,7 +51,7 @@ class ReadCache:
             self._keep(topic_id, some)
 
     def read_ranges(self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int) -> Chunk:
-        """Return what the log would, perhaps less of a range, but not nothing of it."""
+        """Return the same records as the log, perhaps fewer of a range, but never none of it."""
         absent = [each for each in ranges if (topic.id, *each[:2]) not in self._rows]
         is_shared = self._readers[topic.id] > 1
         if not is_shared and len(absent) == len(ranges):
@@ -61,7 +61,7 @@ class ReadCache:
         for entry in self._in_order(topic.id, ranges, deque(read)):
             entries.append(entry)
             size += entry.content.size
-            if size >= max_bytes:  # as the log cuts it: what was read is cut there, or before
+            if size >= max_bytes:  # as the log truncates: the rows just read are cut there, or earlier
                 break
         if is_shared:
             self._keep(topic.id, read)

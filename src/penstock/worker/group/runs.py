@@ -1,4 +1,4 @@
-"""From records that a machine handed out to tasks for their handlers."""
+"""Turns records that a machine handed out into tasks for their handlers."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ def tasks_of(taken: Sequence[Taken]) -> list[HandlerTask]:
 def task_of(
     work: PartitionWork, delivery: Delivery, following: HandlerTask | None = None, more: int = 0
 ) -> HandlerTask:
-    """Return a record that was handed out as its handler is given it."""
+    """Return the task for a handed-out record, with the record as its handler receives it."""
     record, handler = work.records[delivery.offset]
     if delivery.again or work.is_doubtful(delivery.offset):
         record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
@@ -43,7 +43,7 @@ def task_of(
 
 
 def _run(work: PartitionWork, run: list[Delivery]) -> HandlerTask | None:
-    """Return the tasks of one run, as far as they are for the same handler; the rest is taken back."""
+    """Return the tasks of one run, as far as they are for the same handler; take the rest back."""
     records, machine = work.records, work.machine
     known = records.get(run[0].offset)
     kept = 1

@@ -1,4 +1,4 @@
-"""Writing down what became of a group's records."""
+"""Writing down the results of a group's records."""
 
 import logging
 from collections.abc import Callable
@@ -11,17 +11,17 @@ from . import bounds
 from .owned_partitions import OwnedPartitions
 from .suspects import Suspects
 
-Settled = Callable[[int, list[int]], None]  # a partition, and the offsets of it that are written down
+Settled = Callable[[int, list[int]], None]  # a partition, and its offsets that are written down
 
 logger = logging.getLogger("penstock.delivery")
 
 
 class Settling:
-    """Gathers what has changed in all partitions and writes it in one transaction.
+    """Gathers the changes of all partitions and writes them in one transaction.
 
-    What could not be written, because the store was away, is kept and written first the next time: done
-    twice, it finds the version changed, and the partition is taken again. A partition that another owner has
-    taken is dropped. One thread, the delivery loop's.
+    A settlement that could not be written, because the store was unavailable, is kept and written first the
+    next time: if it was in fact committed, the repetition finds the version changed, and the partition is
+    taken again. A partition that another owner has taken is dropped. One thread, the delivery loop's.
     """
 
     def __init__(
@@ -32,21 +32,21 @@ class Settling:
         suspects: Suspects,
         settled: Settled | None = None,
     ) -> None:
-        """`settled`: who is told what has been written down."""
+        """`settled` is called with the results that have been written down."""
         self._settled = settled
         self._group, self._store, self._partitions, self._suspects = group, store, partitions, suspects
         self._unwritten: dict[int, tuple[Owned, Settlement]] = {}
 
     def is_unwritten(self, number: int) -> bool:
-        """Return whether something of a partition is still to be written that could not be so far."""
+        """Return whether a settlement of a partition could not be written so far and is still pending."""
         return number in self._unwritten
 
     def settle(self, aside: Aside = nullcontext) -> None:
-        """Write down all that has changed; drop the partitions that another owner has taken.
+        """Write all changes; drop the partitions that another owner has taken.
 
-        Raises what the store raises; then the next call begins with the same writing again. In `aside` the
-        store is waited for, and nothing here is touched: meanwhile another thread may hand out and take note
-        of results, and no more.
+        Raises the store's errors; then the next call repeats the same writing first. `aside` is entered
+        while waiting for the store, and nothing here is touched in it: meanwhile another thread may hand out
+        and record results, and no more.
         """
         self._write(aside)
         for work in self._partitions.awake():
@@ -57,7 +57,7 @@ class Settling:
                 work.machine.touch()
             if work.owned.crashes or work.owned.trial.deaths:
                 self._suspects.end_if_settled(work)
-                if work.leaving:  # whoever is next marks what is in doubt, and not what might have followed
+                if work.leaving:  # the next owner marks doubtful records, not those that might have followed
                     work.machine.touch()
             more = 0 if work.leaving else bounds.as_much_again(len(work.finished))
             settlement = work.machine.settlement(more)
@@ -74,7 +74,7 @@ class Settling:
         for number, (owned, settlement) in self._unwritten.items():
             work = self._partitions.get(number)
             if work is None or work.owned is not owned:
-                continue  # it was known already, and perhaps taken again
+                continue  # it was lost already, and perhaps taken again
             if number not in lost:
                 if self._settled is not None and work.writing:
                     self._settled(number, work.finished[: work.writing])
@@ -89,6 +89,6 @@ class Settling:
                 extra={"group": self._group, "topic": self._store.topic.name, "partition": number},
             )
             self._partitions.lose(number)
-            # It may still be ours: a settling that was in doubt and is repeated is refused, too.
+            # It may still be ours: repeating a settling that was in doubt is refused, too.
             self._partitions.needs_check = True
         self._unwritten = {}

@@ -22,9 +22,9 @@ logger = logging.getLogger("penstock.delivery")
 class Suspects:
     """Hands out records of partitions whose owners died, so that one which kills its process can be found.
 
-    Which suspects may begin is said by `Trials`, for the whole process; they are written down before they
-    begin, and no longer once they have ended. One that has killed three processes by itself is put off, with
-    its key. One thread, the delivery loop's.
+    `Trials` decides, for the whole process, which suspects may begin; they are written down before they
+    begin, and removed once they have ended. A record that has killed three processes while running alone is
+    put off, with its key. One thread, the delivery loop's.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Suspects:
         self._store, self._partitions, self._reader, self._records = store, partitions, reader, records
 
     def take(self, work: PartitionWork, now_ms: int, limit: int, run: int = 1) -> list[Taken]:
-        """Take what may begin now of a partition with suspects; of those that go by few one of each key."""
+        """Take the records that may begin in a partition with suspects; if by few, one of each key."""
         trial, turn = work.owned.trial, self.trials.turn()
         room = limit
         if self.trials.dedicated and trial.goes_by_few:
@@ -75,7 +75,7 @@ class Suspects:
         return kept
 
     def are_among(self, taken: Sequence[Taken]) -> bool:
-        """Return whether records of one partition are not for `take` of its machine alone to hand out."""
+        """Return whether some of these records of one partition may only go out by this class's `take`."""
         owned = taken[0][0].owned
         trial = owned.trial
         return trial.goes_by_few or any(
@@ -83,13 +83,13 @@ class Suspects:
         )
 
     def begin(self, taken: Iterable[Taken]) -> set[PartitionWork]:
-        """Take note of the suspects that are about to begin; return whose trials are to be written first."""
+        """Record the suspects that are about to begin; return the partitions whose trials to write first."""
         begun = set[PartitionWork]()
         if not self.trials.dedicated:
             return begun
         for work, each in taken:
             trial = work.owned.trial
-            if each.offset not in work.records:  # it is not called: its handler is gone, or itself
+            if each.offset not in work.records:  # it is not called: its handler is gone, or the record is
                 if each.offset in trial.alone:
                     trial.clear(each.offset)
                     work.machine.touch()
@@ -100,7 +100,7 @@ class Suspects:
         return begun
 
     def end(self, work: PartitionWork, offset: int, *, survived: bool) -> None:
-        """Take note that a record is no longer at work; one that its process has survived is no suspect."""
+        """Record that a record no longer runs; one that its process has survived is no suspect."""
         if survived:
             work.owned.trial.clear(offset)
         else:
@@ -120,14 +120,14 @@ class Suspects:
             self.trials.open()
 
     def end_if_settled(self, work: PartitionWork) -> None:
-        """Treat a partition as any other again, once all its lost owners may have handed out is settled.
+        """Treat a partition as any other once all that its lost owners may have handed out is settled.
 
-        What waits in a lane until its head is tried again keeps its mark, and holds up nothing else. So does
-        what is yet to come, if a lost owner may live: it may hand that out before it learns of its loss.
+        Records that wait in a lane until its head is retried keep their mark, and hold up nothing else. So do
+        records yet to come, if a lost owner may be alive: it may hand them out before it learns of its loss.
         """
         machine, owned, trial = work.machine, work.owned, work.owned.trial
         end = self._reader.end(work)
-        if end is not None and owned.is_certain:  # what has come since, nobody can have handed out
+        if end is not None and owned.is_certain:  # no owner can have handed out records that came since
             owned.doubtful &= GoingOut(end)
         if end is None or machine.base < min(owned.doubtful.to, end):
             return
@@ -137,7 +137,7 @@ class Suspects:
                 owned.doubtful = GoingOut()
                 work.untouched = set()
             elif not work.is_unsure and not trial.deaths:
-                return  # as it was: only what is yet to come is in doubt
+                return  # unchanged: only records yet to come are in doubt
         if not owned.repeats:
             work.is_unsure = False
             owned.crashes = min(owned.crashes, owned.doubtful.to)
@@ -148,7 +148,7 @@ class Suspects:
         machine.touch()
 
     def _put_off(self, work: PartitionWork, delivery: Delivery, now_ms: int) -> None:
-        """Let a record that killed its process wait, and its key with it."""
+        """Park a record that killed its process, and its key with it."""
         offset = delivery.offset
         self._reader.fetch([(work, delivery)])
         work.owned.killers.discard(offset)

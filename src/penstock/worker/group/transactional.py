@@ -13,16 +13,16 @@ from .partition_work import PartitionWork, Taken, pass_unhandled, put_back
 from .runs import task_of
 
 _PartitionRun = list[Taken]  # of one partition, the oldest first
-_FIRST_RECORDS = 16  # of a unit, as long as nobody knows how many it has time for
+_FIRST_RECORDS = 16  # of a unit, until it is known how many it has time for
 
 
 class TransactionalDelivery:
-    """Hands out a group's records in units of work, and notes how they end.
+    """Hands out a group's records in units of work, and records how they end.
 
-    Everything but that is the group's: taking, reading, settling what is not in a unit. A partition is in one
-    unit at a time and worked there in the order of offsets; partitions run beside each other. A record that
-    undid a unit goes alone from then on, so that it takes nobody else's work back with it. Its own state is
-    those records, and how many units are out. Not thread-safe: one loop owns it.
+    The group does everything else: taking partitions, reading, settling records outside units. A partition is
+    in one unit at a time and its records run there in the order of offsets; partitions run concurrently. A
+    record that undid a unit runs alone from then on, so that it rolls back no other record. Its own state is
+    those records, and the number of units in progress. Not thread-safe: one loop owns it.
     """
 
     def __init__(self, database: Database, store: GroupStore, group: GroupDelivery, clock: Clock) -> None:
@@ -33,11 +33,11 @@ class TransactionalDelivery:
             limits.append(database.dialect.writers)
         self._most = min(limits, default=None)  # units at once
         self.out = 0  # units that have not ended
-        self._alone: dict[int, int] = {}  # the record of a partition that undid a unit
-        self._size = _FIRST_RECORDS  # of a unit: about twice as many as the last one had time for
+        self._alone: dict[int, int] = {}  # by partition: the record that undid a unit
+        self._size = _FIRST_RECORDS  # of a unit: about twice the number that the last one had time for
 
     def start_units(self, limit: int) -> list[Unit]:
-        """Hand out up to that many units: what may run now, spread over them."""
+        """Hand out up to `limit` units: the records that may run now, spread over them."""
         if self._most is not None:
             limit = min(limit, self._most - self.out)
         if limit <= 0 or self.group.reader.stopped is not None:
@@ -50,7 +50,7 @@ class TransactionalDelivery:
             self.group.hand_out.write_down(
                 [each for each in taken if (each[0].number, each[1].offset) not in cut]
             )
-        except BaseException:  # nothing stays out that nobody was told of
+        except BaseException:  # take back the records that no task refers to
             self.group.put_back([each for some in single + shared for each in some])
             raise
         single, shared = _ours(single), _ours(shared)
@@ -60,11 +60,11 @@ class TransactionalDelivery:
         return [Unit(self._database, self._store, each, self._clock) for each in parts]
 
     def expect(self, former: "TransactionalDelivery") -> None:
-        """Let units of a former delivery of this group, whose topic was deleted, end here."""
+        """Count the units of a former delivery of this group, whose topic was deleted: they end here."""
         self.out += former.out
 
     def conclude(self, unit: Unit) -> None:
-        """Take note of what became of a unit. Raises the store's error when that undid it."""
+        """Record the outcome of a unit. Raises the store's error when that undid it."""
         self.out -= 1
         works = {part.number: work for part in unit.parts if (work := self._mine(part)) is not None}
         for work in works.values():
@@ -92,7 +92,7 @@ class TransactionalDelivery:
                     raise error
 
     def interrupt(self, unit: Unit) -> None:
-        """Take note that nobody waits for a unit any more: what it has called comes again, and is marked."""
+        """Record that a unit was abandoned: the records it has called come again, and are marked."""
         self.out -= 1
         works = {part.number: work for part in unit.parts if (work := self._mine(part)) is not None}
         for work in works.values():
@@ -102,7 +102,7 @@ class TransactionalDelivery:
     # -- inside
 
     def _choose(self, limit: int, single: list[_PartitionRun], shared: list[_PartitionRun]) -> None:
-        """Take what may run now: what must go alone, and what can go together, for that many units."""
+        """Take the records for `limit` units: those that run alone, and runs that may share one."""
         group, now_ms, room = self.group, self._clock.now_ms(), limit * self._size
         turn = group.suspects.trials.turn()
         for work in group.partitions.in_turn():
@@ -112,7 +112,7 @@ class TransactionalDelivery:
             if work.leaving or work.borrowed or work.machine.idle(now_ms) or not work.owned.barrier.is_open:
                 continue
             if group.settling.is_unwritten(work.number):
-                continue  # that comes first, in a transaction of its own
+                continue  # the unwritten settlement comes first, in a transaction of its own
             if turn is not None:
                 if turn.work is work:
                     single += [[each] for each in group.suspects.take(work, now_ms, 1)]
@@ -135,18 +135,18 @@ class TransactionalDelivery:
                 put_back(mine)
 
     def _take(self, work: PartitionWork, now_ms: int, most: int) -> _PartitionRun:
-        """Take what may run now, oldest first; one that failed, or undid a unit, by itself."""
+        """Take records that may run now, oldest first; a record that failed, or undid a unit, alone."""
         taken = sorted(work.machine.take(now_ms, 2 * UNIT_RECORDS, UNIT_RECORDS))
         return self._together(work, taken, most)
 
     def _suspected(self, work: PartitionWork, now_ms: int) -> _PartitionRun:
-        """Take suspects that may begin now, as many as go together; one that goes alone by itself."""
+        """Take the suspects that may begin now and run together; one that must run alone, alone."""
         suspects = self.group.suspects
         taken = sorted(each for _, each in suspects.take(work, now_ms, self._size))
         return self._together(work, taken, 1 if work.owned.trial.alone else len(taken))
 
     def _together(self, work: PartitionWork, taken: list[Delivery], most: int) -> _PartitionRun:
-        """Return what goes into one unit: one that failed, or undid a unit, by itself; take the rest back."""
+        """Return the records for one unit: one that failed, or undid a unit, alone; take the rest back."""
         apart = self._alone.get(work.number)
         kept = 0
         for each in taken[:most]:
@@ -159,7 +159,7 @@ class TransactionalDelivery:
         return [(work, each) for each in taken[:kept]]
 
     def _mine(self, part: Part) -> PartitionWork | None:
-        """Return the partition of a part, if it is still the one that it was borrowed from."""
+        """Return the partition of a part, if it is still the same take that was borrowed."""
         work = self.group.partitions.get(part.number)
         return work if work is not None and work.owned is part.owned else None
 
@@ -177,7 +177,7 @@ class TransactionalDelivery:
                 works[number].settled_to = max(works[number].settled_to, settlement.reach)
 
     def _lose(self, unit: Unit, works: dict[int, PartitionWork]) -> None:
-        """Drop the partitions of a unit of which nobody knows whether it has committed."""
+        """Drop the partitions of a unit whose commit is in doubt."""
         partitions = self.group.partitions
         for number in works:
             partitions.lose_in_doubt(number)
@@ -187,7 +187,7 @@ class TransactionalDelivery:
 
 
 def _part(some: _PartitionRun, cut: set[tuple[int, int]]) -> Part | None:
-    """Return the records of one partition as tasks; those whose handler is gone are done."""
+    """Return the records of one partition as tasks; pass those whose handler is gone."""
     work = some[0][0]
     tasks = list[HandlerTask]()
     kept = 0
@@ -211,7 +211,7 @@ def _ours(runs: list[_PartitionRun]) -> list[_PartitionRun]:
 
 
 def _undo(unit: Unit, works: dict[int, PartitionWork], called: int) -> None:
-    """Take all records of a unit back; what was called may have had effects elsewhere."""
+    """Take all records of a unit back; those that were called may have had effects elsewhere."""
     for task in reversed(unit.tasks):
         work = works.get(task.place.partition)
         if work is not None:
@@ -228,7 +228,7 @@ def _undo(unit: Unit, works: dict[int, PartitionWork], called: int) -> None:
 
 
 def _spread(parts: list[Part], count: int) -> list[list[Part]]:
-    """Return the parts of that many units, about as many records in each; a part is not divided."""
+    """Divide the parts among `count` units, about as many records in each; a part is not divided."""
     units, share = list[list[Part]](), sum(len(part.tasks) for part in parts) / max(1, count)
     size = 0.0
     for part in parts:

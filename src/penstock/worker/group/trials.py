@@ -1,4 +1,4 @@
-"""Which suspects are at work in this process, over all its groups (docs/decisions/0022-blame.md)."""
+"""The suspects that run in this process, over all its groups (docs/decisions/0022-blame.md)."""
 
 from typing import NamedTuple
 
@@ -8,12 +8,12 @@ from .partition_work import PartitionWork
 
 LEAST_AT_ONCE = 16  # suspects of partitions that go by few
 ALONE_SECONDS = 10.0  # how long the rest of the process waits for a record that is tried alone
-QUIET_SECONDS = 10.0  # how long such a record waits for what runs already
+QUIET_SECONDS = 10.0  # how long such a record waits for calls that already run
 _SLOW_SECONDS = 1.0  # a suspect that takes longer makes room for another
 
 
 class Suspect(NamedTuple):
-    """A record that may have killed its process, and since when it is at work or waits to be."""
+    """A record that may have killed its process, and since when it runs or waits to run."""
 
     work: PartitionWork
     offset: int
@@ -25,12 +25,12 @@ class Suspect(NamedTuple):
 
 
 class Trials:
-    """Says how many suspects may begin, and whether one of them has the process to itself.
+    """Decides how many suspects may begin, and whether one of them has the process to itself.
 
-    One that has to go alone asks for it. From then on the delivery loop begins nothing else and takes back
-    what has not begun; when nothing runs any more, or that takes too long, the suspect is granted its turn.
-    In a process that also does other work, and in a drain, nobody is tried: its end says nothing about a
-    record. One thread, the delivery loop's.
+    A suspect that must run alone asks for a turn. From then on the delivery loop begins nothing else and
+    takes back tasks that have not begun; once nothing else runs, or the wait exceeds its limit, the suspect
+    gets its turn. A process that also does other work, and a drain, try no record: their end says nothing
+    about a record. One thread, the delivery loop's.
     """
 
     def __init__(self, clock: Clock, *, threads: int = 1, dedicated: bool = False) -> None:
@@ -40,28 +40,28 @@ class Trials:
         self._asked: Suspect | None = None
         self._alone: Suspect | None = None
         self._granted = self._quiet = False
-        self.needs_settling = False  # what has become of a suspect is to be written at once
+        self.needs_settling = False  # the outcome of a suspect must be written at once
 
     # -- for the deliveries of groups
 
     def room(self) -> int:
-        """Return how many suspects may begin now; none as long as few could."""
+        """Return how many suspects may begin now; 0 as long as only a few could."""
         now = self._clock.monotonic()
         self._out = [each for each in self._out if not each.work.lost]
         room = self._at_once - sum(now - each.since < _SLOW_SECONDS for each in self._out)
         return room if room >= self._at_once // 2 else 0
 
     def ask(self, work: PartitionWork, offset: int) -> None:
-        """Let a suspect wait for its turn alone, unless another does."""
+        """Let a suspect wait for its turn alone, unless another one does."""
         if not self.is_asked:
             self._asked = Suspect(work, offset, self._clock.monotonic())
 
     def turn(self) -> Suspect | None:
-        """Return the suspect that has been granted its turn, if one has: nothing else may begin."""
+        """Return the suspect that has its turn, if one has: nothing else may begin."""
         return self._asked if self._granted else None
 
     def begin(self, work: PartitionWork, offset: int) -> bool:
-        """Take note that a suspect begins; return whether it has the process to itself."""
+        """Record that a suspect begins; return whether it has the process to itself."""
         suspect = Suspect(work, offset, self._clock.monotonic())
         self._out.append(suspect)
         if self._quiet and self._asked is not None and self._asked.is_at(work, offset):
@@ -69,7 +69,7 @@ class Trials:
         return self._alone is suspect
 
     def end(self, work: PartitionWork, offset: int) -> None:
-        """Take note that a suspect is no longer at work."""
+        """Record that a suspect no longer runs."""
         self._out = [each for each in self._out if not each.is_at(work, offset)]
         if self._alone is not None and self._alone.is_at(work, offset):
             self.needs_settling = True
@@ -78,7 +78,7 @@ class Trials:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is a suspect at work, or one that asks to be."""
+        """Whether a suspect runs, or one waits to run."""
         return bool(self._out) or self.needs_settling or self.is_asked or self.alone is not None
 
     @property
@@ -97,18 +97,18 @@ class Trials:
 
     @property
     def since(self) -> float | None:
-        """Since when nothing else begins, for a suspect that goes alone or is about to. From any thread."""
+        """Since when nothing else begins, because a suspect runs alone or is about to. From any thread."""
         suspect = self._alone or self._asked
         return None if suspect is None else suspect.since
 
     @property
     def is_overdue(self) -> bool:
-        """Whether it has had the process to itself for long enough."""
+        """Whether a suspect has had the process to itself for long enough."""
         alone = self.alone
         return alone is not None and self._clock.monotonic() - alone.since >= ALONE_SECONDS
 
     def grant(self, *, quiet: bool) -> bool:
-        """Say whether anything else runs; return whether the suspect that waits has its turn now."""
+        """Record whether the process is quiet; return whether the waiting suspect has its turn now."""
         waits = self._asked
         self._quiet = quiet
         self._granted = waits is not None and (
@@ -117,15 +117,15 @@ class Trials:
         return self._granted
 
     def withdraw(self) -> None:
-        """End a turn: it was used, or of no use."""
+        """End a turn: it was used, or is no longer needed."""
         self._asked, self._granted, self._quiet = None, False, False
 
     def settled(self) -> None:
-        """Take note that all is written; let others begin again, if the one that went alone has ended."""
+        """Record that all is written; let others begin again, if the suspect that ran alone has ended."""
         self.needs_settling = False
         if self._alone not in self._out:
             self._alone = None
 
     def open(self) -> None:
-        """Let others begin again, beside the one that went alone."""
+        """Let others begin again, beside the suspect that ran alone."""
         self._alone = None

@@ -13,14 +13,14 @@ from .unit_end import Part
 
 
 class CursorLost(Exception):
-    """Another owner has a partition of the unit: nothing of it may be committed."""
+    """Another owner has a partition of the unit: nothing of the unit may be committed."""
 
 
 class CursorMove:
     """The settlement of a unit's partitions: written last in the transaction, confirmed after the commit.
 
-    It finishes the records in their machines, which are the unit's own while it works. `has_begun`: from then
-    on the machines have moved, so what is not committed must be taken again. In the unit's thread.
+    It finishes the records in their machines, which only the unit uses while it works. `has_begun`: from then
+    on the machines have moved, so without a commit the partitions must be taken again. In the unit's thread.
     """
 
     def __init__(self, store: GroupStore, parts: Sequence[Part]) -> None:
@@ -31,7 +31,7 @@ class CursorMove:
 
     @property
     def settled(self) -> dict[int, Settlement]:
-        """What was written of each partition, once it is committed."""
+        """The settlement of each partition, once it is committed."""
         return {number: settlement for number, (_, settlement) in self._written.items()}
 
     def write(self, tx: Transaction, count: int, verdict: Verdict = PASSED) -> None:
@@ -56,6 +56,6 @@ class CursorMove:
         self._written = written
 
     def confirm(self) -> None:
-        """Take note that the transaction has committed."""
+        """Record that the transaction has committed."""
         for number, (owned, settlement) in self._written.items():
             owned.settled(settlement, skips=number in self._skips)

@@ -1,4 +1,4 @@
-"""Calling handlers and fallbacks inside a transaction, and finding out what they did to it."""
+"""Calling handlers and fallbacks inside a transaction, and checking the transaction afterwards."""
 
 import logging
 from contextvars import copy_context
@@ -19,14 +19,14 @@ logger = logging.getLogger("penstock.handlers")
 
 
 class FallbackInTransaction:
-    """Calls a fallback in this thread, and keeps the error that it failed with."""
+    """Calls a fallback in this thread, and keeps the error it failed with."""
 
     def __init__(self, caught: type[BaseException]) -> None:
         self._caught = caught
         self.error: BaseException | None = None
 
     def answer(self, function: Any, *args: Any, limit: HandlerTimeout | None = None) -> Any:
-        """Call a function and return its answer; `limit` is not kept here: another thread watches."""
+        """Call a function and return its answer; `limit` is not enforced here: another thread watches."""
         try:
             return function(*args)
         except self._caught as raised:
@@ -41,7 +41,7 @@ def call_handler(
 ) -> tuple[Any, BaseException | None]:
     """Call the handler of a task with the transaction; return its answer, and its error if it failed.
 
-    `again`: it was called before, and what it did elsewhere was not undone.
+    `again`: it was called before, and its effects elsewhere were not undone.
     """
     record = with_tx(task.record, tx)
     if again:
@@ -55,7 +55,7 @@ def call_handler(
 def error_after(
     tx: Transaction, dialect: Dialect, task: HandlerTask, error: BaseException | None
 ) -> BaseException | None:
-    """Return a handler's error, or what it did to the transaction. Raises SessionLost."""
+    """Return a handler's error, or an error for the state of its transaction. Raises SessionLost."""
     state = tx.state()
     if state is TransactionState.LOST:
         raise SessionLost(task, what_broke(dialect, error))
@@ -85,5 +85,5 @@ def is_fit_to_commit(tx: Transaction, task: HandlerTask) -> bool:
 
 
 def with_tx(record: Record, tx: Transaction) -> Record:
-    """Return a record as it is given to handlers: with the transaction's connection."""
+    """Return a record as handlers receive it: with the transaction's connection."""
     return structs.replace(record, _tx=tx.conn)

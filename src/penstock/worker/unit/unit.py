@@ -1,12 +1,12 @@
 """A unit of work: records handled in one transaction that also moves their cursors.
 
-For handlers with `transaction=True`: what they write through `record.tx`, what they publish on it and their
-progress commit together or not at all. The cursors are compared and moved by the last statements before the
-commit, so no lock of ours is held while a handler runs, and a unit that was replaced meanwhile commits
-nothing. While it is at work its partitions are its own: nobody else touches their machines.
+For handlers with `transaction=True`: their writes through `record.tx`, the events they publish on it and
+their progress commit together or not at all. The last statements before the commit compare and move the
+cursors, so no lock of ours is held while a handler runs, and a unit that was replaced meanwhile commits
+nothing. While it works, only the unit touches the machines of its partitions.
 
-Only what passes commits. When one record does not, all is rolled back and said which; it is tried again
-alone, the others without it.
+Only passed records commit. When one record does not pass, everything is rolled back and that record reported;
+it is retried alone, the others without it.
 """
 
 import logging
@@ -47,7 +47,7 @@ AFTER_COMMIT = points.declare("unit.after_commit", "What handlers wrote and thei
 
 UNIT_RECORDS = 100  # in one transaction at most
 UNIT_SECONDS = 0.05  # after this time it takes no further record: locks are held until it commits
-_REPLAYS = 5  # of one record whose transaction failed because of others
+_REPLAYS = 5  # of one record whose transaction failed because of other transactions
 
 
 class _NotPassed(Exception):
@@ -66,8 +66,8 @@ class _TooLate(Exception):
 class Unit:
     """Records that are handled and commit together. Works in one thread.
 
-    `claim` and `time_out` are for another thread, which gives it up. Its own state is what it has begun; who
-    ends it is the claim's, and what is written of its cursors the move's.
+    `claim` and `time_out` are for another thread, which gives it up. Its own state is the count of
+    records begun; the claim decides who ends it, and the move holds the written cursors.
     """
 
     def __init__(
@@ -79,23 +79,24 @@ class Unit:
         *,
         verdict: Verdict | None = None,
     ) -> None:
-        """`verdict`: of a single record that is to be given up, if its fallback does not pass it."""
+        """`verdict`: on a single record that will be given up if its fallback does not pass it."""
         self._database, self._store, self._clock, self._verdict = database, store, clock, verdict
         self.parts = parts
         self.tasks = [task for part in parts for task in part.tasks]
         self.outcome: UnitOutcome | None = None
         self.claim = Claim()
         self.seconds: list[float] = []  # how long each call took
-        self.may_start: Callable[[], bool] = lambda: True  # asked before each call: the lease may be over
+        self.may_start: Callable[[], bool] = lambda: True  # called before each call: the lease may be over
         self._move = CursorMove(store, parts)
         self._conn: Any = None
         self._begun = 0
-        self._is_again = False  # its one record was called before, and the transaction met another
+        self._is_again = False  # its one record was called before, and the transaction had a conflict
 
     def work(self, caught: type[BaseException] = Exception) -> bool:
-        """Handle the records and commit; return False when somebody else has ended it meanwhile.
+        """Handle the records and commit; return False if another thread has ended the unit meanwhile.
 
-        `caught`: what counts as a handler's failure; the rest passes through, and all is rolled back.
+        `caught`: the exceptions that count as a handler's failure; others pass through, and all is rolled
+        back.
         """
         outcome, replays = None, _REPLAYS
         while outcome is None:
@@ -114,9 +115,9 @@ class Unit:
         return True
 
     def time_out(self, task: HandlerTask, limit: float) -> "Unit | None":
-        """End a unit whose handler takes too long: its connection is taken away, nothing is committed.
+        """End a unit whose handler takes too long: its connection is severed, nothing is committed.
 
-        Return the unit that goes on in its place, if the fallback is still to be asked.
+        Return the unit that continues in its place, if the fallback is still to be called.
         """
         try:
             self._database.dialect.sever(self._conn)
@@ -148,16 +149,16 @@ class Unit:
 
     @property
     def called(self) -> int:
-        """Of how many records the handlers have been called."""
+        """The number of records whose handlers have been called."""
         return self._begun
 
     @property
     def settled(self) -> dict[int, Settlement]:
-        """What was written of each partition, once it is committed."""
+        """The settlement of each partition, once it is committed."""
         return self._move.settled
 
     def verdicts(self) -> list[tuple[HandlerTask, Verdict]]:
-        """Return what became of the records whose fate is decided."""
+        """Return the verdicts on the records that are decided."""
         match self.outcome:
             case Committed(done, verdict):
                 return [(task, verdict) for task in self.tasks[:done]]
@@ -168,7 +169,7 @@ class Unit:
     # -- inside
 
     def _work(self, caught: type[BaseException], *, again: bool) -> UnitOutcome | None:
-        """Return what became of it; None: a single record that should be tried again at once."""
+        """Return the outcome; None: a single record that should be retried at once."""
         self._begun, mine, dialect = 0, False, self._database.dialect
         try:
             with self._database.transaction(bounded=False, guarded=True) as tx:
@@ -218,7 +219,7 @@ class Unit:
         return len(self.tasks) == 1 and any(is_conflict(each) for each in causes(error))
 
     def _handle(self, tx: Transaction, caught: type[BaseException]) -> int:
-        """Call the handlers, as long as there is time; return of how many."""
+        """Call the handlers, while there is time; return the number of records."""
         began = now = self._clock.monotonic()
         self.seconds = []
         for task in self.tasks:
@@ -240,15 +241,15 @@ class Unit:
         return self._begun
 
     def _settle(self, tx: Transaction, count: int, verdict: Verdict = PASSED) -> None:
-        """Move the cursors in the transaction of the handlers, if it still is the one they were given."""
+        """Move the cursors in the handlers' transaction, if it still is the one they were given."""
         points.reach(BEFORE_CURSOR)
         try:
             is_sealed = tx.seal()
         except Exception as exc:
             state = tx.state()
-            if state is TransactionState.LOST:  # while the last handler was at work, or just after
+            if state is TransactionState.LOST:  # during the last handler, or just after
                 raise SessionLost(self.tasks[self._begun - 1], exc) from exc
-            if state is TransactionState.FAILED:  # what a handler wrote breaks a rule that is checked last
+            if state is TransactionState.FAILED:  # a handler's write breaks a deferred constraint
                 raise _NotPassed(self.tasks[0], exc, None) from exc
             raise
         if not is_sealed:
@@ -258,7 +259,7 @@ class Unit:
         points.reach(BEFORE_COMMIT)
 
     def _undone(self, task: HandlerTask, error: BaseException | None, answer: Any) -> UnitOutcome | None:
-        """Say what did not pass, and the verdict on one that was alone; None: its fallback is to be asked."""
+        """Return the failed record, with its verdict if it was alone; None: call its fallback."""
         if len(self.tasks) > 1:
             return Undone(task, None, self._begun)
         verdict = self._verdict_on(task, error, answer)
@@ -276,9 +277,9 @@ class Unit:
         return after_answer(handler, record, answer, failures=failures, clock=self._clock)
 
     def _last_try(self, verdict: Verdict, caught: type[BaseException], *, again: bool) -> UnitOutcome | None:
-        """Call the fallback in a transaction of its own, which passes the record if it passes.
+        """Call the fallback in a transaction of its own, which passes the record if the fallback passes.
 
-        None: it failed because of other transactions or lost its session, and should be tried again at once.
+        None: it failed because of other transactions or lost its session, and should be retried at once.
         """
         (task,), calls, mine = self.tasks, FallbackInTransaction(caught), False
         self._begun = 1

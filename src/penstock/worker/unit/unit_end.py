@@ -1,4 +1,4 @@
-"""What a unit of work takes, and how it ends: values between its thread and the delivery loop."""
+"""The input of a unit of work, and its outcomes: values between its thread and the delivery loop."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Part:
 class Committed:
     """The first `count` records are handled, and their cursors have moved.
 
-    `verdict`: on each of them; it says if there was one, and only its handler's fallback completed it.
+    `verdict`: on each of them; it tells whether a single record was completed only by its handler's fallback.
     """
 
     count: int
@@ -30,9 +30,9 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """Nothing is committed. `task` did not pass; its verdict is there when it was tried alone.
+    """Nothing is committed. `task` did not pass; its verdict is present if it was tried alone.
 
-    `called`: for how many records handlers were called; what those did elsewhere may be done again.
+    `called`: for how many records handlers were called; their effects elsewhere may be repeated.
     """
 
     task: HandlerTask

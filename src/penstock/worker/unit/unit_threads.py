@@ -1,7 +1,7 @@
-"""Threads for units of work: each runs one unit at a time, and one that hangs is left behind.
+"""Threads for units of work: each runs one unit at a time, and one that hangs is abandoned.
 
-For one thread, the delivery loop's. It is woken when a unit has ended. A watch of its own gives up what is
-over its time: the delivery loop may itself wait for a lock that such a unit holds.
+For one thread, the delivery loop's. It is woken when a unit has ended. A watch in a thread of its own gives
+up units that are over their time: the delivery loop may itself wait for a lock that such a unit holds.
 """
 
 import logging
@@ -26,17 +26,17 @@ from .unit_end import Broken
 logger = logging.getLogger("penstock.handlers")
 
 _STEP_SECONDS = 0.02
-_WATCH_SECONDS = 1.0  # the watch looks at least so often while units run
+_WATCH_SECONDS = 1.0  # the longest time between two checks of the watch while units run
 
 
 class UnitThreads:
     """Runs units of work and gives up those that take too long.
 
-    As many run at once as it has threads, and beyond that number those of a group that has fewer than its
-    share: slow units of others do not keep it waiting.
+    It runs as many units at once as it has threads, and beyond that number those of a group that has fewer
+    than its share: slow units of other groups do not make it wait.
 
-    It owns the threads, the units that run, and those that have ended and were not fetched. Methods are for
-    the delivery loop's thread unless they say otherwise.
+    It owns the threads, the running units, and the ended units not fetched yet. Methods are for the delivery
+    loop's thread unless they say otherwise.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class UnitThreads:
         hung: HungCalls,
         may_start: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`wake` is called from other threads when a unit has ended; `hung` counts those left behind.
+        """`wake` is called from other threads when a unit has ended; `hung` counts the abandoned ones.
 
-        `may_start` is asked before each call of a handler.
+        `may_start` is called before each call of a handler.
         """
         self._size, self._clock, self._wake, self._hung = threads, clock, wake, hung
         self._may_start = may_start
@@ -62,9 +62,10 @@ class UnitThreads:
         self._bell, self._closed = Event(), False
 
     def room(self, out: int, *, left: int, groups: int) -> int:
-        """Return how many more units a group may begin that has so many out.
+        """Return how many more units a group may begin that has `out` in progress.
 
-        `left` groups, it among them, share what is free now; all `groups` have their share at any time.
+        `left` groups, including it, share the threads that are free now; all `groups` have their share at any
+        time.
         """
         free = -(-(self._size - len(self._running)) // left)
         return max(free, max(1, self._size // groups) - out)
@@ -89,7 +90,7 @@ class UnitThreads:
         return found
 
     def look(self) -> float:
-        """Give up what is over its time; return how long until something may be next. From any thread."""
+        """Give up units that are over their time; return how long until another may be. From any thread."""
         now, due = self._clock.monotonic(), [_WATCH_SECONDS]
         for unit in list(self._running):
             current = unit.claim.current
@@ -105,17 +106,17 @@ class UnitThreads:
         return min(due)
 
     def calls(self) -> list[tuple[HandlerTask, float]]:
-        """Return what is in a call, and since when. From any thread."""
+        """Return the tasks in a call, and since when. From any thread."""
         return [current for unit in list(self._running) if (current := unit.claim.current) is not None]
 
     def _watching(self) -> None:
-        """The watch's thread: looks while there are units, sleeps while there are none."""
+        """Run the watch: check while there are units, sleep while there are none."""
         while not self._closed:
             self._bell.wait(self.look() if self._running else None)
             self._bell.clear()
 
     def close(self, grace_seconds: float) -> list[Unit]:
-        """Wait that long for what runs, and return the units that still run then; they commit nothing."""
+        """Wait `grace_seconds` for running units, and return those that still run; they commit nothing."""
         for _ in range(int(grace_seconds / _STEP_SECONDS) + 1):
             if all(unit.outcome is not None for unit in list(self._running)):
                 break
@@ -166,14 +167,14 @@ class UnitThreads:
         if following is None:
             self._ended.append(unit)
             self._wake()
-        else:  # its fallback is asked, in another thread: this one watches
+        else:  # call its fallback, in another thread: this one watches
             self._running.add(following)
             self._running.discard(unit)
             self._begin(following)
 
 
 def count_unit(unit: Unit) -> None:
-    """Count what became of the records of a unit."""
+    """Count the verdicts on the records of a unit."""
     by_handler: dict[Handler, tuple[list[Verdict], list[float]]] = {}
     for (task, verdict), seconds in zip(unit.verdicts(), unit.seconds, strict=False):
         verdicts, durations = by_handler.setdefault(task.handler, ([], []))
