@@ -1,6 +1,6 @@
-"""Who may do what: principals, rules, and the one question that every door asks.
+"""Access control: principals, rules, and the one check that every door makes.
 
-A door needs four names of here, each imported from its own file: `principal.Peer` and `principal.Principal`,
+A door imports four names from this room, each from its own file: `principal.Peer` and `principal.Principal`,
 `resource` (`AccessRight`, `topic`, `group`, `CLUSTER`), and `access.Access`.
 
     access = Access()                                        # everybody may do everything
