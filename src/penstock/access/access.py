@@ -41,7 +41,7 @@ class Access(Logins):
         self._installing = Lock()
         self._watchers: list[Callable[[], object]] = []
 
-    # # -- rights
+    # -- rights
 
     def allowed(self, principal: Principal, right: AccessRight, resource: Resource) -> bool:
         """Return whether a principal has a right to a resource; a refusal is counted and audited."""
@@ -91,7 +91,7 @@ class Access(Logins):
         """The rules in force that come from the database."""
         return self._force.stored
 
-    # # -- rate limits
+    # -- rate limits
 
     @property
     def has_limits(self) -> bool:
@@ -116,7 +116,7 @@ class Access(Logins):
             metrics.THROTTLED.add(door=principal.door)
             raise
 
-    # # -- the policy in force
+    # -- the policy in force
 
     def install(self, policy: AccessPolicy | None = None, stored: Iterable[AccessRule] | None = None) -> None:
         """Put another policy, or other rules of the database, in force from the next request on."""

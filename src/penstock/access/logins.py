@@ -177,7 +177,7 @@ class Logins:
 
     def _basic(self, force: PolicyInForce, name: str, password: str, peer: Peer) -> Principal:
         user = force.policy.users.get(name)
-        # # Compute each kind of hash in the file once for every name, so that the time reveals nothing.
+        # Compute each kind of hash in the file once for every name, so that the time reveals nothing.
         for nobody in force.made_up.users(name):
             if user is None or (user.password is None) != (nobody.password is None):
                 nobody.fits(password)

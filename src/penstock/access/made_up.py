@@ -94,7 +94,7 @@ def _secret(mechanism: str, iterations: int, seed: bytes, salt_bytes: int) -> Sc
 
 
 def _chosen(forms: "Counter[Form]", seed: bytes) -> Form | None:
-    """Return one of some forms, drawn by weight; adding or removing one form changes the draw of few seeds."""
+    """Return one of some forms, drawn by weight; one form more or less changes the draw of few seeds."""
 
     def late(form: Form) -> float:
         drawn = int.from_bytes(hmac.digest(seed, repr(form).encode(), "sha256")[:7])

@@ -81,6 +81,6 @@ def _credentials(lists: Iterable[Any]) -> Iterator[str]:
 
 
 def _credential(issuer: Iterable[str], number: int) -> str:
-    # # Not the kinds of its parts: libraries name those differently.
+    # Not the kinds of its parts: libraries name those differently.
     said = "\0".join([*sorted(issuer), f"{number:x}"])
     return "certificate:" + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]

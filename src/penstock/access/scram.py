@@ -122,7 +122,7 @@ class ScramExchange:
         self._flag, self._full_nonce = f"{flag},{f'a={other}' if other else ''},", nonce + self._nonce
         salt = b64encode(secret.salt).decode()
         server = f"r={self._full_nonce},s={salt},i={secret.iterations}"
-        # # Both sides sign the extensions, so keep the whole message.
+        # Both sides sign the extensions, so keep the whole message.
         self._said = f"{bare}{found[6]},{server}"
         return server.encode()
 

@@ -118,7 +118,7 @@ class AccessWatch:
                 break
         return found != known
 
-    # # -- each source
+    # -- each source
 
     def _look_at_file(self) -> None:
         self._access.install(self._policy())
