@@ -94,7 +94,7 @@ class Cluster:
         living, rows = self._store.database.look(
             lambda tx: (set(self.member.living(tx)), tx.rows("broker", "brokers"))
         )
-        if all(row[0] != self.id for row in rows):  # it was paused for so long that others took it for dead
+        if all(row[0] != self.id for row in rows):  # others took it for dead during a long pause
             self._store.database.run(self._register)
             return
         now = self._clock.monotonic()

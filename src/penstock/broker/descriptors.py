@@ -13,7 +13,7 @@ except ImportError:  # Windows has neither the module nor the limit
 
 logger = logging.getLogger("penstock.broker")
 
-_OVER_SECONDS = 30.0  # there must be free ones for so many seconds before a lack is logged again
+_OVER_SECONDS = 30.0  # of free descriptors before another lack is logged
 _LACKS = (errno.EMFILE, errno.ENFILE)
 
 

@@ -1,4 +1,4 @@
-"""Retention while the Kafka port is served: one of all brokers deletes what is past its time."""
+"""Retention while the Kafka port is served: one of all brokers deletes records that have expired."""
 
 import logging
 from typing import TYPE_CHECKING

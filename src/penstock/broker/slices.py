@@ -17,7 +17,7 @@ from penstock.wire.kafka.stepwise import CodecSteps
 T = TypeVar("T")
 
 SLICE_SECONDS = 0.003
-_MOST_REST = 10  # slices: time that others have worked since does not lengthen the rest
+_MOST_REST = 10  # slices: work of others since then does not lengthen the rest
 _PART = 256
 _QUESTIONS = 32  # to the store in one slice: each costs the loop some work that is not counted here
 

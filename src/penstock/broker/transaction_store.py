@@ -4,7 +4,7 @@
 |----------------------|---------------------------------------------------------------|
 | empty                | no transaction                                                |
 | open                 | records may come; readers do not see them                     |
-| committing, aborting | decided and durable; its marks are still to be written      |
+| committing, aborting | decided and durable; its marks are still to be written        |
 | committed, aborted   | done; the next one may begin                                  |
 
 Every new start of a producer, and every time-out, raises its epoch: late requests are refused.

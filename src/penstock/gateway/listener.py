@@ -130,7 +130,7 @@ class ImpatientProtocol(H11Protocol):
         self.handle_events()
 
     def handle_events(self) -> None:
-        """Parse what has come, unless a head has too many lines: h11 parses a head in one piece."""
+        """Parse received bytes, unless a head has too many lines: h11 parses a head in one piece."""
         if self.conn.their_state is IDLE:
             came = self.conn.trailing_data[0]
             if came.count(b"\n", 0, came.find(b"\r\n\r\n") % (len(came) + 1)) > _MOST_LINES:

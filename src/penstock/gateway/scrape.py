@@ -1,6 +1,6 @@
 """A scrape: the series of the process. It asks no store: its cost does not grow with the backlog.
 
-Workers have already counted or measured most values. Values that change by themselves are taken here: the
+Workers have already counted or measured most values. Values that change without an event are taken here: the
 lease, the workers, the records with a handler.
 """
 

@@ -26,7 +26,7 @@ from .shapes import place_shown, wanted
 
 _AHEAD_BYTES = 4 * 1024 * 1024  # of waiting requests of a stream; the client keeps the rest
 _GATHERED, _GATHER_SECONDS = 64, 0.001
-_FEW = 1000  # records whose offsets the loop itself encodes
+_FEW = 1000  # records whose offsets the loop itself makes into messages
 _TOGETHER = 1000  # records added together, at most, if they came as several requests
 
 

@@ -3,7 +3,7 @@
 | event    | data                                                                                    |
 |----------|-----------------------------------------------------------------------------------------|
 | `record` | a record, as reading gives it                                                           |
-| `place`  | empty; its id is the position: sent as `Last-Event-ID`, it resumes the stream there      |
+| `place`  | empty; its id is the position: sent as `Last-Event-ID`, it resumes the stream there     |
 | `error`  | a problem; then the stream ends                                                         |
 
 The position is `partition:offset`, several joined by commas. It follows the records that it stands for, so a

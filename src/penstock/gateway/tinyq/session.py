@@ -138,7 +138,7 @@ class TinyqSession:
         if kept is not None:
             return kept
         longest = self.door.settings.frame_time.total_seconds()
-        until: float | None = None  # the time limit of a request, from its first byte on
+        until: float | None = None  # the deadline of a request, set at its first byte
         while (found := self._frames.next()) is None:
             if until is None and self._frames.is_inside and self.principal is not None:
                 until = asyncio.get_running_loop().time() + longest
