@@ -1,4 +1,4 @@
-"""Changes that the Kafka port makes to a store beyond records, handed in from the room that operators use."""
+"""Changes that the Kafka port makes to a store beyond records, handed in from a room above."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -5,7 +5,7 @@ brokers get the same result, and when one goes only its own share moves. Any bro
 different result for a moment does no harm; the writes of a coordinator are fenced.
 
 A dead broker stays in the list for another minute, while it leads and coordinates nothing: librdkafka loses
-its transactional producers when the broker they talk to vanishes from the list. A broker that stops in order
+its transactional producers when the broker they talk to vanishes from the list. A broker that stops cleanly
 deletes its row, and leaves the list at once.
 """
 

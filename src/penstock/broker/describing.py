@@ -243,7 +243,7 @@ class Describing:
     # -- offsets
 
     async def list_offsets(self, call: ClientCall) -> Reply:
-        """Return the first, the next, or the first offset at or after a time, of partitions."""
+        """Return each partition's start, end, or first offset at or after a time."""
         answers: list[Message] = []
         async for each in call.each(call.body["topics"]):
             found: list[Message] = []

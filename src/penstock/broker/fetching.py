@@ -104,7 +104,7 @@ class FetchUnderWay:
         self.rules: object = None  # the rules by which it may read
         self.may: Sequence[bool] = ()
         self.is_looking = True  # it looks, or a thread reads for it
-        self.is_woken = False  # a partition grew meanwhile
+        self.is_woken = False  # it was woken meanwhile
         self.is_answered = False
         self.timer: asyncio.TimerHandle | None = None
         self.looked_ms: int | None = None  # time of its last look, while spans are recorded

@@ -2,7 +2,7 @@
 
 | count       | meaning                                                                    |
 |-------------|----------------------------------------------------------------------------|
-| `under_way` | bytes of requests that are not answered yet, or are being received    |
+| `under_way` | bytes of requests that are not answered yet, or are being received         |
 | `receiving` | of these, room reserved for large requests that have arrived only in part  |
 | `answering` | bytes of answers that are being read, or that clients have not taken yet   |
 

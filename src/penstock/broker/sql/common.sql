@@ -56,8 +56,7 @@ WHERE NOT EXISTS (SELECT 1 FROM penstock_kafka_group g WHERE g.group_id = :group
 UPDATE penstock_kafka_group SET owner = :owner, epoch = epoch + 1 WHERE group_id = :group_id;
 
 -- name: kafka_group_put
--- Store the present generation of a group, if it is still coordinated here; walks the primary key, locks that
--- row.
+-- Store the present generation of a group, if it is still coordinated here; walks the primary key, locks that row.
 UPDATE penstock_kafka_group
 SET generation = :generation, protocol_type = :protocol_type, protocol = :protocol, leader = :leader, members = :members
 WHERE group_id = :group_id AND owner = :owner AND epoch = :epoch;

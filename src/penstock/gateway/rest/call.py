@@ -34,7 +34,7 @@ K = TypeVar("K", str, int, float, bool)
 
 @dataclass(frozen=True, slots=True)
 class RestCall:
-    """A call, as an operation sees it. From any thread. `face`: the interface it came through, for the audit."""
+    """A call, as an operation sees it. From any thread. `face`: the interface it came by, for the audit."""
 
     api: "RestApi"
     operation: Operation
