@@ -5,7 +5,7 @@ processes are the worker's. Its one handler puts a record where the next client 
 client answers or its lease lapses. So no state here outlives the process, and none needs to: records that
 were handed out and not settled are delivered again by the group's next owner.
 
-| a client's answer            | its handler         | the record                                   |
+| a client's answer            | outcome of its call | the record                                   |
 |------------------------------|---------------------|----------------------------------------------|
 | ack                          | `Done`              | is done                                      |
 | nack                         | raises              | waits with its key, by the retry policy      |

@@ -34,7 +34,7 @@ def wanted(event: Any, trace: bytes | None) -> RecordWanted:
 
 
 def place_shown(found: AppendedRecord) -> Any:
-    """Return the place of a record."""
+    """Return the partition and offset of a record."""
     return Place(partition=found.partition, offset=found.offset, id=found.id)
 
 

@@ -30,7 +30,7 @@ _DESCRIBED = "Where a page begins: newest, oldest, an offset, or a moment as 202
 
 
 class RecordsBrowsed(msgspec.Struct):
-    """A page of records. `unread`: ids of records whose values are too large for one page.
+    """A page of records. `unread`: ids of records whose values did not fit into the page.
 
     `scanned`: how many were examined; `is_cut`: the filter stopped early on this page.
     """
