@@ -1,12 +1,12 @@
-"""Who may do what: principals, rules, and the one question that every door asks.
+"""Access control: principals, rules, and the one check that every door makes.
 
-A door needs four names of here, each imported from its own file: `principal.Peer` and `principal.Principal`,
+A door imports four names from this room, each from its own file: `principal.Peer` and `principal.Principal`,
 `resource` (`AccessRight`, `topic`, `group`, `CLUSTER`), and `access.Access`.
 
-    access = Access()                                        # everybody may do everything
+    access = Access()                                        # every client may do everything
     who = access.authenticate_bearer(token, Peer(address, "http", is_private=True))   # Unauthenticated
     access.check(who, AccessRight.WRITE, topic("orders"))    # NotAllowed
     access.admit(who, "orders", len(body))                   # RateLimited: .seconds
 
-Opens no socket, and does not know what a topic holds.
+Opens no socket, and knows nothing of the records in a topic.
 """

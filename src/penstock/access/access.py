@@ -1,8 +1,8 @@
-"""The one lock of all doors: who somebody is, what they may do, how much, and the trail of it.
+"""The one lock of all doors: authentication, rights, rate limits, and the audit trail.
 
-A door makes a `Peer` of a connection, asks for a `Principal`, and before each act asks `check` (or `allowed`,
-or `sees` for what is only left out of a list). Everything is decided by the policy in force; `install` puts
-another in its place in one step. Safe from any thread. Without a policy everybody may do everything.
+A door makes a `Peer` of a connection, asks for a `Principal`, and calls `check` before each act (or
+`allowed`, or `sees` for entries that are merely left out of a list). The policy in force decides everything;
+`install` replaces it in one step. Safe from any thread. Without a policy every client may do everything.
 """
 
 import os
@@ -36,15 +36,15 @@ class Access(Logins):
         clock: Clock = SYSTEM,
         made_up_key: bytes | None = None,
     ) -> None:
-        """`made_up_key`: from which secrets of names that nobody has are made up; else a new one."""
+        """`made_up_key`: secrets of unknown names are derived from it; a new key by default."""
         super().__init__(policy, trail, clock, made_up_key or os.urandom(32))
         self._installing = Lock()
         self._watchers: list[Callable[[], object]] = []
 
-    # -- what they may do
+    # -- rights
 
     def allowed(self, principal: Principal, right: AccessRight, resource: Resource) -> bool:
-        """Return whether somebody may do something; a refusal is counted and told."""
+        """Return whether a principal has a right to a resource; a refusal is counted and audited."""
         verdict = self._force.rules.verdict(principal.name, right, resource)
         if verdict.allowed:
             if self.trail is not None:
@@ -56,22 +56,22 @@ class Access(Logins):
         return False
 
     def check(self, principal: Principal, right: AccessRight, resource: Resource) -> None:
-        """Raise NotAllowed unless somebody may do something."""
+        """Raise NotAllowed unless a principal has a right to a resource."""
         if not self.allowed(principal, right, resource):
             raise NotAllowed(principal.name, right, str(resource))
 
     def allowed_some(self, principal: Principal, right: AccessRight, kind: ResourceKind) -> bool:
-        """Return whether a rule lets somebody do something to anything of a kind; a refusal is told."""
+        """Return whether a rule allows a right to any resource of a kind; a refusal is audited."""
         if self._force.rules.allows_some(principal.name, right, kind):
             return True
         return self.allowed(principal, right, Resource(kind, ANY))
 
     def sees(self, principal: Principal, resource: Resource) -> bool:
-        """Return whether somebody may describe something; what they may not is left out, and not told."""
+        """Return whether a principal may describe a resource; a refusal is not audited."""
         return self._force.rules.verdict(principal.name, AccessRight.DESCRIBE, resource).allowed
 
     def explain(self, name: str, right: AccessRight, resource: Resource) -> AccessVerdict:
-        """Return whether a principal of a name may do something, and by which rule."""
+        """Return the verdict on a principal's name, with the rule that decides."""
         return self._force.rules.verdict(name, right, resource)
 
     @property
@@ -80,7 +80,7 @@ class Access(Logins):
         return self._force.rules.rules
 
     def names(self) -> list[dict[str, str]]:
-        """Return who the policy names, and how they show it; nothing of what they show."""
+        """Return the names in the policy, and the kind of credential of each; never the credentials."""
         policy = self._force.policy
         found = [{"kind": "user", "name": each} for each in policy.users]
         found += [{"kind": "token", "name": each} for each in dict.fromkeys(policy.tokens.values())]
@@ -88,20 +88,20 @@ class Access(Logins):
 
     @property
     def stored(self) -> tuple[AccessRule, ...]:
-        """Of the rules in force, those of the database."""
+        """The rules in force that come from the database."""
         return self._force.stored
 
-    # -- how much
+    # -- rate limits
 
     @property
     def has_limits(self) -> bool:
-        """Whether anybody has a limit."""
+        """Whether any limit is in force."""
         return bool(self._force.policy.limits)
 
     def charge(self, principal: Principal, topic: str, size: int, *, requests: int = 1) -> float:
-        """Count some bytes of a request; return the seconds that the next has to wait.
+        """Charge the bytes of a request; return how many seconds the next one has to wait.
 
-        `requests`: 0 for bytes of an answer, whose request was counted when it was admitted.
+        `requests`: 0 for the bytes of an answer; its request was charged when it was admitted.
         """
         seconds = self._force.buckets.charge(principal.name, topic, size, requests)
         if seconds:
@@ -109,35 +109,35 @@ class Access(Logins):
         return seconds
 
     def admit(self, principal: Principal, topic: str, size: int) -> None:
-        """Count some bytes of a request, unless its limit is used up. Raises RateLimited."""
+        """Charge the bytes of a request, unless its limit is used up. Raises RateLimited."""
         try:
             self._force.buckets.admit(principal.name, topic, size)
         except RateLimited:
             metrics.THROTTLED.add(door=principal.door)
             raise
 
-    # -- what is in force
+    # -- the policy in force
 
     def install(self, policy: AccessPolicy | None = None, stored: Iterable[AccessRule] | None = None) -> None:
         """Put another policy, or other rules of the database, in force from the next request on."""
-        with self._installing:  # or one of two changes at a time would bring back what the other replaced
+        with self._installing:  # else one of two changes at a time would undo the other
             now = self._force
             new = now.policy if policy is None else policy
-            same = new.limits == now.policy.limits  # else a change of rules would give everybody a new burst
+            same = new.limits == now.policy.limits  # new rules alone grant no new burst
             buckets = now.buckets if same else TokenBuckets(new.limits, self._clock)
             rules = now.stored if stored is None else tuple(stored)
             self._force = PolicyInForce(new, rules, buckets, self._made_up_key)
-            if new is now.policy:  # who has shown a password need not show it again
+            if new is now.policy:  # clients need not authenticate again
                 self._force.shown = now.shown
         self._tell()
 
     def revoke(self, revoked: RevokedCertificates) -> None:
-        """Let certificates hold no more, also on connections that are open."""
+        """Refuse these certificates from now on, also on open connections."""
         self.revoked = revoked
         self._tell()
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call something after each change, from whatever thread made it; return what ends that."""
+        """Call `changed` after each change, in the thread that made it; return a function that ends this."""
         self._watchers.append(changed)
         return lambda: self._watchers.remove(changed)
 
@@ -147,5 +147,5 @@ class Access(Logins):
 
     @property
     def version(self) -> object:
-        """What is another object after each change."""
+        """An object that differs after each change."""
         return self._force

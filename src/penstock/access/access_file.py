@@ -1,8 +1,8 @@
-"""The access file: TOML with who there is, and the rules, one a line. docs/how-to/access.md shows it.
+"""The access file: TOML with users, tokens and rules, one rule a line. docs/how-to/access.md shows it.
 
 | key              | says                                                                               |
 |------------------|------------------------------------------------------------------------------------|
-| `anonymous`      | whether who shows nothing may ask; if not said: only if nobody is named otherwise  |
+| `anonymous`      | whether clients without a credential may ask; default: only if no names are given  |
 | `rules`          | text, a rule a line (`rule.py`); from `#` on a line is a comment; must be there     |
 | `[users.NAME]`   | `password`, `scram-sha-256`, `scram-sha-512`: what `penstock access hash` prints   |
 | `[tokens.NAME]`  | `hash`, or `hashes` while one takes the place of another                           |
@@ -11,10 +11,10 @@
 |                  | `jwks_refresh_seconds`, `jwks_stale_seconds`                                       |
 | `[certificates]` | `field` (cn, dns, uri, email) and `prefix` of a name                               |
 | `[[limits]]`     | `principal`, `topic`; `bytes_per_second`, `requests_per_second`, `burst_seconds`;  |
-|                  | `shared`, when those it fits share one bucket                                      |
+|                  | `shared`, when all that match share one bucket                                     |
 
-An unknown key is refused: a rule that is not read is worse than a file that is not. Messages name keys and
-lines, never what stands there.
+An unknown key is refused: a rule that is ignored is worse than a file that is refused. Messages name keys and
+lines, never values.
 """
 
 import os
@@ -47,14 +47,14 @@ _MOST_LEEWAY = 60
 
 
 class AccessFile:
-    """One reading of an access file and of the files it names."""
+    """One reading of an access file and of the files that it names."""
 
     def __init__(self, path: Path, clock: Clock = SYSTEM) -> None:
         self._path, self._clock = path, clock
-        self.read: dict[Path, bytes] = {}  # every file that was read, with what it held
+        self.read: dict[Path, bytes] = {}  # the contents of every file that was read
 
     def load(self) -> AccessPolicy:
-        """Return what the file says. Raises InvalidAccessFile, InvalidRule, MissingExtra."""
+        """Return the policy in the file. Raises InvalidAccessFile, InvalidRule, MissingExtra."""
         text = self._text(self._path)
         try:
             tables = tomllib.loads(text)
@@ -81,7 +81,7 @@ class AccessFile:
     # -- parts
 
     def _rules(self, tables: Mapping[str, Any], text: str) -> Iterator[AccessRule]:
-        if "rules" not in tables:  # a file that is only half there must not open every door
+        if "rules" not in tables:  # a file that is half written must not open every door
             raise self._wrong('it has no rules; rules = "" lets all who are known do everything')
         lines = tables["rules"]
         if not isinstance(lines, str) or "\\" in lines:
@@ -253,17 +253,17 @@ class AccessFile:
 
 
 def refuse_readable(path: Path) -> None:
-    """Refuse a file with a secret that everybody on the machine may read. Raises InvalidAccessFile."""
+    """Refuse a file with a secret that every user of the machine may read. Raises InvalidAccessFile."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
-        return  # reading it says why
+        return  # reading the file will report the reason
     if mode & (stat.S_IROTH | stat.S_IWOTH):
         raise InvalidAccessFile(str(path), f"everybody may read it; run: chmod o-rw {path.name}")
 
 
 def _without_values(error: Exception) -> str:
-    """Return where a file is no TOML; the parser may quote a key, and never a value."""
+    """Return where a file is not valid TOML; the parser may quote a key, never a value."""
     text = str(error)
     place = text[text.rfind("(") :] if "(at " in text else ""
     return f"it is no TOML {place}".strip()

@@ -1,20 +1,20 @@
-"""The audit trail: who did what, and every refusal, as JSON lines in a file.
+"""The audit trail: each act with its principal, and every refusal, as JSON lines in a file.
 
 | field       | says                                                                               |
 |-------------|------------------------------------------------------------------------------------|
 | `time`      | when, UTC                                                                          |
-| `door`      | kafka, http, tinyq: where it was asked                                             |
-| `principal` | who; `method` how that is known, `address` from where                              |
+| `door`      | kafka, http, tinyq: the door that was asked                                        |
+| `principal` | its name; `method`: how it authenticated, `address`: where it comes from           |
 | `event`     | `access` (a right was used or refused), `authentication`, `policy` (a change)      |
-| `action`, `resource` | what was asked, and of what                                               |
+| `action`, `resource` | the right that was asked for, and on which resource                       |
 | `outcome`   | `allowed`, `refused`, `ok`, `failed`                                               |
-| `reason`    | why not: the rule, or what did not hold                                            |
-| `count`     | how often since the line before; reads, writes and refusals are told once a minute |
+| `reason`    | why not: the rule, or why a credential was refused                                 |
+| `count`     | how often since the last line; reads, writes and refusals get one line a minute    |
 
-Never a payload, a key or a secret: no caller hands one in. Who asks never waits for the disk: a thread writes
-the lines that have gathered, at the latest after `_GATHER_SECONDS`, in one write to a file that is opened for
-appending, so processes may share it. Lines that find the buffer full are lost and counted. A file that was
-moved away is made again with the next lines. A kill loses the lines that were not written yet.
+No payload, key or secret is ever in it: no caller hands one in. Callers never wait for the disk: a thread
+writes the lines that have gathered, every `_GATHER_SECONDS` at the latest, in one write to a file opened for
+appending, so processes may share it. Lines are lost and counted when the buffer is full. A file that was
+moved away is made again with the next lines. A kill loses the lines not written yet.
 """
 
 import logging
@@ -45,7 +45,7 @@ _OFTEN = (AccessRight.READ, AccessRight.WRITE)
 
 
 class AuditTrail:
-    """One file of lines. Safe from any thread; a disk that fails is told, and stops nobody."""
+    """One file of lines. Safe from any thread; a failing disk is reported in the log and blocks no caller."""
 
     def __init__(self, path: Path, clock: Clock = SYSTEM) -> None:
         self._path, self._clock, self._lock = path, clock, Lock()
@@ -54,21 +54,21 @@ class AuditTrail:
         self._inode: tuple[int, int] | None = None
         self._failed = False
         self._lines: list[bytes] = []
-        self._bytes = 0  # of these lines
-        self._uses: dict[tuple[str, AccessRight, str], tuple[float, int]] = {}  # last told, count since
+        self._bytes = 0  # of the lines above
+        self._uses: dict[tuple[str, AccessRight, str], tuple[float, int]] = {}  # last line, uses since
         self._refusals = RefusalCounts(_EVERY_SECONDS)
         self._due, self._ended = Event(), Event()
         self._thread: Thread | None = None
 
     def open(self) -> None:
-        """Make sure that the file can be written, and begin to write. Raises OSError."""
+        """Make sure that the file can be written, and start the writer. Raises OSError."""
         with self._writing:
             self._reopened()
         self._thread = Thread(target=self._run, name="penstock-audit", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Tell what was counted, write it, and close."""
+        """Write the remaining counts and lines, and close."""
         self._ended.set()
         self._due.set()
         if self._thread is not None:
@@ -93,7 +93,7 @@ class AuditTrail:
                 self._file = None
 
     def used(self, principal: Principal, right: AccessRight, resource: Resource) -> None:
-        """Note that somebody used a right. Describing is not told, reads and writes once a minute."""
+        """Record the use of a right. Describing is not recorded, reads and writes once a minute."""
         if right is AccessRight.DESCRIBE:
             return
         if right not in _OFTEN:
@@ -110,7 +110,7 @@ class AuditTrail:
         self.asked(principal, right, resource, "allowed", count=count + 1)
 
     def refused(self, principal: Principal, right: AccessRight, resource: Resource, reason: str) -> None:
-        """Note that somebody was refused: the first time as a line, then as a count once a minute."""
+        """Record a refusal: the first as a line, repetitions as a count once a minute."""
         name, now = str(resource)[:_LONGEST], self._clock.monotonic()
         if self._refusals.is_first(principal, right, resource.kind, name, reason, now):
             self.asked(principal, right, resource, "refused", reason=reason)
@@ -118,7 +118,7 @@ class AuditTrail:
     def asked(
         self, principal: Principal, right: AccessRight, resource: Resource, outcome: str, **more: Any
     ) -> None:
-        """Tell that somebody asked for something."""
+        """Write that a principal asked for a right."""
         self.write(
             event="access",
             door=principal.door,
@@ -176,7 +176,7 @@ class AuditTrail:
             self._ended.wait(_GATHER_SECONDS)
 
     def _tell_refusals(self, now: float) -> None:
-        """Tell how often the refusals of a minute ago were repeated."""
+        """Write how often the refusals of a minute ago were repeated."""
         for principal, right, resource, reason, count in self._refusals.due(now):
             said = {} if resource == REST else {"reason": reason}
             self.write(
@@ -193,7 +193,7 @@ class AuditTrail:
             )
 
     def _reopened(self) -> int:
-        """Return the file, opened again where another, or none, has its name now."""
+        """Return the open file; open it again if its name now belongs to another file or to none."""
         try:
             found = os.stat(self._path)
             there = (found.st_dev, found.st_ino)

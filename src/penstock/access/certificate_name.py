@@ -1,4 +1,4 @@
-"""Whose certificate it is: the name in a client's certificate, which TLS has verified already."""
+"""The principal's name in a client certificate that TLS has already verified."""
 
 import ssl
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ _SANS = {"dns": "DNS", "uri": "URI", "email": "email"}
 
 
 class CertificateNames(NamedTuple):
-    """Which field of a certificate says who it is."""
+    """The field of a certificate that holds the principal's name."""
 
     field: str = "cn"
     prefix: str = ""
 
     def principal(self, certificate: Mapping[str, Any], peer: Peer) -> Principal:
-        """Return whose certificate this is, as `getpeercert()` gives it. Raises Unauthenticated.
+        """Return the principal of a certificate, as `getpeercert()` gives it. Raises Unauthenticated.
 
-        Two names in the field are as bad as none: one of them might be somebody else's.
+        Two names in the field are refused like none: one of them might belong to another client.
         """
         if self.field == "cn":
             subject = certificate.get("subject", ())
@@ -47,7 +47,7 @@ def _expires(certificate: Mapping[str, Any]) -> float | None:
 
 
 def certificate_of(pem: bytes) -> Mapping[str, Any]:
-    """Return what a certificate says, as `getpeercert()` does, for doors whose TLS only gives its text.
+    """Return the fields of a certificate, as `getpeercert()` does, for doors whose TLS only gives its text.
 
     Raises MissingExtra, Unauthenticated.
     """

@@ -1,12 +1,12 @@
-"""Certificates to try TLS with: an authority of one's own, a server's and clients'. Not for production.
+"""Certificates to try TLS with: a private authority, a server's and clients'. Not for production.
 
 | file                      | holds                                                                       |
 |---------------------------|-----------------------------------------------------------------------------|
-| `ca.pem`, `ca.key`        | the authority; what is there is used again, so clients need no new one      |
-| `server.pem`, `server.key`| for localhost, 127.0.0.1, ::1 and the names that were asked for; made anew  |
-| `NAME.pem`, `NAME.key`    | a client whose name is NAME; made anew                                      |
+| `ca.pem`, `ca.key`        | the authority; kept if it exists, so clients need no new one                |
+| `server.pem`, `server.key`| for localhost, 127.0.0.1, ::1 and the names given; made anew each time      |
+| `NAME.pem`, `NAME.key`    | a client whose name is NAME; made anew each time                            |
 
-Keys are for their owner only. A file takes the place of another in one step, the key before the certificate.
+Only the owner may read the keys. A file replaces another in one step, the key before the certificate.
 """
 
 import os
@@ -35,7 +35,7 @@ class DevCertificates:
         self._x509, self._keys, self._hashes, self._pem = _cryptography()
 
     def make(self, clients: Sequence[str], hosts: Sequence[str] = ()) -> list[Path]:
-        """Make what is missing, and server and clients anew; return the certificates.
+        """Make the authority if it is missing, and server and clients anew; return the certificates.
 
         Raises InvalidInput, InvalidCertificate.
         """

@@ -1,14 +1,14 @@
-"""Names and addresses that failed to show who they are, and how slowly they are listened to.
+"""Failed logins by name and address, and how they are slowed down.
 
-| failed too often  | is slowed                                                                           |
+| fails too often   | consequence                                                                         |
 |-------------------|-------------------------------------------------------------------------------------|
-| name and address  | it is refused for a time that doubles with each failure, up to a minute             |
-| address           | its attempts wait for their turn, four a second; names that got in from there do not |
+| name and address  | refused for a time that doubles with each failure, up to a minute                   |
+| address           | its logins take turns, four a second; names that logged in from there do not wait   |
 
-An address is everybody behind a NAT: so it is never refused as a whole, unless more wait than get their turn
-in five seconds. IPv6 counts by /64. An attempt that is refused for the time alone is no further failure: a
-right password gets in once the time is over. Names are kept as digests. Tokens are not counted: nobody
-guesses one.
+An address may be all the people behind a NAT, so it is never refused as a whole, unless more logins wait than
+get their turn in five seconds. IPv6 counts by /64. A login that is refused only because of the time is not
+another failure: the right password gets in once the time is over. Names are kept as digests. Tokens are not
+counted: they cannot be guessed.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ from penstock.errors import Unauthenticated
 
 from .places import network_of
 
-_FREE, _FREE_OF_ADDRESS = 5, 50  # failures that cost nothing
+_FREE, _FREE_OF_ADDRESS = 5, 50  # failures without a penalty
 _LONGEST_SECONDS = 60.0
-_DOUBLINGS = 6  # of a second, after which it is the longest
+_DOUBLINGS = 6  # of a second, after which the longest time applies
 _FORGOTTEN_SECONDS = 300.0
 _TURN_SECONDS, _LONGEST_TURN = 0.25, 5.0
 _MOST = 10_000
@@ -31,18 +31,18 @@ _MOST = 10_000
 
 class _Count(NamedTuple):
     failures: int
-    until: float  # of a name: before which nothing is looked at; of an address: when its next turn is
+    until: float  # of a name: refused until then; of an address: its next turn
     last: float
 
 
 class Failures:
-    """Counts of failures, bounded. Safe from any thread."""
+    """Failure counts, bounded. Safe from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock, self._key = clock, Lock(), os.urandom(16)
         self._names: dict[bytes, _Count] = {}  # by a digest of name and address
         self._addresses: dict[bytes, _Count] = {}
-        self._good: dict[bytes, None] = {}  # names that got in from an address, the latest last
+        self._good: dict[bytes, None] = {}  # names that logged in from an address, the latest last
 
     def check(self, address: str, name: str) -> None:
         """Refuse a name that fails too often from an address. Raises Unauthenticated."""
@@ -52,7 +52,7 @@ class Failures:
             raise Unauthenticated(f"too many failures of this name; try again in {left} seconds")
 
     def turn(self, address: str, name: str) -> float:
-        """Return the seconds that an attempt waits before its secret is looked at; usually 0.
+        """Return how many seconds a login waits before its secret is checked; usually 0.
 
         Raises Unauthenticated when too many wait.
         """
@@ -84,7 +84,7 @@ class Failures:
             _put(self._addresses, network, _more(self._addresses, network, now))
 
     def succeeded(self, address: str, name: str) -> None:
-        """Forget the failures of a name at an address; from now on it does not wait for a turn there."""
+        """Forget the failures of a name at an address; from now on its logins there take no turns."""
         digest = self._digest(address, name)
         with self._lock:
             self._names.pop(digest, None)
@@ -99,7 +99,7 @@ class Failures:
 
 
 def _more(counts: dict[bytes, _Count], key: bytes, now: float) -> _Count:
-    """Return a count with one failure more; what is long ago is forgotten."""
+    """Return a count with one more failure; failures of long ago are forgotten."""
     found = counts.get(key)
     if found is None or now - found.last > _FORGOTTEN_SECONDS:
         return _Count(1, 0.0, now)
@@ -114,7 +114,7 @@ def _put(counts: dict[bytes, _Count], key: bytes, count: _Count) -> None:
 
 
 def _pause(beyond: int) -> float:
-    """Return how long a failure costs, by how many there were beyond the free ones."""
+    """Return how many seconds a failure costs, by the number of failures beyond the free ones."""
     if beyond < 0:
         return 0.0
-    return min(2.0 ** min(beyond, _DOUBLINGS), _LONGEST_SECONDS)  # a power of thousands is no float
+    return min(2.0 ** min(beyond, _DOUBLINGS), _LONGEST_SECONDS)  # a power of thousands overflows a float

@@ -1,7 +1,7 @@
-"""TLS handshakes that fail are said, with their remedy: the client often sees only that the connection ends.
+"""Logs failed TLS handshakes with a remedy: the client often sees only that the connection ends.
 
-asyncio and uvloop keep such a failure to themselves, and whose it was, too; so each reason is said at most
-once a minute, whoever it was.
+asyncio and uvloop hide the failure and the client's address, so each reason is logged at most once a minute,
+whichever client it was.
 """
 
 import logging
@@ -37,14 +37,14 @@ _REMEDIES = {
 
 
 class HandshakeLog:
-    """Says what failed. Safe from any thread: at worst something is said twice."""
+    """Logs failures. Safe from any thread: at worst a line appears twice."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
         self._said: dict[str, float] = {}
 
     def failed(self, error: ssl.SSLError) -> None:
-        """Say that a handshake failed, unless the same was said a short while ago."""
+        """Log a failed handshake, unless the same reason was logged a short while ago."""
         code = getattr(error, "verify_code", 0)
         reason = _REVOKED.get(code) or error.reason or type(error).__name__
         now, last = self._clock.monotonic(), self._said.get(reason)
@@ -58,16 +58,16 @@ class HandshakeLog:
 
 
 class HandshakeContext(ssl.SSLContext):
-    """A context whose handshakes are watched."""
+    """An SSL context whose handshakes are watched."""
 
     handshakes: HandshakeLog
 
 
 class WatchedHandshake(ssl.SSLObject):
-    """A connection that has a HandshakeContext."""
+    """A connection under a HandshakeContext."""
 
     def do_handshake(self) -> None:
-        """Go on with the handshake."""
+        """Continue the handshake."""
         try:
             super().do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):

@@ -1,8 +1,8 @@
 """JSON Web Tokens: one pinned algorithm, keys of a file or a URL, expiry and audience always checked.
 
-What a token says of itself chooses nothing but which of our keys is tried (`kid`, as a key of a dict): not
-the algorithm, not a file, not an address. PyJWT does the cryptography; this adds what it accepts and we do
-not: very long tokens, tokens that live for ever, names that deceive.
+A token's own header chooses only which of our keys is tried (`kid`, looked up in a dict): never the
+algorithm, a file or an address. PyJWT does the cryptography; this module also refuses tokens that PyJWT
+accepts: very long ones, ones that never expire, names that deceive a reader.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ LONGEST_TOKEN = 8 * 1024  # characters
 ASYMMETRIC = {"RS256": "RSA", "RS512": "RSA", "PS256": "RSA", "ES256": "EC", "ES384": "EC", "EdDSA": "OKP"}
 SYMMETRIC = ("HS256", "HS384", "HS512")
 ALGORITHMS = (*ASYMMETRIC, *SYMMETRIC)
-SHORTEST_SECRET = 32  # bytes of a secret that is shared
+SHORTEST_SECRET = 32  # bytes of a shared secret
 MOST_KEYS = 100
 
 
 class JwtRules(NamedTuple):
-    """What a token has to be."""
+    """The rules that a token must meet."""
 
     algorithm: str
     audience: str
@@ -35,30 +35,30 @@ class JwtRules(NamedTuple):
 
 
 class TokenKey(NamedTuple):
-    """A key, and what a principal has shown whose token it signed: a digest of the key and the rules."""
+    """A key, and the credential of a principal whose token it signed: a digest of the key and the rules."""
 
     key: Any
     credential: str
 
 
-TokenKeys = Mapping[str, TokenKey]  # by key id; "" is for every token
+TokenKeys = Mapping[str, TokenKey]  # by key id; the id "" fits every token
 
 
 class JwtVerifier:
-    """Checks tokens by some keys. Safe from any thread."""
+    """Verifies tokens with the keys in force. Safe from any thread."""
 
     def __init__(
         self, rules: JwtRules, keys: Callable[[], TokenKeys], missed: Callable[[], None] = lambda: None
     ) -> None:
-        """`keys`: those in force, of which nothing is changed. `missed`: is told that one is not there."""
+        """`keys` returns the keys in force, never modified. `missed` is called when a key id is unknown."""
         self._rules, self._keys, self._missed = rules, keys, missed
 
     def holds(self, credential: str) -> bool:
-        """Return whether the key is in force that signed what a principal has shown."""
+        """Return whether the key behind a credential is still in force."""
         return any(each.credential == credential for each in self._keys().values())
 
     def verify(self, token: str, now: float, peer: Peer) -> Principal:
-        """Return who a token was given to. Raises Unauthenticated."""
+        """Return the principal of a token. Raises Unauthenticated."""
         if len(token) > LONGEST_TOKEN:
             raise Unauthenticated("the token is too long")
         claims, credential = self._claims(token)
@@ -118,7 +118,7 @@ class JwtVerifier:
 
 
 def shared_secret(rules: JwtRules, secret: bytes) -> JwtVerifier:
-    """Return what checks tokens by a secret that is shared. Raises ValueError."""
+    """Return a verifier for tokens signed with a shared secret. Raises ValueError."""
     if rules.algorithm not in SYMMETRIC:
         raise ValueError(f"{rules.algorithm} needs public keys: name a file of them as jwks")
     if len(secret) < SHORTEST_SECRET:
@@ -129,7 +129,7 @@ def shared_secret(rules: JwtRules, secret: bytes) -> JwtVerifier:
 
 
 def public_keys(rules: JwtRules, jwks: str) -> TokenKeys:
-    """Return the public keys of a JWKS document by which tokens may be signed. Raises ValueError."""
+    """Return the public keys of a JWKS document that may sign tokens. Raises ValueError."""
     if rules.algorithm not in ASYMMETRIC:
         raise ValueError(f"{rules.algorithm} needs a secret: name a file of it as secret_file")
     jwt, keys = pyjwt(), dict[str, TokenKey]()
@@ -165,7 +165,7 @@ def _credential(rules: JwtRules, key: bytes) -> str:
 
 
 def pyjwt() -> Any:
-    """Return the library. Raises MissingExtra."""
+    """Import and return PyJWT. Raises MissingExtra."""
     try:
         import jwt
     except ImportError as exc:

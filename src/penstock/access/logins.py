@@ -1,6 +1,6 @@
-"""Who somebody is: by a token, a password, a certificate, SCRAM, or by nothing.
+"""Authentication: by token, password, certificate, SCRAM, or as anonymous.
 
-Every failure is counted and told, and what was shown is never quoted. Safe from any thread.
+Every failure is counted and audited, and no credential is ever quoted. Safe from any thread.
 """
 
 import hmac
@@ -28,7 +28,7 @@ CODE = Peer()
 
 
 class Logins:
-    """Tells who shows something, by the policy in force."""
+    """Authenticates clients by the policy in force."""
 
     def __init__(
         self, policy: AccessPolicy, trail: AuditTrail | None, clock: Clock, made_up_key: bytes
@@ -40,12 +40,12 @@ class Logins:
         self.revoked = RevokedCertificates()
 
     def authenticate_bearer(self, token: str, peer: Peer = CODE) -> Principal:
-        """Return who a token belongs to: a static one, or a JWT. Raises Unauthenticated."""
+        """Return the principal of a token: a static one, or a JWT. Raises Unauthenticated."""
         return self._authenticated("bearer", peer, "", token, lambda force: self._bearer(force, token, peer))
 
     def authenticate_basic(self, name: str, password: str, peer: Peer = CODE) -> Principal:
-        """Return who a name and password belong to; slow the first time. Raises Unauthenticated."""
-        if not 0 < len(name) <= LONGEST_NAME:  # nobody has it: it must not cost a hash
+        """Return the principal of a name and password; slow the first time. Raises Unauthenticated."""
+        if not 0 < len(name) <= LONGEST_NAME:  # no user has it, so it must not cost a hash
             raise self.refuse("password", peer, _WRONG)
         shown = f"{name}\0{password}"
         return self._authenticated(
@@ -61,23 +61,23 @@ class Logins:
         return 0.0 if shown is not None else self.wait_for_turn("password", peer, name)
 
     def wait_for_turn(self, method: str, peer: Peer, name: str) -> float:
-        """The same for a secret that is not kept once it was right."""
+        """Return the same for a secret that is not cached after a success."""
         try:
             return self._failures.turn(peer.address, name)
         except Unauthenticated as exc:
             raise self._failed(method, peer, name, exc, counts=False) from None
 
     def is_bearer(self, secret: str) -> bool:
-        """Return whether a secret is a token: one of the file, or of the form of a JWT where those hold."""
+        """Return whether a secret is a token: in the file, or in the form of a JWT if those are accepted."""
         policy = self._force.policy
         return token_digest(secret) in policy.tokens or (policy.jwt is not None and secret.count(".") == 2)
 
     def authenticate_shared(
         self, name: str, secret: str, fits: Callable[[str], bool], peer: Peer
     ) -> Principal:
-        """Return who shows the one secret of a door, under a name that the door gives to all of them.
+        """Return the principal of a door's one shared secret, under the name that the door gives to all.
 
-        For a protocol that knows no names. `fits` compares in constant time. Raises Unauthenticated.
+        For a protocol without user names. `fits` compares in constant time. Raises Unauthenticated.
         """
 
         def find(_: object) -> Principal:
@@ -88,7 +88,7 @@ class Logins:
         return self._authenticated("password", peer, name, f"shared\0{name}\0{secret}", find)
 
     def of_certificate(self, certificate: Mapping[str, Any], peer: Peer = CODE) -> Principal:
-        """Return whose certificate TLS has verified, as `getpeercert()` gives it. Raises Unauthenticated."""
+        """Return the principal of a certificate verified by TLS (`getpeercert()`). Raises Unauthenticated."""
         self.check_revoked(certificate, peer)
         try:
             found = self._force.policy.certificates.principal(certificate, peer)
@@ -97,7 +97,7 @@ class Logins:
         return self._known(found)
 
     def check_revoked(self, certificate: Mapping[str, Any], peer: Peer) -> None:
-        """Refuse a certificate that is revoked, whatever else is shown. Raises Unauthenticated."""
+        """Refuse a revoked certificate, whatever other credential comes with it. Raises Unauthenticated."""
         revoked = self.revoked
         if revoked.ends is not None and self._now() >= revoked.ends:
             why = "the list of revoked certificates has run out, so no certificate is taken"
@@ -106,7 +106,7 @@ class Logins:
             raise self.refuse("certificate", peer, "the certificate is revoked")
 
     def of_nobody(self, peer: Peer = CODE) -> Principal:
-        """Return who shows nothing, if they may ask at all. Raises Unauthenticated."""
+        """Return the anonymous principal, if the policy admits it. Raises Unauthenticated."""
         if not self._force.policy.admits_anonymous:
             raise self._failed(
                 ANONYMOUS, peer, "", Unauthenticated("a token, password or certificate is needed")
@@ -118,12 +118,12 @@ class Logins:
         return ScramLogin(self, mechanism, peer)
 
     def refuse(self, method: str, peer: Peer, why: str) -> Unauthenticated:
-        """Count and tell that somebody showed what cannot be used; return the error to raise."""
+        """Count and audit a credential that cannot be used; return the error to raise."""
         return self._failed(method, peer, "", Unauthenticated(why))
 
     @property
     def mechanisms(self) -> list[str]:
-        """The SASL mechanisms by which somebody could show who they are now."""
+        """The SASL mechanisms that can succeed under the policy in force."""
         policy = self._force.policy
         found = [name for name in MECHANISMS if any(name in user.scram for user in policy.users.values())]
         found += ["PLAIN"] if policy.users else []
@@ -131,11 +131,11 @@ class Logins:
 
     @property
     def admits_anonymous(self) -> bool:
-        """Whether who shows nothing may ask at all."""
+        """Whether clients without a credential are admitted at all."""
         return self._force.policy.admits_anonymous
 
     def holds(self, principal: Principal) -> bool:
-        """Return whether what a principal once showed still holds; ask while a connection lasts."""
+        """Return whether a principal's credential is still valid; call it while a connection lasts."""
         return self._holds(self._force, principal)
 
     def _holds(self, force: PolicyInForce, principal: Principal) -> bool:
@@ -147,13 +147,13 @@ class Logins:
         if principal.method == "certificate":
             return principal.credential not in self.revoked.credentials
         if principal.is_shared:
-            return True  # it is not of the access file
-        if principal.method == "jwt":  # whose keys may change without another policy
+            return True  # the shared secret is not in the access file
+        if principal.method == "jwt":  # its keys may change without a new policy
             return policy.jwt is not None and policy.jwt.holds(principal.credential)
         return principal.credential in force.credentials
 
     def audit(self, principal: Principal, act: str, resource: str, outcome: str, **more: Any) -> None:
-        """Tell of an act that no right stands for, such as a change of rules. Never hand in a payload."""
+        """Audit an act that no right covers, such as a change of rules. Never hand in a payload."""
         if self.trail is not None:
             self.trail.write(
                 event=act,
@@ -177,7 +177,7 @@ class Logins:
 
     def _basic(self, force: PolicyInForce, name: str, password: str, peer: Peer) -> Principal:
         user = force.policy.users.get(name)
-        # Each kind of hash of the file is worked out once for every name, so the time it takes says nothing.
+        # Compute each kind of hash in the file once for every name, so that the time reveals nothing.
         for nobody in force.made_up.users(name):
             if user is None or (user.password is None) != (nobody.password is None):
                 nobody.fits(password)
@@ -207,13 +207,13 @@ class Logins:
         return self._known(found)
 
     def _digest(self, method: str, peer: Peer, name: str, shown: str) -> bytes:
-        if name:  # what one address may go on with must not help another to guess it
+        if name:  # a success at one address must not help another address to guess the secret
             shown = f"{peer.address}\0{shown}"
         whole = f"{method}\0{peer.door}\0{shown}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, whole, "sha256")
 
     def _check_failures(self, method: str, peer: Peer, name: str) -> None:
-        """Refuse a name that has to wait; that is no further failure. Raises Unauthenticated."""
+        """Refuse a name that has to wait; this is not another failure. Raises Unauthenticated."""
         try:
             if name:
                 self._failures.check(peer.address, name)
@@ -228,7 +228,7 @@ class Logins:
     def _failed(
         self, method: str, peer: Peer, name: str, error: Unauthenticated, *, counts: bool = True
     ) -> Unauthenticated:
-        """Count and tell a failure. What was said to be a name may be a secret in the wrong place."""
+        """Count and audit a failure. The name is hidden if unknown: it may be a secret in the wrong place."""
         if name and counts:
             self._failures.failed(peer.address, name)
         metrics.AUTHENTICATIONS.add(door=peer.door, method=method, outcome="failed")
@@ -260,7 +260,7 @@ class ScramLogin:
         self.principal: Principal | None = None
 
     def step(self, message: bytes) -> bytes:
-        """Return the answer to a message of the client. Raises Unauthenticated."""
+        """Return the answer to a client's message. Raises Unauthenticated."""
         access, exchange = self._access, self._exchange
         if self._has_begun:
             access._check_failures(self._mechanism.lower(), self._peer, exchange.name)

@@ -1,9 +1,9 @@
-"""Secrets of names that nobody has, in the forms that the secrets of real users have.
+"""Secrets made up for unknown names, in the forms that the secrets of real users have.
 
-Who asks with a name is told the salt and the iterations of its SCRAM secret before anything is shown, and a
-hash takes the time of its parameters. So that neither says whether somebody has the name, a name that nobody
-has gets one of the forms of the access file, each as often as among real users: always the same one while
-those forms stay, whoever comes and goes. What they are drawn from is kept in the store, for all who serve it.
+SCRAM sends the salt and the iterations of a name before the client proves anything, and hashing takes as long
+as its parameters demand. To reveal neither way whether a name exists, an unknown name gets one of the forms
+in the access file, each as often as among real users, and the same one while those forms stay, whichever
+users come and go. The key from which they are derived is kept in the store, for all processes that serve it.
 """
 
 import hashlib
@@ -31,10 +31,10 @@ _FACT = "made_up_key"  # its name in the table of facts about the store
 
 
 class MadeUpSecrets:
-    """Makes up secrets like those of some users. Never changes."""
+    """Makes up secrets like those of some users. Immutable."""
 
     def __init__(self, users: Iterable[User], key: bytes) -> None:
-        """`key`: what nobody else knows; the same key makes up the same secrets."""
+        """`key`: known to this store alone; the same key makes up the same secrets."""
         self._key = key
         self._passwords = Counter[tuple[int, int, int, int]]()
         self._alone = Counter[tuple[tuple[str, int], ...]]()  # of users who have no other secret
@@ -49,13 +49,13 @@ class MadeUpSecrets:
                 self._scram[each.mechanism][each.iterations, len(each.salt)] += 1
 
     def scram(self, mechanism: str, name: str) -> ScramSecret:
-        """Return a secret that no password fits."""
+        """Return a secret that no password matches."""
         seed = self._seed(name)
         iterations, length = _chosen(self._scram[mechanism], seed) or (ITERATIONS, _SALT_BYTES)
         return _secret(mechanism, iterations, seed, length)
 
     def users(self, name: str) -> Iterator[User]:
-        """Yield a user of each kind of secret that the access file has; no password is theirs."""
+        """Yield a user for each kind of secret in the access file; no password matches them."""
         seed = self._seed(name)
         password = _chosen(self._passwords, seed)
         if password is not None:
@@ -94,7 +94,7 @@ def _secret(mechanism: str, iterations: int, seed: bytes, salt_bytes: int) -> Sc
 
 
 def _chosen(forms: "Counter[Form]", seed: bytes) -> Form | None:
-    """Return one of some forms, drawn by its weight; with one more or fewer most seeds draw the same."""
+    """Return one of some forms, drawn by weight; one form more or less changes the draw of few seeds."""
 
     def late(form: Form) -> float:
         drawn = int.from_bytes(hmac.digest(seed, repr(form).encode(), "sha256")[:7])

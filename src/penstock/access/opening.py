@@ -1,4 +1,4 @@
-"""Everything that a process needs to lock its doors, made from the settings and kept up to date."""
+"""Everything a process needs to lock its doors, made from the settings and kept up to date."""
 
 from pathlib import Path
 from ssl import SSLContext
@@ -27,7 +27,7 @@ class Lock:
         *,
         waits: bool = False,
     ) -> None:
-        """`database`: whose rules hold, too; `waits`: from when it can be read on, else it must be there now.
+        """`database`: its rules apply, too. `waits`: as soon as it can be read, else it must be now.
 
         Raises AccessError, MissingExtra; unless it waits, StoreError.
         """
@@ -48,7 +48,7 @@ class Lock:
 
     @property
     def tls(self) -> SSLContext | None:
-        """What listeners encrypt with, if they do."""
+        """The TLS context of listeners, if they use TLS."""
         return None if self._tls is None else self._tls.context
 
     @property
@@ -58,7 +58,7 @@ class Lock:
 
     @property
     def is_open(self) -> bool:
-        """Whether who shows nothing may do everything."""
+        """Whether anonymous clients may do everything."""
         settings, access = self.settings, self.access
         needs_certificate = bool(settings.tls_client_ca) and settings.client_certificates == "required"
         return access.admits_anonymous and not access.rules and not needs_certificate
@@ -85,7 +85,7 @@ def _trail(settings: AccessSettings, clock: Clock) -> AuditTrail | None:
 
 
 def tls_of(settings: AccessSettings) -> ServerTls | None:
-    """Return the identity that the settings name, if they name one. Raises InvalidCertificate."""
+    """Return the TLS identity that the settings name, if any. Raises InvalidCertificate."""
     if not settings.tls_cert:
         named = settings.tls_key or settings.tls_client_ca or settings.tls_client_crl
         if named:

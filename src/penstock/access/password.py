@@ -3,9 +3,9 @@
 | text                                 | of                                                       |
 |--------------------------------------|----------------------------------------------------------|
 | `scrypt$ln=14,r=8,p=1$salt$hash`     | a password: slow to guess; salt and hash in base64       |
-| `sha256$hash`                        | a token, which is long and random, so nobody guesses it  |
+| `sha256$hash`                        | a token, which is long and random, hence not guessable   |
 
-Both are made by `penstock access hash`. Nothing here keeps what it was given.
+`penstock access hash` makes both. This module keeps no secret that it is given.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from penstock.errors import InvalidInput
 
-SHORTEST_TOKEN = 20  # characters: what is shorter could be guessed from its hash
-LONGEST_SECRET = 1024  # bytes of a password or static token that are looked at
+SHORTEST_TOKEN = 20  # characters: a shorter token could be guessed from its hash
+LONGEST_SECRET = 1024  # bytes of a password or static token that are examined
 _SCRYPT = re.compile(
     r"scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/=]{16,})\$([A-Za-z0-9+/=]{32,})"
 )
@@ -28,7 +28,7 @@ _MOST_MEMORY = 256 * 1024 * 1024
 
 
 class PasswordHash(NamedTuple):
-    """What is kept of a password."""
+    """The stored form of a password."""
 
     cost: int
     block: int
@@ -49,7 +49,7 @@ class PasswordHash(NamedTuple):
 
 
 def hash_password(password: str) -> PasswordHash:
-    """Return what is kept of a new password. Raises InvalidInput."""
+    """Return the stored form of a new password. Raises InvalidInput."""
     secret = password.encode()
     if not secret or len(secret) > LONGEST_SECRET:
         raise InvalidInput(f"a password has from 1 to {LONGEST_SECRET} bytes")
@@ -58,7 +58,7 @@ def hash_password(password: str) -> PasswordHash:
 
 
 def parse_password_hash(text: str) -> PasswordHash | None:
-    """Return what a text says is kept of a password; None for another text."""
+    """Parse the stored form of a password; None for another text."""
     found = _SCRYPT.fullmatch(text)
     if found is None:
         return None
@@ -74,7 +74,7 @@ def parse_password_hash(text: str) -> PasswordHash | None:
 
 
 def hash_token(token: str) -> str:
-    """Return what is kept of a new token. Raises InvalidInput."""
+    """Return the stored form of a new token. Raises InvalidInput."""
     if len(token) < SHORTEST_TOKEN or len(token.encode()) > LONGEST_SECRET:
         raise InvalidInput(
             f"a token has from {SHORTEST_TOKEN} to {LONGEST_SECRET} characters; "
@@ -84,12 +84,12 @@ def hash_token(token: str) -> str:
 
 
 def token_digest(token: str) -> str:
-    """Return the hash by which a token is found."""
+    """Return the hash by which a token is looked up."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def parse_token_hash(text: str) -> str | None:
-    """Return the digest in what is kept of a token; None for another text."""
+    """Return the digest in the stored form of a token; None for another text."""
     found = _SHA256.fullmatch(text)
     return None if found is None else found[1]
 

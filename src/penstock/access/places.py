@@ -1,17 +1,17 @@
-"""Places at a door: connections, streams, groups, bytes in hand. Nobody may hold them all.
+"""Places at a door: connections, streams, groups, bytes in hand. No client may hold them all.
 
 | holder                                                       | may hold at most      | alone      |
 |--------------------------------------------------------------|-----------------------|------------|
-| a principal; who shows nothing, or what all show, by address | 3 times what is free  | 3/4 of all |
-| an address, whoever asks from there; of IPv6 a /64           | 15 times what is free | 15/16      |
+| a principal; anonymous or with a shared secret: its address  | 3 times the free rest | 3/4 of all |
+| an address with all its principals; of IPv6 a /64            | 15 times the rest     | 15/16      |
 
-What is free shrinks as others take more: two greedy principals get three sevenths each, and somebody who
-holds little finds room: the last place goes to a principal that has none. Behind a NAT an address is many
-people, so it has more than each of them.
+The free rest shrinks as others take more: two greedy principals get three sevenths each, and a principal that
+holds little finds room: the last place goes to one that has none. Behind a NAT an address is many people, so
+it may hold more than each of them.
 
 Connections whose client is not known yet have places of their own, a quarter as many again. When those are
-taken, the oldest of the address that has most of them is closed: a client that shows who it is within
-milliseconds gets in beside any number that stay silent.
+taken, the oldest connection of the address that has most of them is closed: a client that authenticates
+within milliseconds gets in beside any number of silent ones.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ C = TypeVar("C")
 
 @lru_cache(4096)
 def network_of(address: str) -> str:
-    """Return what counts as one address: of IPv6 the /64 network, and IPv4 as it is, also when mapped."""
+    """Return the network that counts as one address: the /64 of IPv6, or the (mapped) IPv4 address."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -43,14 +43,14 @@ def network_of(address: str) -> str:
 
 
 class Holder(NamedTuple):
-    """Somebody who holds places: by name, or by address where nothing is shown; and where it asks from."""
+    """A holder of places: its name, or its address if it has none; and the address it asks from."""
 
     name: str
     address: str
 
 
 def holder_of(principal: Principal) -> Holder:
-    """Return as whom somebody holds places."""
+    """Return the holder that a principal's places count for."""
     network = network_of(principal.address)
     is_everybody = principal.is_anonymous or principal.is_shared
     name = f"anybody {network}" if is_everybody else f"principal {principal.name}"
@@ -58,15 +58,15 @@ def holder_of(principal: Principal) -> Holder:
 
 
 class SharedPlaces:
-    """So many places, or bytes, of one kind. In one thread, or under its owner's lock."""
+    """A number of places, or bytes, of one kind. In one thread, or under its owner's lock."""
 
     def __init__(self, most: int, *, least: int = 0) -> None:
-        """`least`: as much as one holder may have in any case, while there is room."""
+        """`least`: one holder may always have this much, while there is room."""
         self.most, self.used, self._least = most, 0, least
         self._held: Counter[str] = Counter()
 
     def has(self, holder: Holder, size: int = 1) -> bool:
-        """Return whether there is room for so many more of a holder."""
+        """Return whether a holder may have `size` more."""
         free, of_name, of_address = self.most - self.used, self._held[holder.name], self._held[holder.address]
         return (
             size <= free
@@ -75,14 +75,14 @@ class SharedPlaces:
         )
 
     def take(self, holder: Holder, size: int = 1) -> bool:
-        """Count so many more, if there is room; return whether there is."""
+        """Take `size` more if there is room; return whether there was."""
         if not self.has(holder, size):
             return False
         self.count(holder, size)
         return True
 
     def count(self, holder: Holder, change: int) -> None:
-        """Count more, whether there is room or not; or fewer."""
+        """Change the count of a holder, whether there is room or not."""
         self.used += change
         for each in holder:
             self._held[each] += change
@@ -90,7 +90,7 @@ class SharedPlaces:
                 del self._held[each]
 
     def give_back(self, holder: Holder, size: int = 1) -> None:
-        """Say that so many are free again."""
+        """Give `size` places back."""
         self.count(holder, -size)
 
 
@@ -103,13 +103,13 @@ class ConnectionPlaces(Generic[C]):
         self.most_unknown = max(_LEAST_UNKNOWN, most // _UNKNOWN_PART)
         self._holders: dict[C, Holder] = {}
         self._unknown: dict[C, str] = {}
-        self._by_address: dict[str, dict[C, None]] = {}  # of those that are not known, the oldest first
+        self._by_address: dict[str, dict[C, None]] = {}  # of unknown clients, the oldest first
 
     def __len__(self) -> int:
         return len(self._holders) + len(self._unknown)
 
     def enter(self, connection: C, address: str) -> bool:
-        """Count a connection whose client is not known yet; return False if all known ones are taken."""
+        """Count a connection of an unknown client; return False if all places of known clients are taken."""
         if self._known.used >= self._known.most:
             return False
         if len(self._unknown) >= self.most_unknown:
@@ -123,7 +123,7 @@ class ConnectionPlaces(Generic[C]):
         return True
 
     def know(self, connection: C, principal: Principal) -> bool:
-        """Say whose connection it is; return False if they hold as many as they may: then it has to end."""
+        """Set the principal of a connection; return False if it holds too many, so that it must end."""
         holder = holder_of(principal)
         if self._holders.get(connection) == holder:
             return True
@@ -149,7 +149,7 @@ class ConnectionPlaces(Generic[C]):
 
 
 class ConnectionPlace(Protocol):
-    """The place of one connection, as who learns whose it is sees it."""
+    """The place of one connection, as the code that authenticates its client sees it."""
 
     def know(self, principal: Principal) -> bool:
-        """Say whose it is; return False if they hold as many as they may."""
+        """Set the principal of the connection; return False if it holds too many."""

@@ -1,6 +1,6 @@
-"""Everything that is in force at a moment: who there is, how they show it, what they may do, how much.
+"""A policy: users, credentials, rules and limits, as in force at one moment.
 
-A policy never changes. A new one takes the place of the old one in one step, so nobody meets a part of each.
+A policy never changes. A new one replaces the old in one step, so no request sees parts of both.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from .token_bucket import RateLimit
 
 @dataclass(frozen=True)
 class User:
-    """Somebody with a password."""
+    """A user with a password."""
 
     name: str
     password: PasswordHash | None = None
@@ -26,7 +26,7 @@ class User:
 
     @property
     def credential(self) -> str:
-        """A digest of what is kept: another one when the password has changed."""
+        """A digest of the stored secret: it changes with the password."""
         kept = [self.name, str(self.password or ""), *(str(each) for each in self.scram.values())]
         return "user:" + hashlib.sha256("\0".join(kept).encode()).hexdigest()[:16]
 
@@ -39,12 +39,12 @@ class User:
 
 @dataclass(frozen=True)
 class AccessPolicy:
-    """What an access file says."""
+    """The contents of an access file."""
 
     users: Mapping[str, User] = field(default_factory=dict)
     tokens: Mapping[str, str] = field(default_factory=dict)  # digest: name
     jwt: JwtVerifier | None = None
-    remote_keys: RemoteKeys | None = None  # where those of `jwt` come from, if from a URL
+    remote_keys: RemoteKeys | None = None  # where the keys of `jwt` come from, if from a URL
     certificates: CertificateNames = CertificateNames()
     rules: tuple[AccessRule, ...] = ()
     limits: tuple[RateLimit, ...] = ()
@@ -52,7 +52,7 @@ class AccessPolicy:
 
     @property
     def credentials(self) -> frozenset[str]:
-        """The credentials of users and static tokens that hold."""
+        """The valid credentials of users and static tokens."""
         found = {each.credential for each in self.users.values()}
         found |= {token_credential(digest, name) for digest, name in self.tokens.items()}
         return frozenset(found)

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, and how that is known."""
+"""The client at the other end of a connection, and how it authenticated."""
 
 import re
 from functools import lru_cache
@@ -9,7 +9,7 @@ from penstock.errors import Unauthenticated
 
 ANONYMOUS = "anonymous"
 LONGEST_NAME = 200
-SHARED = "shared:"  # how the credential of a door's own secret begins
+SHARED = "shared:"  # how the credential of a door's shared secret begins
 _NAME = re.compile(rf"[A-Za-z0-9._@:/=+,-]{{1,{LONGEST_NAME}}}")
 
 
@@ -22,29 +22,29 @@ class Peer(NamedTuple):
 
 
 class Principal(NamedTuple):
-    """Somebody who asks. Rules know the name; the rest says how, and for how long, it is known."""
+    """A client that asks. Rules use the name; the rest tells how it authenticated, and until when."""
 
     name: str
     address: str = ""
     method: str = ANONYMOUS  # password, scram-sha-256, token, jwt, certificate
-    credential: str = ""  # which credential was shown, as a digest that no secret can be got back from
-    expires: float | None = None  # seconds since 1970 from which on it does not hold any more
+    credential: str = ""  # a digest of the credential; the secret cannot be recovered from it
+    expires: float | None = None  # seconds since 1970; invalid from then on
     door: str = "code"
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether nothing was shown."""
+        """Whether the client has shown no credential."""
         return self.method == ANONYMOUS
 
     @property
     def is_shared(self) -> bool:
-        """Whether the one secret of a door was shown, which everybody there has."""
+        """Whether the client has shown a door's shared secret, which all its clients have."""
         return self.credential.startswith(SHARED)
 
 
 @lru_cache(1024)
 def is_loopback(address: str) -> bool:
-    """Return whether an address is of this machine."""
+    """Return whether an address belongs to this machine."""
     try:
         return ip_address(address.partition("%")[0]).is_loopback
     except ValueError:
@@ -52,15 +52,15 @@ def is_loopback(address: str) -> bool:
 
 
 def anonymous(peer: Peer) -> Principal:
-    """Return who shows nothing."""
+    """Return the principal of a client without a credential."""
     return Principal(ANONYMOUS, peer.address, door=peer.door)
 
 
 def check_name(name: object) -> str:
-    """Return a name that somebody may have. Raises Unauthenticated for one that could deceive a reader.
+    """Return a name if a principal may have it. Raises Unauthenticated for one that could deceive a reader.
 
-    Tokens and certificates are signed by others: a line feed in a name must not forge a line of a log, and
-    nobody may take the name of those who show nothing.
+    Others sign tokens and certificates: a line feed in a name must not forge a log line, and no principal may
+    take the name `anonymous`.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name == ANONYMOUS or "*" in name:
         raise Unauthenticated("the name in it is not one that a principal may have")

@@ -1,7 +1,7 @@
-"""Refusals that are counted instead of told again: a client that asks once more learns and changes nothing.
+"""Counts repeated refusals instead of writing each: a client that repeats a request changes nothing.
 
-Of what one principal is refused at an address, by right and kind, the first names are told each, and the rest
-is one count. So neither a loop that asks the same nor a list of made-up names fills the audit file.
+For each principal, address, right and kind, the first refused names get a line each, the rest one count. So
+neither a loop that repeats a request nor a list of made-up names fills the audit file.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .principal import Principal
 from .resource import AccessRight, ResourceKind
 
-REST = "others"  # the names that were not told each
+REST = "others"  # names that got no line of their own
 _MOST_NAMES = 100  # of one principal, right and kind
 _MOST_NAMES_OF_ALL = 10_000
 _MOST_SOURCES = 1000  # principals with their rights and kinds
@@ -19,7 +19,7 @@ _RefusalSource = tuple[str, str, str, AccessRight, ResourceKind]
 
 
 class CountedRefusal(NamedTuple):
-    """How often something was refused since it was told."""
+    """How often a refusal was repeated since its line was written."""
 
     principal: Principal
     right: AccessRight
@@ -53,7 +53,7 @@ class RefusalCounts:
         reason: str,
         now: float,
     ) -> bool:
-        """Count a refusal; return whether it has to be told now."""
+        """Count a refusal; return whether it has to be written now."""
         source = (principal.name, principal.door, principal.address, right, kind)
         with self._lock:
             found = self._sources.get(source)
@@ -75,7 +75,7 @@ class RefusalCounts:
             return False
 
     def due(self, now: float) -> Iterator[CountedRefusal]:
-        """Yield the counts whose time is over, and forget them."""
+        """Yield the counts that are due, and forget them."""
         with self._lock:
             over = [source for source, each in self._sources.items() if now >= each.until]
             for source in over:

@@ -1,15 +1,14 @@
-"""The public keys of tokens behind a URL (JWKS) that the access file names: fetched by a thread, and kept.
+"""The public keys of tokens behind a URL (JWKS) in the access file: fetched by a thread, and cached.
 
 | when                                          | then                                           |
 |-----------------------------------------------|------------------------------------------------|
-| they are older than `refresh_seconds`         | they are fetched                               |
-| a token names a key that is not among them    | they are fetched, once in ten seconds at most  |
-| they cannot be fetched                        | those of before hold on, up to `stale_seconds` |
-| they could not be fetched for `stale_seconds` | no token holds until they are there            |
+| they are older than `refresh_seconds`         | the thread fetches them                        |
+| a token names a key that is not among them    | it fetches them, at most once in ten seconds   |
+| fetching fails                                | the old keys stay valid, up to `stale_seconds` |
+| fetching has failed for `stale_seconds`       | no token is valid until it succeeds            |
 
-Only the host of the URL is ever asked, directly: an address in a token is not looked at, a redirect is
-refused, and no proxy of the environment is used. What comes has a bound of bytes, of keys and of time. No
-request waits for it.
+Only the host of the URL is ever asked, directly: an address in a token is ignored, a redirect is refused, and
+no proxy of the environment is used. Bytes, keys and time of an answer are bounded. No request waits for it.
 """
 
 import http.client
@@ -31,23 +30,23 @@ from .principal import is_loopback
 logger = logging.getLogger("penstock.access")
 
 REFRESH_SECONDS, STALE_SECONDS = 300.0, 3600.0
-SOONEST_SECONDS = 10.0  # between two fetches, whatever tokens say
+SOONEST_SECONDS = 10.0  # between two fetches, whatever tokens ask for
 MOST_BYTES = 256 * 1024
 _WAIT_SECONDS, _FETCH_SECONDS = 5.0, 10.0
 _LOOK_SECONDS, _JOIN_SECONDS = 0.5, 5.0
 
 
 class KeysUrl(NamedTuple):
-    """Where keys are, and for how long they hold."""
+    """The URL of the keys, and how long they stay valid."""
 
     url: str
-    authority: str = ""  # PEM of the authorities that are trusted there; empty: those of the system
+    authority: str = ""  # PEM of the authorities to trust there; empty: those of the system
     refresh_seconds: float = REFRESH_SECONDS
     stale_seconds: float = STALE_SECONDS
 
 
 class RemoteKeys:
-    """The keys behind one URL. `look` fetches them in the caller's thread; `start` looks again and again."""
+    """The keys behind one URL. `look` fetches them in the caller's thread; `start` keeps them up to date."""
 
     def __init__(self, rules: JwtRules, at: KeysUrl, clock: Clock = SYSTEM) -> None:
         """Raises ValueError, MissingExtra."""
@@ -56,7 +55,7 @@ class RemoteKeys:
         self._url, self._clock = _checked(at.url), clock
         self._tls = _tls(at.authority) if self._url.scheme == "https" else None
         self._keys: TokenKeys = {}
-        self._fetched: float | None = None  # when it succeeded
+        self._fetched: float | None = None  # time of the last success
         self._tried: float | None = None
         self._failure = ""
         self._wanted, self._stopped = Event(), Event()
@@ -65,14 +64,14 @@ class RemoteKeys:
 
     @property
     def failure(self) -> str:
-        """Why they could not be fetched; nothing if they could."""
+        """Why the last fetch failed; empty if it succeeded."""
         if not self._failure:
             return ""
         then = "those of before hold for now" if self._keys else "no token holds until they are there"
         return f"the keys at jwks_url ({self._url.hostname}) were not fetched, {self._failure}; {then}"
 
     def look(self) -> None:
-        """Fetch the keys if it is time, and forget those that are too old."""
+        """Fetch the keys if it is time, and drop those that are too old."""
         now = self._clock.monotonic()
         if self._is_due(now):
             self._wanted.clear()
@@ -88,13 +87,13 @@ class RemoteKeys:
             self._keys = {}
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         if self._thread is None:
             self._thread = Thread(target=self._run, name="penstock-keys", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop the thread."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)
@@ -109,7 +108,7 @@ class RemoteKeys:
     def _fetch(self) -> str:
         """Return the document. Raises OSError, HTTPException, ValueError."""
         connection = self._connection()
-        late = Timer(_FETCH_SECONDS, partial(_cut, connection))  # whatever comes a byte at a time
+        late = Timer(_FETCH_SECONDS, partial(_cut, connection))  # however slowly the bytes come
         late.daemon = True
         late.start()
         try:
@@ -143,7 +142,7 @@ class RemoteKeys:
 
 
 def _checked(url: str) -> SplitResult:
-    """Return the parts of a URL from which keys may be taken. Raises ValueError, which never quotes it."""
+    """Return the parts of a URL that keys may come from. Raises ValueError, which never quotes it."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
@@ -168,7 +167,7 @@ def _tls(authority: str) -> ssl.SSLContext:
 
 
 def _cut(connection: http.client.HTTPConnection) -> None:
-    with suppress(OSError, AttributeError):  # it has ended by then
+    with suppress(OSError, AttributeError):  # the connection has ended by then
         socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
 

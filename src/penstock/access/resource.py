@@ -1,11 +1,11 @@
-"""What somebody wants to do, and to what."""
+"""Rights, and the resources they apply to."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class AccessRight(StrEnum):
-    """What somebody wants to do."""
+    """A right that a principal may have."""
 
     READ = "read"
     WRITE = "write"
@@ -16,7 +16,7 @@ class AccessRight(StrEnum):
 
 
 class ResourceKind(StrEnum):
-    """What there is."""
+    """A kind of resource."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -25,7 +25,7 @@ class ResourceKind(StrEnum):
 
 
 class Resource(NamedTuple):
-    """What somebody wants to do it to. The cluster has no name."""
+    """The object of a right. The cluster has no name."""
 
     kind: ResourceKind
     name: str = ""
@@ -38,15 +38,15 @@ CLUSTER = Resource(ResourceKind.CLUSTER)
 
 
 def topic(name: str) -> Resource:
-    """Return a topic."""
+    """Return the resource of a topic."""
     return Resource(ResourceKind.TOPIC, name)
 
 
 def group(name: str) -> Resource:
-    """Return a group."""
+    """Return the resource of a group."""
     return Resource(ResourceKind.GROUP, name)
 
 
 def transaction(name: str) -> Resource:
-    """Return a transactional id."""
+    """Return the resource of a transactional id."""
     return Resource(ResourceKind.TRANSACTION, name)

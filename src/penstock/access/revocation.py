@@ -1,8 +1,8 @@
-"""Revoked client certificates: what the lists of their authorities (CRLs, RFC 5280) say.
+"""Revoked client certificates, from the lists of their authorities (CRLs, RFC 5280).
 
-OpenSSL asks the same file at every handshake (`tls.py`). This is for what it does not see: connections that
-are open already, and listeners that bring their own TLS. A list has an end, after which it may lack
-certificates that were revoked since; from then on no certificate is taken.
+OpenSSL checks the same file at every handshake (`tls.py`). This module covers the rest: connections that are
+already open, and listeners that bring their own TLS. A list has an end, after which it may lack certificates
+that were revoked since; from then on no certificate is accepted.
 """
 
 import hashlib
@@ -17,22 +17,22 @@ _PEM = re.compile(rb"-----BEGIN X509 CRL-----.*?-----END X509 CRL-----", re.DOTA
 
 
 class RevokedCertificates(NamedTuple):
-    """The certificates that do not hold any more."""
+    """The certificates that are no longer valid."""
 
     credentials: frozenset[str] = frozenset()
     ends: float | None = None  # seconds since 1970
 
 
 def credential_of(certificate: Mapping[str, Any]) -> str:
-    """Return what tells a certificate from all others: its authority and number, as `getpeercert()` says."""
+    """Return a certificate's unique id: its authority and serial number, as `getpeercert()` names them."""
     issuer = [str(value) for part in certificate.get("issuer", ()) for _, value in part]
     return _credential(issuer, int(str(certificate.get("serialNumber") or "0"), 16))
 
 
 def read_revoked(path: Path, authorities: bytes, now: float) -> RevokedCertificates:
-    """Return what a file of lists says. Raises InvalidCertificate, MissingExtra.
+    """Read a file of lists. Raises InvalidCertificate, MissingExtra.
 
-    `authorities`: as PEM; a list of one of them has to be signed by it.
+    `authorities`: as PEM; a list issued by one of them must carry its signature.
     """
     try:
         from cryptography import x509
@@ -81,6 +81,6 @@ def _credentials(lists: Iterable[Any]) -> Iterator[str]:
 
 
 def _credential(issuer: Iterable[str], number: int) -> str:
-    # Not the kinds of its parts, which libraries call by other names.
+    # Not the kinds of its parts: libraries name those differently.
     said = "\0".join([*sorted(issuer), f"{number:x}"])
     return "certificate:" + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]

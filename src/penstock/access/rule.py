@@ -3,13 +3,13 @@
 | word      | is                                                                                     |
 |-----------|----------------------------------------------------------------------------------------|
 | effect    | `allow` or `deny`                                                                      |
-| principal | a name, a prefix `team-*`, or `*`; `anonymous` is who shows nothing                    |
+| principal | a name, a prefix `team-*`, or `*`; `anonymous` is a client without a credential        |
 | actions   | some of read, write, create, delete, alter, describe, joined by commas, or `*`         |
 | kind      | topic, group, transaction, cluster, or `*`                                             |
 | name      | a name, a prefix `orders.*`, or `*`; the cluster and the kind `*` have none             |
 
-A `*` means something at the end of a word only: `pay` is not `payments`. Names are compared as they are
-written, in upper and lower case. Who may read, write, alter or delete a thing may describe it, too.
+A `*` is special at the end of a word only: `pay` does not match `payments`. Names are case-sensitive. Read,
+write, alter and delete each include describe.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ _LONGEST = 300  # characters of a name
 
 
 class AccessRule(NamedTuple):
-    """A rule, and where it stands."""
+    """A rule, and its place in a file."""
 
     allows: bool
     principal: str
@@ -35,7 +35,7 @@ class AccessRule(NamedTuple):
     place: str = ""  # `access.toml:12`, `database`
 
     def concerns(self, principal: str, right: AccessRight, kind: ResourceKind) -> bool:
-        """Return whether it says something about a request for something of a kind, whatever its name is."""
+        """Return whether the rule applies to a request on a resource of a kind, whatever its name is."""
         return (
             (right in self.rights or (self.allows and right is AccessRight.DESCRIBE and self._describes))
             and (self.kind is None or self.kind is kind)
@@ -43,7 +43,7 @@ class AccessRule(NamedTuple):
         )
 
     def parts(self) -> list["AccessRule"]:
-        """Return the rules that say the same together, each of one kind, and of one action or all."""
+        """Return equivalent rules, each of one kind, and of one action or all."""
         kinds = [self.kind] if self.kind is not None else list(ResourceKind)
         single = [frozenset({each}) for each in AccessRight if each in self.rights]
         rights = [self.rights] if len(single) == len(AccessRight) else single
@@ -66,12 +66,12 @@ class AccessRule(NamedTuple):
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a name is the one of a pattern, or begins as it does before its `*`."""
+    """Return whether a name equals a pattern, or begins like it before the `*`."""
     return name.startswith(pattern[:-1]) if pattern.endswith(ANY) else name == pattern
 
 
 def parse_rule(text: str, place: str = "") -> AccessRule:
-    """Return the rule that a line says. Raises InvalidRule."""
+    """Parse a rule. Raises InvalidRule."""
     words = text.split()
     if len(words) < 4 or words[0] not in ("allow", "deny"):
         raise InvalidRule(text, place, "a rule is: allow|deny PRINCIPAL ACTIONS KIND NAME")

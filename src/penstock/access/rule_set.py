@@ -1,10 +1,10 @@
-"""All rules, and what they say about a request: deny wins, and without a rule that allows nobody may.
+"""All rules, and their verdict on a request: deny wins, and no principal may without a rule that allows.
 
-Without any rule at all everybody may do everything. A set never changes: a change of rules is another set,
-put in the place of the first in one step, so that no request sees a part of each.
+Without any rule at all every principal may do everything. A set never changes: a change of rules makes
+another set, which replaces the first in one step, so that no request sees parts of both.
 
-Verdicts are kept, within a bound of bytes. Who has no rule about something is refused before the name is
-looked at, so the names that strangers make up are not kept at all.
+Verdicts are cached, within a bound of bytes. A principal without a rule on a kind is refused before the name
+is looked at, so names that strangers make up are not cached at all.
 """
 
 from collections.abc import Hashable, Iterable
@@ -15,13 +15,13 @@ from .rule import AccessRule, matches
 
 V = TypeVar("V")
 
-_MOST_BYTES = 8 * 1024 * 1024  # of what is kept; then it is worked out again
-_LONGEST = 300  # characters of a name that is kept; no rule has a longer one
-_ENTRY_BYTES, _CHARACTER_BYTES = 400, 4  # what an entry takes beside its names, and a character at most
+_MOST_BYTES = 8 * 1024 * 1024  # of cached verdicts; a full cache starts anew
+_LONGEST = 300  # characters of a cached name; no rule has a longer one
+_ENTRY_BYTES, _CHARACTER_BYTES = 400, 4  # of an entry beside its names, and of a character at most
 
 
 class AccessVerdict(NamedTuple):
-    """Whether somebody may, by which rule, and why in words."""
+    """Whether a request is allowed, by which rule, and why in words."""
 
     allowed: bool
     rule: AccessRule | None
@@ -29,18 +29,18 @@ class AccessVerdict(NamedTuple):
 
 
 class BoundedCache(Generic[V]):
-    """Values by keys whose names have a length. Forgets everything when it is full. Safe from any thread."""
+    """Values by keys whose names have a length. Clears itself when full. Safe from any thread."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes, self.bytes = most_bytes, 0
         self._values: dict[Hashable, V] = {}
 
     def get(self, key: Hashable) -> V | None:
-        """Return what is kept, if it is."""
+        """Return the cached value, if any."""
         return self._values.get(key)
 
     def put(self, key: Hashable, value: V, *lengths: int) -> None:
-        """Keep a value, unless a name of its key is longer than any that is of use."""
+        """Cache a value, unless a name of its key is longer than any useful one."""
         if max(lengths) > _LONGEST:
             return
         size = _ENTRY_BYTES + _CHARACTER_BYTES * sum(lengths)
@@ -55,7 +55,7 @@ _SILENT = AccessVerdict(False, None, "no rule allows it, and there are rules, so
 
 
 class RuleSet:
-    """Some rules. Safe from any thread."""
+    """A set of rules. Safe from any thread."""
 
     def __init__(self, rules: Iterable[AccessRule] = ()) -> None:
         self.rules = tuple(rules)
@@ -63,7 +63,7 @@ class RuleSet:
         self._concerning = BoundedCache[tuple[AccessRule, ...]](_MOST_BYTES)
 
     def verdict(self, principal: str, right: AccessRight, resource: Resource) -> AccessVerdict:
-        """Return what the rules say about a request."""
+        """Return the verdict of the rules on a request."""
         if not self.rules:
             return _OPEN
         rules = self._rules_of(principal, right, resource.kind)
@@ -77,7 +77,7 @@ class RuleSet:
         return found
 
     def allows_some(self, principal: str, right: AccessRight, kind: ResourceKind) -> bool:
-        """Return whether some rule allows it for anything of a kind, whatever others deny by name."""
+        """Return whether a rule allows a right to any resource of a kind, whatever is denied by name."""
         return not self.rules or any(
             rule.allows
             and right in rule.rights
@@ -87,7 +87,7 @@ class RuleSet:
         )
 
     def _rules_of(self, principal: str, right: AccessRight, kind: ResourceKind) -> tuple[AccessRule, ...]:
-        """Return the rules about what somebody does to things of a kind, whatever they are called."""
+        """Return the rules on a principal's right to a kind, whatever the resource's name."""
         key = (principal, right, kind)
         found = self._concerning.get(key)
         if found is None:

@@ -1,4 +1,4 @@
-"""Rules in the database: for those who have no file to share, and what Kafka clients set as ACLs."""
+"""Rules in the database: for processes that share no file, and the ACLs that Kafka clients set."""
 
 from collections.abc import Iterable
 
@@ -15,12 +15,12 @@ def stored_rules(tx: Transaction) -> list[AccessRule]:
 
 
 def add_rules(tx: Transaction, rules: Iterable[AccessRule], by: str, now_ms: int) -> int:
-    """Add rules; return how many were not there before."""
+    """Add rules; return how many are new."""
     return sum(
         tx.change("access", "access_rule_add", rule=str(each), added_by=by, added_ms=now_ms) for each in rules
     )
 
 
 def remove_rules(tx: Transaction, rules: Iterable[AccessRule]) -> int:
-    """Remove rules; return how many were there."""
+    """Remove rules; return how many existed."""
     return sum(tx.change("access", "access_rule_remove", rule=str(each)) for each in rules)

@@ -1,16 +1,16 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): a password is shown without being sent.
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): prove a password without sending it.
 
 | message      | from   | holds                                                          |
 |--------------|--------|----------------------------------------------------------------|
 | client first | client | `n,,n=NAME,r=NONCE`                                            |
 | server first | server | `r=NONCE+MORE,s=SALT,i=ITERATIONS`                             |
 | client final | client | `c=biws,r=NONCE+MORE,p=PROOF`                                  |
-| server final | server | `v=SIGNATURE`, by which the client knows that we know          |
+| server final | server | `v=SIGNATURE`, by which the server proves itself to the client |
 
-What is kept of a password is `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`, as PostgreSQL writes it.
-The server's part of the nonce is new for each exchange, so what was heard on one is worth nothing on another.
-A name that nobody has is answered with a secret that is made up (`made_up.py`), and fails where a wrong
-password does. Only hashes of the standard library are put together here.
+The stored form of a password is `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`, as PostgreSQL writes it.
+The server's part of the nonce is new for each exchange, so an intercepted exchange cannot be replayed. An
+unknown name gets a made-up secret (`made_up.py`), and fails where a wrong password does. All hash functions
+come from the standard library.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ _FORM = "it is no SCRAM message"
 
 
 class ScramSecret(NamedTuple):
-    """What is kept of a password for one mechanism."""
+    """The stored form of a password for one mechanism."""
 
     mechanism: str
     iterations: int
@@ -52,7 +52,7 @@ class ScramSecret(NamedTuple):
     server_key: bytes
 
     def fits(self, password: str) -> bool:
-        """Return whether this is the password, when it is sent as it is."""
+        """Return whether this is the password, when it is sent in plain text."""
         if len(password.encode("utf-8", "surrogatepass")) > LONGEST_SECRET:
             return False
         made = _secret(self.mechanism, password, self.salt, self.iterations)
@@ -66,14 +66,14 @@ class ScramSecret(NamedTuple):
 
 
 def scram_secret(mechanism: str, password: str) -> ScramSecret:
-    """Return what is kept of a new password. Raises InvalidInput."""
+    """Return the stored form of a new password. Raises InvalidInput."""
     if not password or len(password.encode()) > LONGEST_SECRET:
         raise InvalidInput(f"a password has from 1 to {LONGEST_SECRET} bytes")
     return _secret(mechanism, password, os.urandom(16), ITERATIONS)
 
 
 def parse_scram_secret(text: str) -> ScramSecret | None:
-    """Return what a text says is kept of a password; None for another text."""
+    """Parse the stored form of a password; None for another text."""
     found = _SECRET.fullmatch(text)
     if found is None or not _FEWEST <= int(found[2]) <= _MOST:
         return None
@@ -98,7 +98,7 @@ class ScramExchange:
         *,
         nonce: str | None = None,
     ) -> None:
-        """`find`: the secret of a name. `make_up`: that of a name that nobody has."""
+        """`find`: the secret of a name. `make_up`: the secret for an unknown name."""
         self._find, self._make_up = find, make_up
         self._nonce = nonce or b64encode(os.urandom(24)).decode()
         self._hash = MECHANISMS[mechanism]
@@ -116,18 +116,18 @@ class ScramExchange:
         self.name = name.replace("=2C", ",").replace("=3D", "=")
         if other and other.replace("=2C", ",").replace("=3D", "=") != self.name:
             raise Unauthenticated("nobody may act for somebody else")
-        found_secret, made_up = self._find(self.name), self._make_up(self.name)  # both take their time
+        found_secret, made_up = self._find(self.name), self._make_up(self.name)  # equal time
         self._is_known, self._secret = found_secret is not None, found_secret or made_up
         secret = self._secret
         self._flag, self._full_nonce = f"{flag},{f'a={other}' if other else ''},", nonce + self._nonce
         salt = b64encode(secret.salt).decode()
         server = f"r={self._full_nonce},s={salt},i={secret.iterations}"
-        # Extensions stand in what both sides sign, so the whole of what was said is kept.
+        # Both sides sign the extensions, so keep the whole message.
         self._said = f"{bare}{found[6]},{server}"
         return server.encode()
 
     def final(self, message: bytes) -> bytes:
-        """Return the server's last message, once the password was shown. Raises Unauthenticated."""
+        """Return the server's last message, once the client has proved itself. Raises Unauthenticated."""
         found = _FINAL.fullmatch(_text(message))
         secret = self._secret
         if found is None or self._is_over or secret is None:

@@ -1,4 +1,4 @@
-"""Where the lock's files are, and how often they are looked at."""
+"""The files of the lock, and how often they are checked."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ from penstock.settings import Settings, setting
 
 
 class AccessSettings(Settings, room="access"):
-    """Who may do what at every door, and how connections are encrypted."""
+    """Rights at every door, and the encryption of connections."""
 
     policy_file: str = setting("", "The access file: users, tokens, rules and limits. Empty: none.")
     audit_file: str = setting("", "Where audit lines go. Empty: nowhere.")

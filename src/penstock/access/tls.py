@@ -1,9 +1,9 @@
-"""TLS for every listener: TLS 1.2 or later, and certificates that are renewed while connections run.
+"""TLS for every listener: TLS 1.2 or later, and certificates that are renewed without a restart.
 
-A list of revoked client certificates is asked at each handshake. A listener keeps one context for its life;
-what it shows is in another, which `reload` replaces in one step:
-handshakes from then on use the new one, connections that are open keep what they have. A file that is broken
-changes nothing. A key that everybody on the machine may read is refused.
+Each handshake checks the list of revoked client certificates. A listener keeps one context for its life; its
+identity is in another, which `reload` replaces in one step: later handshakes use the new one, open
+connections keep theirs. A broken file changes nothing. A key that every user of the machine may read is
+refused.
 """
 
 import os
@@ -36,7 +36,7 @@ class TlsFiles(NamedTuple):
 
 
 class TlsIdentity(NamedTuple):
-    """What the files hold, for a listener that brings its own TLS."""
+    """The contents of the files, for a listener that brings its own TLS."""
 
     certificate: bytes
     key: bytes
@@ -45,24 +45,24 @@ class TlsIdentity(NamedTuple):
 
 
 class RenewableContext(ssl.SSLContext):
-    """A context that asks for the one in force at every handshake; asyncio and uvloop take it as any."""
+    """A context that uses the identity in force at every handshake; asyncio and uvloop need not know."""
 
     current: ssl.SSLContext
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        """Begin a handshake under what is in force now."""
+        """Begin a handshake with the identity in force."""
         return self.current.wrap_bio(*args, **kwargs)
 
     def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
-        """Begin a handshake on a socket under what is in force now."""
+        """Begin a handshake on a socket with the identity in force."""
         return self.current.wrap_socket(*args, **kwargs)
 
 
 class ServerTls:
-    """The identity of a process. `context` is for listeners; `reload` is called when files have changed.
+    """The identity of a process. `context` is for listeners; call `reload` when files have changed.
 
-    `identity`: the same for a listener that brings its own TLS; another object after each change.
-    `revoked`: whose certificates do not hold.
+    `identity`: the same for a listener that brings its own TLS; another object after each change. `revoked`:
+    the certificates that are no longer valid.
     """
 
     identity: TlsIdentity
@@ -76,7 +76,7 @@ class ServerTls:
         self.reload()
 
     def reload(self) -> None:
-        """Put what the files hold now in force. Raises InvalidCertificate; then nothing has changed."""
+        """Put the current files in force. Raises InvalidCertificate; then nothing has changed."""
         read, revoked = self._read(), RevokedCertificates()
         if self.files.client_crl is not None:
             revoked = read_revoked(self.files.client_crl, read.client_ca or b"", self._clock.now_ms() / 1000)
@@ -121,7 +121,7 @@ class ServerTls:
 
 
 def certificate_expires(path: Path) -> float | None:
-    """Return when a certificate runs out, in seconds since 1970, if the standard library can say."""
+    """Return when a certificate expires, in seconds since 1970, if the standard library can tell."""
     try:
         shown: dict[str, Any] = ssl._ssl._test_decode_cert(str(path))  # type: ignore[attr-defined]
         return float(ssl.cert_time_to_seconds(shown["notAfter"]))

@@ -1,12 +1,12 @@
-"""How much somebody may send to, or read from, a topic: buckets of tokens.
+"""Rate limits by principal and topic: token buckets.
 
-| a limit    | has a bucket for                                        | counts                       |
+| a limit    | has a bucket for                                        | applies                      |
 |------------|---------------------------------------------------------|------------------------------|
-| not shared | each principal and topic                                | if it is the first that fits |
-| shared     | all its principals and topics together, as of a tenant  | beside all others            |
+| not shared | each principal and topic                                | if it is the first match     |
+| shared     | all its principals and topics together, as of a tenant  | in addition to all others    |
 
-A bucket fills at its rate up to what one burst may take. What is charged may go below zero; who is below
-zero has to wait.
+A bucket fills at its rate up to the size of one burst. A charge may take it below zero; then the client has
+to wait.
 """
 
 from collections.abc import Iterator
@@ -37,15 +37,15 @@ _BucketLevel = tuple[float, float, float]  # bytes, requests, since when
 
 
 class TokenBuckets:
-    """The buckets of some limits. Safe from any thread; bounded, those that were filled longest ago go."""
+    """The buckets of some limits. Safe from any thread; bounded: those filled longest ago are dropped."""
 
     def __init__(self, limits: tuple[RateLimit, ...], clock: Clock) -> None:
         self._limits, self._clock, self._lock = tuple(dict.fromkeys(limits)), clock, Lock()
         self._levels: dict[tuple[str, str], _BucketLevel] = {}
-        self._shared: dict[RateLimit, _BucketLevel] = {}  # apart: no number of names pushes one out
+        self._shared: dict[RateLimit, _BucketLevel] = {}  # separate: other names cannot evict them
 
     def charge(self, principal: str, topic: str, size: int, requests: int = 1) -> float:
-        """Take a request of some bytes out of the buckets; return the seconds to wait before the next."""
+        """Charge a request and its bytes; return how many seconds the next one has to wait."""
         return self._take(principal, topic, size, requests)
 
     def admit(self, principal: str, topic: str, size: int) -> None:
@@ -78,7 +78,7 @@ class TokenBuckets:
         return min(max(waits), _LONGEST_SECONDS)
 
     def _fitting(self, principal: str, topic: str) -> Iterator[RateLimit]:
-        """Yield the shared limits that fit, and the first of the others."""
+        """Yield the shared limits that match, and the first of the others."""
         has_own = False
         for each in self._limits:
             if matches(each.principal, principal) and matches(each.topic, topic):

@@ -1,9 +1,8 @@
-"""Keeps what is in force up to date: the access file, the keys it names by URL, the rules in the database,
-the certificates.
+"""Keeps the policy up to date: access file, keys behind a URL, rules in the database, certificates.
 
-A thread looks at them every second, by their bytes: a file that is being written is waited for, and read
-again at the next look. What is broken changes nothing: what was in force stays, a line of the log and a
-series say so until it is mended.
+A thread compares their bytes every second; a file that is being written is read again at the next look. A
+broken file changes nothing: the last good version stays in force, and a log line and a series report the
+failure until it is mended.
 """
 
 import logging
@@ -28,7 +27,7 @@ from .tls import ServerTls
 
 logger = logging.getLogger("penstock.access")
 
-_STEADY_SECONDS, _STEADY_LOOKS = 0.05, 20  # in which who writes a file has to come to its end
+_STEADY_SECONDS, _STEADY_LOOKS = 0.05, 20  # within which a writer has to finish the file
 
 OURS = Principal("penstock", method="process")
 
@@ -46,20 +45,20 @@ class AccessWatch:
         look_seconds: float = 1.0,
         clock: Clock = SYSTEM,
     ) -> None:
-        """`path`: the access file. What is None is not looked at."""
+        """`path`: the access file. Sources that are None are not watched."""
         self._access, self._path, self._database, self._tls = access, path, database, tls
         self._look_seconds, self._clock = look_seconds, clock
         self._read: dict[Path, bytes] = {}
         self._shown: dict[Path, bytes] = {}
         self._keys: RemoteKeys | None = None
-        self._broken: dict[str, str] = {}  # by file: what was said of it
+        self._broken: dict[str, str] = {}  # by file: the failure that was logged
         self._stopped = Event()
         self._thread: Thread | None = None
 
     def load(self, *, waits: bool = False) -> None:
-        """Put everything in force for the first time; here what is broken is an error. Raises AccessError.
+        """Put everything in force for the first time; here a broken source is an error. Raises AccessError.
 
-        `waits`: rules of a database that cannot be read now are put in force when it can.
+        `waits`: rules of a database that cannot be read now come into force when it can.
         """
         if self._path is not None:
             self._access.install(self._policy())
@@ -75,7 +74,7 @@ class AccessWatch:
         self._look_at_keys()
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         if self._thread is None:
             self._thread = Thread(target=self._run, name="penstock-access", daemon=True)
             self._thread.start()
@@ -83,7 +82,7 @@ class AccessWatch:
                 self._keys.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop the thread."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(5)
@@ -92,7 +91,7 @@ class AccessWatch:
             self._keys.stop()
 
     def look(self) -> None:
-        """Look once, in the caller's thread."""
+        """Check all sources once, in the caller's thread."""
         if self._path is not None and self._is_changed([self._path, *self._read], self._read):
             self._take("access", self._look_at_file)
         if self._tls is not None and self._is_changed(self._tls.files.paths(), self._shown):
@@ -104,9 +103,10 @@ class AccessWatch:
             self._look_at_database(self._database)
 
     def _is_changed(self, paths: list[Path], known: dict[Path, bytes]) -> bool:
-        """Return whether files hold something else, once nobody writes them any more.
+        """Return whether files have changed, once their writers have finished.
 
-        Half an access file names fewer people than the whole one, and may open what they had closed.
+        Half an access file names fewer principals than the whole one, and may open a door that the rest
+        closes.
         """
         found = _contents(paths)
         if found == known:
@@ -118,7 +118,7 @@ class AccessWatch:
                 break
         return found != known
 
-    # -- each of them
+    # -- each source
 
     def _look_at_file(self) -> None:
         self._access.install(self._policy())
@@ -133,14 +133,14 @@ class AccessWatch:
             self._shown = shown
 
     def _look_at_end(self, tls: ServerTls) -> None:
-        """Say that the list of revoked certificates has run out since it was read."""
+        """Log that the list of revoked certificates has run out since it was read."""
         ends = tls.revoked.ends
         if ends is not None and self._clock.now_ms() / 1000 >= ends:
             why = "it has run out, so no client certificate is taken; put the authority's current list there"
             self._say("tls", InvalidCertificate(str(tls.files.client_crl), why))
 
     def _look_at_keys(self) -> None:
-        """Say whether the keys of tokens could be fetched; they are by a thread of their own."""
+        """Log whether the keys of tokens could be fetched; a thread of their own fetches them."""
         if self._keys is not None and self._keys.failure:
             self._say("keys", InvalidAccessFile(str(self._path), self._keys.failure))
             return
@@ -150,7 +150,7 @@ class AccessWatch:
 
     def _look_at_database(self, database: Database) -> None:
         if database.dialect.missing_file() is not None:
-            return  # looking would make it
+            return  # the look itself would create the file
         try:
             found = tuple(database.look(stored_rules))
         except AccessError as exc:
@@ -199,7 +199,7 @@ class AccessWatch:
         return self._with_keys(policy)
 
     def _with_keys(self, policy: AccessPolicy) -> AccessPolicy:
-        """Go on with the keys that are known if the file names the same URL; else fetch those it names."""
+        """Keep the known keys if the file names the same URL; else fetch the keys of the new one."""
         new, old = policy.remote_keys, self._keys
         if new is not None and old is not None and (new.rules, new.at) == (old.rules, old.at):
             return replace(policy, jwt=old.verifier, remote_keys=old)
@@ -221,7 +221,7 @@ class AccessWatch:
 
 
 def _contents(paths: list[Path]) -> dict[Path, bytes]:
-    """Return what files hold; one that cannot be read holds nothing."""
+    """Return the contents of files; empty for one that cannot be read."""
     found = {}
     for path in paths:
         try:

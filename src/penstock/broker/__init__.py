@@ -1,1 +1,1 @@
-"""The Kafka port: sockets, what a request does, groups of clients, producers and their transactions."""
+"""The Kafka port: sockets, request handlers, groups of clients, producers and their transactions."""

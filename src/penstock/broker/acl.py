@@ -1,4 +1,4 @@
-"""Kafka's ACLs and our rules: one is the other in different words.
+"""Translates between Kafka's ACLs and Penstock's rules.
 
 | ACL                              | rule                                                                  |
 |----------------------------------|-----------------------------------------------------------------------|
@@ -72,7 +72,7 @@ def acl_of(rule: AccessRule) -> Acl:
 
 
 def rule_of(asked: Message, place: str) -> AccessRule:
-    """Return what an ACL to be made means as a rule. Raises InvalidRule for what no rule can say."""
+    """Return the rule for an ACL to be created. Raises InvalidRule if no rule can express it."""
     kind, name = _KINDS.get(asked["resource_type"]), asked["resource_name"]
     pattern, operation = asked["resource_pattern_type"], asked["operation"]
     principal, said = asked["principal"], f"{asked['principal']} {name}"
@@ -102,7 +102,7 @@ def rule_of(asked: Message, place: str) -> AccessRule:
 
 
 class AclFilter(NamedTuple):
-    """Which ACLs are meant."""
+    """A filter on ACLs."""
 
     resource_type: int
     resource_name: str | None
@@ -113,7 +113,7 @@ class AclFilter(NamedTuple):
     permission_type: int
 
     def fits(self, acl: Acl) -> bool:
-        """Return whether an ACL is meant."""
+        """Return whether an ACL passes the filter."""
         return (
             self.resource_type in (_ANY, acl.resource_type)
             and self._names(acl)
@@ -134,7 +134,7 @@ class AclFilter(NamedTuple):
 
 
 def filter_of(asked: Message) -> AclFilter:
-    """Return the filter that a request asks with."""
+    """Return the filter of a request."""
     return AclFilter(
         asked["resource_type_filter"],
         asked["resource_name_filter"],
@@ -147,7 +147,7 @@ def filter_of(asked: Message) -> AclFilter:
 
 
 def by_resource(acls: list[Acl]) -> Iterator[Message]:
-    """Yield ACLs as an answer tells them: by what they are about."""
+    """Yield ACLs grouped by resource, as answers list them."""
     resources: dict[tuple[int, str, int], list[Message]] = {}
     for acl in dict.fromkeys(acls):
         resources.setdefault(acl[:3], []).append(

@@ -1,4 +1,4 @@
-"""Topics made, deleted, grown, set and trimmed by clients; each is visible before its answer goes out."""
+"""Topics created, deleted, grown, set and trimmed by clients; each change is visible before its answer."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -39,9 +39,9 @@ from .topic_configs import (
 if TYPE_CHECKING:
     from .broker import Broker
 
-_TOPIC, _BROKER = 2, 4  # kinds of things that have configs
-_OF_TOPIC, _DEFAULT = 1, 5  # where a config is from
-_SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3  # what an incremental change does
+_TOPIC, _BROKER = 2, 4  # kinds of resources that have configs
+_OF_TOPIC, _DEFAULT = 1, 5  # sources of a config
+_SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3  # kinds of an incremental change
 _LONGEST_SAID = 1000  # characters of a message: it may quote a name
 _FIRST_WITH_IDS = 6  # of DeleteTopics
 TWICE: Message = {"error_code": int(E.INVALID_REQUEST), "error_message": "it is named twice"}
@@ -49,13 +49,13 @@ ReadConfigs = Callable[[Message, Mapping[str, str | None]], dict[str, str | None
 
 
 class Administering:
-    """Answers what changes topics. Lives in the loop's thread."""
+    """Answers requests that change topics. Lives in the loop's thread."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
     def handlers(self) -> dict[int, RequestHandler]:
-        """Return what answers which request."""
+        """Return the handler of each request."""
         return {
             CREATE_TOPICS.key: self.create,
             DELETE_TOPICS.key: self.delete,
@@ -69,9 +69,9 @@ class Administering:
     async def _done(
         self, call: ClientCall, right: AccessRight, name: str, work: Callable[[], Any]
     ) -> Message:
-        """Run a change of a topic, if it is allowed; return what its answer says of errors."""
+        """Change a topic, if that is allowed; return the error fields of its answer."""
         try:
-            call.check(right, resource.topic(name))  # before a thread is asked
+            call.check(right, resource.topic(name))  # before a thread is used
             await self._broker.run(work)
         except (Error, Refused) as exc:
             return said(exc)
@@ -80,7 +80,7 @@ class Administering:
     # -- topics
 
     async def create(self, call: ClientCall) -> Reply:
-        """Make topics."""
+        """Create topics."""
         asked, twice = await once(call, call.body["topics"])
         topics: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
         async for each in call.each(asked):
@@ -133,7 +133,7 @@ class Administering:
         topic = self._broker.topics.by_name.get(asked["name"])
         if answer["error_code"]:
             return {}
-        if topic is None:  # it was to be checked only
+        if topic is None:  # the request only wants it checked
             usual, count = self._broker.settings.partitions, asked["num_partitions"]
             return {"num_partitions": usual if count == -1 else count, "replication_factor": 1}
         return {
@@ -160,7 +160,7 @@ class Administering:
             by_id = known.by_uuid.get(each["topic_id"]) if each["name"] is None else None
             name = each["name"] if by_id is None else by_id.name
             may_know = name is not None and call.sees(resource.topic(name))
-            if name is None or (each["name"] is None and not may_know):  # an id must not tell a name
+            if name is None or (each["name"] is None and not may_know):  # an id must not reveal a name
                 responses.append(
                     {"name": None, "topic_id": each["topic_id"], "error_code": int(E.UNKNOWN_TOPIC_ID)}
                 )
@@ -226,7 +226,7 @@ class Administering:
     # -- configs
 
     async def describe(self, call: ClientCall) -> Reply:
-        """Return what topics and brokers are set to."""
+        """Return the configs of topics and brokers."""
         results = []
         async for each in call.each(call.body["resources"]):
             kind, name, keys = each["resource_type"], each["resource_name"], each["configuration_keys"]
@@ -273,11 +273,11 @@ class Administering:
         return shown_configs(topic, stored, compaction, default_ms, self._broker.settings.batch_bytes)
 
     async def alter(self, call: ClientCall) -> Reply:
-        """Set all that is said; what is not said goes back to its default."""
+        """Set all configs named; the others go back to their defaults."""
         return await self._alter(call, self._all)
 
     async def alter_some(self, call: ClientCall) -> Reply:
-        """Set what is said; the rest stays."""
+        """Set the configs named; the others stay."""
         return await self._alter(call, self._some)
 
     async def _alter(self, call: ClientCall, read: ReadConfigs) -> Reply:
@@ -311,7 +311,7 @@ class Administering:
             former = Keep() if is_kept_whole(stored) else topic.keep
             keep = former._replace(**{field: getattr(setting.keep, field) for field in setting.said})
             compaction = compaction_of(configs)
-            if CLEANUP not in configs:  # it was set by `penstock topics set`
+            if CLEANUP not in configs:  # `penstock topics set` has set it
                 compaction = self._broker.store.log.compaction(topic)
             self._broker.administration.set_topic(topic, kept_of(keep, configs), setting.configs, compaction)
 
@@ -347,7 +347,7 @@ class Administering:
 
 
 def _changed(current: str, change: Message) -> str:
-    """Return a list with something added or taken away."""
+    """Return a list with elements added or removed."""
     said = (change["value"] or "").split(",")
     if change["config_operation"] == _APPEND:
         return ",".join(dict.fromkeys([*current.split(","), *said]))
@@ -355,7 +355,7 @@ def _changed(current: str, change: Message) -> str:
 
 
 async def once(call: ClientCall, asked: list[Message]) -> tuple[list[Message], list[str]]:
-    """Return what is named once, and the names of what is named more often: nothing is done with that."""
+    """Return the items named once, and the names that occur more often: those are not acted upon."""
     first: dict[str, Message] = {}
     twice: dict[str, None] = {}
     async for each in call.each(asked):
@@ -368,7 +368,7 @@ async def once(call: ClientCall, asked: list[Message]) -> tuple[list[Message], l
 
 
 def said(error: Error | Refused) -> Message:
-    """Return what an answer says of an error."""
+    """Return the fields for an error in an answer."""
     number = error.number if isinstance(error, Refused) else number_of(error)
     if isinstance(error, NotAllowed):
         number = E.TOPIC_AUTHORIZATION_FAILED

@@ -1,4 +1,4 @@
-"""What the Kafka port changes in a store beyond records: handed in from above, where people do the same."""
+"""Changes that the Kafka port makes to a store beyond records, handed in from a room above."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -8,7 +8,7 @@ from penstock.log.contract import Compaction, Keep, Topic
 
 
 class Administration(Protocol):
-    """Topics made, deleted, grown and set; groups deleted. Each call is one operation, with its audit."""
+    """Creates, deletes, grows and sets topics; deletes groups. Each call is one operation, with its audit."""
 
     def create_topic(
         self,
@@ -19,7 +19,7 @@ class Administration(Protocol):
         configs: Mapping[str, str],
         compaction: Compaction | None = None,
     ) -> None:
-        """Make a topic. Raises InvalidTopic, InvalidPartitions, PartitionsDiffer when it is there."""
+        """Create a topic. Raises InvalidTopic, InvalidPartitions, PartitionsDiffer if it exists."""
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic. Raises UnknownTopic, TopicBusy."""
@@ -30,7 +30,7 @@ class Administration(Protocol):
     def set_topic(
         self, topic: Topic, keep: Keep, configs: Mapping[str, str | None], compaction: Compaction | None
     ) -> None:
-        """Set what is kept of a topic, how it is compacted, and other configs; None takes one away.
+        """Set a topic's retention, compaction, and other configs; None removes one.
 
         Raises UnknownTopic, StoreUnsupported.
         """
@@ -39,10 +39,10 @@ class Administration(Protocol):
         """Delete the records of a partition before an offset. Raises OffsetOutOfRange."""
 
     def add_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
-        """Add rules of access to the database; return all that it has then."""
+        """Add access rules to the database; return all rules it has then."""
 
     def remove_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
-        """Remove rules of access from the database; return all that it has then."""
+        """Remove access rules from the database; return all rules it has then."""
 
     def delete_group(self, name: str) -> None:
-        """Delete a group and where it is. Raises UnknownGroup."""
+        """Delete a group and its offsets. Raises UnknownGroup."""

@@ -1,14 +1,14 @@
-"""SASL: a client shows who it is, before anything else or again later.
+"""SASL: a client authenticates, before any other request or again later.
 
 | mechanism       | the client sends                                                                 |
 |-----------------|----------------------------------------------------------------------------------|
-| PLAIN           | `\\0NAME\\0PASSWORD`; only where the connection keeps a secret                     |
+| PLAIN           | `\\0NAME\\0PASSWORD`; only over a connection that is private                       |
 | OAUTHBEARER     | `n,,\\x01auth=Bearer TOKEN\\x01\\x01`: a static token or a JWT; as PLAIN            |
 | SCRAM-SHA-256/512 | the messages of `access.scram`                                                  |
 
-A connection that has not shown who it is, where that is asked for, may ask for versions and do this; anything
-else ends it. What fails is answered with one sentence, the same for an unknown name and a wrong password, and
-the connection ends.
+A connection that has not authenticated, where that is required, may only ask for versions and authenticate;
+any other request ends it. A failure is answered with one sentence, the same for an unknown name and a wrong
+password, and the connection ends.
 """
 
 import asyncio
@@ -39,16 +39,17 @@ _FORM = "the bytes are none of that mechanism"
 
 
 class Login:
-    """What a connection has begun: a mechanism, and of SCRAM the exchange."""
+    """The exchange that a connection has begun: its mechanism, and the state of SCRAM."""
 
     def __init__(self, mechanism: str, scram: ScramLogin | None) -> None:
         self.mechanism, self.scram = mechanism, scram
 
 
 class Authenticating:
-    """Answers SASL. Lives in the loop's thread; what costs time runs in threads of its own.
+    """Answers SASL. Lives in the loop's thread; expensive work runs in threads of its own.
 
-    Not in those that ask the store: whoever comes may ask for a hash, and those who are in go on meanwhile.
+    Not in the threads that ask the store: any client may cause a hash, and known clients must go on
+    meanwhile.
     """
 
     def __init__(self, broker: "Broker") -> None:
@@ -77,7 +78,7 @@ class Authenticating:
     def _handshake(self, slot: Slot, mechanism: str) -> None:
         offered, session = self.offered(slot.session), slot.session
         number = E.NONE
-        if slot.request.version < 1:  # whose next bytes would have no frame of Kafka's
+        if slot.request.version < 1:  # its next bytes would not be framed as Kafka's requests are
             number = E.UNSUPPORTED_VERSION
         elif mechanism not in offered:
             number = E.UNSUPPORTED_SASL_MECHANISM
@@ -118,7 +119,7 @@ class Authenticating:
         self._answer(slot, {"auth_bytes": said, "session_lifetime_ms": lifetime})
 
     def _wait(self, session: Session, login: Login, data: bytes) -> float:
-        """Return the seconds until it is the turn of a password: an address that fails often has to wait."""
+        """Return the seconds until a password may be tried: an address that fails often has to wait."""
         if login.scram is not None:
             return login.scram.wait_for_turn()
         if login.mechanism != "PLAIN":
@@ -165,5 +166,5 @@ class Authenticating:
 
 
 def _text(data: bytes) -> str:
-    """Return what was sent; bytes that are no text are kept as such, and fit nothing."""
+    """Decode a text; bytes that are not text are kept in escapes, and match nothing."""
     return data.decode("utf-8", "surrogateescape")

@@ -1,8 +1,8 @@
 """The ACL calls: rules listed, added to the database and removed from it.
 
-Rules of the access file are listed, and changed there. A change that would take from who asks the right to
-change rules again is refused: it would lock the door from inside. So is one that leaves no rule at all, which
-would open every door.
+Rules of the access file are listed too, but only the file changes them. A change is refused if the caller
+could not change rules any more afterwards: it would lock the door from inside. So is one that leaves no rule
+at all, which would open every door.
 """
 
 from collections.abc import Callable
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class Authorizing:
-    """Answers the ACL calls. Lives in the loop's thread; the store is asked in the pool."""
+    """Answers the ACL calls. Lives in the loop's thread; the pool asks the store."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
     def handlers(self) -> dict[int, RequestHandler]:
-        """Return what answers which request."""
+        """Return the handler of each request."""
         return {
             DESCRIBE_ACLS.key: self.describe,
             CREATE_ACLS.key: self.create,
@@ -41,7 +41,7 @@ class Authorizing:
         }
 
     async def describe(self, call: ClientCall) -> Reply:
-        """Return the rules that a filter means."""
+        """Return the rules that pass a filter."""
         call.check(AccessRight.DESCRIBE, CLUSTER)
         wanted = filter_of(call.body)
         acls = [
@@ -53,7 +53,7 @@ class Authorizing:
         return {"resources": list(by_resource(acls))}
 
     async def create(self, call: ClientCall) -> Reply:
-        """Add rules to the database, those that can be: each is answered by itself."""
+        """Add valid rules to the database; each gets an answer of its own."""
         asked = call.body["creations"]
         if not call.may(AccessRight.ALTER, CLUSTER):
             return {"results": [_refused()] * len(asked)}
@@ -75,7 +75,7 @@ class Authorizing:
         return {"results": results}
 
     async def delete(self, call: ClientCall) -> Reply:
-        """Remove the rules of the database that filters mean."""
+        """Remove the rules in the database that pass some filters."""
         asked = call.body["filters"]
         if not call.may(AccessRight.ALTER, CLUSTER):
             return {"filter_results": [_refused()] * len(asked)}
@@ -100,7 +100,7 @@ class Authorizing:
         }
 
     def _check_door(self, call: ClientCall, stored: tuple[AccessRule, ...]) -> None:
-        """Raise InvalidRule if who asks could not change rules any more, or everybody could."""
+        """Raise InvalidRule if the caller could not change rules any more, or every client could."""
         access = self._broker.access
         rules = RuleSet((*access.rules[: len(access.rules) - len(access.stored)], *stored))
         if access.rules and not rules.rules:
@@ -113,7 +113,7 @@ class Authorizing:
             raise InvalidRule(line, PLACE, "add this rule first, or you lock yourself out")
 
     async def _change(self, change: Callable[[], tuple[AccessRule, ...]]) -> None:
-        """Change the rules of the database, and let them be in force here at once."""
+        """Change the rules in the database, and put them in force here at once."""
         self._broker.access.install(stored=await self._broker.run(change))
 
 

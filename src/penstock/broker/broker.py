@@ -1,7 +1,7 @@
-"""The broker: listens, keeps connections within bounds, and hands each request to what answers it.
+"""The broker: listens, bounds its connections, and hands each request to its handler.
 
-One thread runs the loop and holds all state of connections and groups; what asks the store runs in a pool,
-what is produced in the thread of the log. `start` and `stop` are for any other thread.
+One thread runs the loop and owns all state of connections and groups; a pool runs the queries of the store,
+the log's thread writes produced records. Any other thread may call `start` and `stop`.
 """
 
 import asyncio
@@ -63,13 +63,13 @@ except ImportError:
 logger = logging.getLogger("penstock.broker")
 T = TypeVar("T")
 
-_FOR_ALL = (API_VERSIONS.key, *SASL_KEYS)  # what may be asked by somebody who is not known yet
-_LONG_BYTES = 4096  # of a request: one that is longer may hold a long list
+_FOR_ALL = (API_VERSIONS.key, *SASL_KEYS)  # requests open to clients that are not known yet
+_LONG_BYTES = 4096  # a longer request may hold a long list
 _LONG_ANSWER = 256  # elements
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 1.0
 _STOP_SECONDS = 5.0
-_TIMEOUT_SECONDS = 10.0  # with who does not take an answer, while there is little room
+_TIMEOUT_SECONDS = 10.0  # for a client to take an answer, while room is short
 
 
 class Broker:
@@ -133,11 +133,11 @@ class Broker:
             **GroupListing(self, self.groups).handlers(),
         }
 
-    # -- from outside
+    # -- for callers outside
 
     @property
     def address(self) -> str:
-        """Where it listens, with the port that was picked."""
+        """The address it listens on, with the port that was picked."""
         host, port = self._bound()
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -155,7 +155,7 @@ class Broker:
             raise AddressRefused(self._host, self._port, exc.strerror or str(exc)) from exc
 
     def start(self) -> None:
-        """Begin to serve; returns when it does. Raises AddressRefused, and what the store raises."""
+        """Start to serve; returns once it does. Raises AddressRefused, and the store's errors."""
         if self._socket is None:
             self.open()
         self.topics.refresh()
@@ -166,7 +166,7 @@ class Broker:
             raise self._failure[0]
 
     def stop(self) -> None:
-        """End: waiting fetches are answered, groups are told, what was produced is written."""
+        """Stop: answer waiting fetches, notify groups, finish the writes."""
         if self._thread is None:
             return
         self.call_soon(self._begin_stop)
@@ -178,10 +178,10 @@ class Broker:
         self.authenticating.stop()
         self.cluster.stop()
 
-    # -- for those who answer
+    # -- for handlers
 
     def call_soon(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Call something in the loop's thread, from any thread; nothing once the loop has ended."""
+        """Call a function in the loop's thread, from any thread; do nothing once the loop has ended."""
         self._calls.append((function, arguments))
         if self._is_called:
             return
@@ -192,7 +192,7 @@ class Broker:
             logger.debug("the loop has ended before an answer was ready")
 
     def _run_calls(self) -> None:
-        """Do what other threads have asked for since the last time; one wake-up serves them all."""
+        """Run the calls that other threads have queued; one wake-up serves them all."""
         self._is_called = False
         began = cpu_seconds()
         for _ in range(len(self._calls)):
@@ -208,41 +208,41 @@ class Broker:
 
     @property
     def is_loop_thread(self) -> bool:
-        """Whether who asks is the loop's own thread."""
+        """Whether the caller is in the loop's thread."""
         return get_ident() == self._loop_thread
 
     def look(self, slot: Slot, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Run something that asks the store in a thread of the pool, and go on with what it returns."""
+        """Run a query of the store in a thread of the pool, and continue with its result."""
         self.spawn(slot, self._looked(work, then))
 
     async def _looked(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
         then(await self.run(work))
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run something that asks the store in a thread of the pool."""
+        """Run a query of the store in a thread of the pool."""
         found = await self.loop.run_in_executor(self._pool, work)
         self.slices.go_on()
         return found
 
     def spawn(self, slot: Slot | None, work: Coroutine[Any, Any, None]) -> None:
-        """Run something that answers later; what it raises ends the connection."""
+        """Run a coroutine that answers later; an exception ends the connection."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._ended(slot, done))
 
     def work(self, slot: Slot, steps: CodecSteps[None]) -> None:
-        """Take the steps of a request: those that fit into its slice now, the rest in turns."""
+        """Run the steps of a request: those that fit into its slice now, the rest in turns."""
         if self.slices.at_once(steps) is None:
             self.spawn(slot, self.slices.run(steps))
 
     def look_for_topics(self) -> None:
-        """Look for topics that may be new, soon; many who ask share a look."""
+        """Look for new topics soon; concurrent calls share a look."""
         if not self._looking:
             self._looking = True
             self.spawn(None, self._refresh())
 
     async def refresh_topics(self) -> None:
-        """Look for topics now."""
+        """Look for new topics now."""
         await self.run(self.topics.refresh)
         self.fetching.ends.forget(self.topics.by_id)
 
@@ -257,7 +257,7 @@ class Broker:
         return True
 
     def know(self, session: Session, principal: Principal) -> bool:
-        """Say whose a connection is; return False if they hold as many as they may, and it has to end."""
+        """Set the principal of a connection; return False if it has too many, so that it must end."""
         if self._places.know(session, principal):
             return True
         self._refuse(session)
@@ -278,21 +278,21 @@ class Broker:
         self._places.leave(session)
 
     def trusts(self, address: str) -> bool:
-        """Return whether a secret may come from an address over a connection that is not encrypted."""
+        """Return whether an address may send a secret over an unencrypted connection."""
         return address == "local" or self.access_settings.secrets_in_plaintext or is_loopback(address)
 
     def charged(self, principal: Principal, sizes: Mapping[str, int]) -> int:
-        """Count bytes of topics against the limits of somebody; return the milliseconds they have to wait."""
+        """Charge bytes of topics to a principal; return how many milliseconds it has to wait."""
         if not self.access.has_limits:
             return 0
-        # Enough buckets of made-up names would push out the full one.
+        # Enough buckets of made-up names would evict the full one.
         known = (each for each in sizes.items() if each[0] in self.topics.by_name)
         return int(max((self.access.charge(principal, *each) for each in known), default=0.0) * 1000)
 
     # -- requests
 
     def begin(self, slot: Slot) -> None:
-        """Let a request be answered. Raises InvalidRequest."""
+        """Begin to answer a request. Raises InvalidRequest."""
         request, session = slot.request, slot.session
         self.measures.asked(request.key)
         self.slices.begin()
@@ -365,7 +365,7 @@ class Broker:
         self._fill(slot, message)
 
     def _fail(self, slot: Slot, error: Error) -> None:
-        """Reply with an error, where an answer can say one; else the connection ends."""
+        """Reply with an error if the answer has a field for one; else end the connection."""
         api = slot.request.api
         assert api is not None
         if any(field.name == "error_code" and field.is_in(slot.request.version) for field in api.answer):
@@ -375,7 +375,7 @@ class Broker:
             slot.session.refuse(error)
 
     def _refuse_version(self, slot: Slot) -> None:
-        """Answer what is not served: ApiVersions in its first version, saying what is; else a number."""
+        """Answer an unsupported version: ApiVersions with those supported, in version 0; else a number."""
         number = int(ErrorNumber.UNSUPPORTED_VERSION)
         if slot.request.key == API_VERSIONS.key:
             answer = {"error_code": number, "api_keys": self.describing.own_versions()}
@@ -440,7 +440,7 @@ class Broker:
         self.measures.forget()
 
     async def _wait_for_answers(self) -> None:
-        """Wait until every request that has begun is answered and sent, for a time."""
+        """Wait until every request in progress is answered and sent, for a limited time."""
         end = self.clock.monotonic() + _STOP_SECONDS
         while any(each.pending for each in self.sessions) and self.clock.monotonic() < end:
             await asyncio.sleep(0.01)
@@ -478,7 +478,7 @@ class Broker:
                     session.close()
 
     def _make_room(self, now: float) -> None:
-        """End the connections that have not taken an answer for longest, while there is too little room."""
+        """End the connections that have longest not taken an answer, while room is short."""
         for session in sorted(
             (each for each in self.sessions if each.is_full), key=lambda each: each.full_since
         ):
@@ -489,7 +489,7 @@ class Broker:
             session.abort()
 
     def _close_unknown(self, now: float) -> None:
-        """End connections that have not shown who they are in time, or whose proof holds no more."""
+        """End connections that have not authenticated in time, or whose credential is no longer valid."""
         longest = self.access_settings.login_wait.total_seconds()
         for session in tuple(self.sessions):
             if session.is_admitted:
@@ -522,7 +522,7 @@ class Broker:
 
 
 def _is_long(answer: Message) -> bool:
-    """Return whether an answer has many elements, in whichever of its lists."""
+    """Return whether any list of an answer has many elements."""
     left, unseen = _LONG_ANSWER, [answer]
     while unseen and left > 0:
         for value in unseen.pop().values():
@@ -533,6 +533,6 @@ def _is_long(answer: Message) -> bool:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop: uvloop's, where it is installed."""
+    """Return a loop: uvloop's, if installed."""
     made: asyncio.AbstractEventLoop = asyncio.new_event_loop() if uvloop is None else uvloop.new_event_loop()
     return made

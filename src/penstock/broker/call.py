@@ -1,4 +1,4 @@
-"""One request as its handler gets it, and what handlers share."""
+"""One request as its handler gets it, and helpers that handlers share."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import NamedTuple, TypeVar
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class ClientCall(NamedTuple):
-    """Who asks what, in which version."""
+    """A request with its version, and the client that sent it."""
 
     principal: Principal
     client_id: str
@@ -25,24 +25,24 @@ class ClientCall(NamedTuple):
     slices: Slices
 
     def may(self, action: AccessRight, resource: Resource) -> bool:
-        """Return whether who asks may do something."""
+        """Return whether the caller has a right to a resource."""
         return self.access.allowed(self.principal, action, resource)
 
     def may_some(self, action: AccessRight, kind: ResourceKind) -> bool:
-        """Return whether who asks may do something to anything of a kind, whichever that is."""
+        """Return whether the caller has a right to at least one resource of a kind."""
         return self.access.allowed_some(self.principal, action, kind)
 
     def sees(self, resource: Resource) -> bool:
-        """Return whether something is shown to who asks in a list; what is not is no refusal."""
+        """Return whether the caller may see a resource in a list; leaving it out is no refusal."""
         return self.access.sees(self.principal, resource)
 
     def check(self, action: AccessRight, resource: Resource) -> None:
-        """Raise NotAllowed unless who asks may do something."""
+        """Raise NotAllowed unless the caller has a right to a resource."""
         if not self.may(action, resource):
             raise NotAllowed(self.principal.name, action, str(resource))
 
     def each(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """Yield the elements of a list, however long it is, without holding the loop: see `Slices.each`."""
+        """Yield the elements of a list, however long it is, without blocking the loop: see `Slices.each`."""
         return self.slices.each(items)
 
 

@@ -1,12 +1,12 @@
-"""The brokers of one store: each a member with a number and an address, and who of them leads what.
+"""The brokers of one store: each a member with a number and an address, and the partitions each leads.
 
-Leader of a partition and coordinator of a group are found by a rendezvous hash over the living brokers: all
-give the same answer, and when one goes only what it had moves. Any broker serves any partition, so a
-different answer for a moment does no harm; what a coordinator writes is fenced.
+A rendezvous hash over the living brokers finds the leader of a partition and the coordinator of a group: all
+brokers get the same result, and when one goes only its own share moves. Any broker serves any partition, so a
+different result for a moment does no harm; the writes of a coordinator are fenced.
 
-Clients are told of a broker that died for a minute more, while it leads and coordinates nothing: librdkafka
-loses its transactional producers when the broker they talk to vanishes from the list. One that stops as it
-should takes its row away, and is gone from the list at once.
+A dead broker stays in the list for another minute, while it leads and coordinates nothing: librdkafka loses
+its transactional producers when the broker they talk to vanishes from the list. A broker that stops cleanly
+deletes its row, and leaves the list at once.
 """
 
 import logging
@@ -24,7 +24,7 @@ from penstock.membership.member import ClusterSettings, Member
 logger = logging.getLogger("penstock.broker")
 
 _LOOK_SECONDS = 1.0
-LISTED_SECONDS = 60.0  # that a broker is still listed after its death was seen
+LISTED_SECONDS = 60.0  # how long a broker stays listed after its death was noticed
 
 
 class BrokerNode(NamedTuple):
@@ -43,16 +43,16 @@ class Cluster:
         self._store, self._clock, self._changed = store, clock, changed
         self._settings = ClusterSettings.load()
         self.member = Member(store.database, self._settings, clock)
-        self.nodes: tuple[BrokerNode, ...] = ()  # those that live
-        self.listed: tuple[BrokerNode, ...] = ()  # those that clients are told of, by number
-        self._died: dict[str, float] = {}  # when deaths were seen here, by member
+        self.nodes: tuple[BrokerNode, ...] = ()  # the living brokers
+        self.listed: tuple[BrokerNode, ...] = ()  # the brokers that clients see, by number
+        self._died: dict[str, float] = {}  # when each death was noticed here, by member
         self.id = 0
         self._address = ("", 0)
         self._stopping = Event()
         self._thread: Thread | None = None
 
     def start(self, host: str, port: int) -> None:
-        """Become a broker at an address."""
+        """Register as a broker at an address."""
         self.member.join()
         self._address = (host, port)
         self._store.database.run(self._register)
@@ -61,7 +61,7 @@ class Cluster:
         self._thread.start()
 
     def stop(self) -> None:
-        """Be a broker no more."""
+        """Unregister the broker."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
@@ -78,7 +78,7 @@ class Cluster:
         return self._chosen(name)
 
     def is_mine(self, name: str) -> bool:
-        """Return whether this broker coordinates it."""
+        """Return whether this broker coordinates a group or transactional id."""
         return self._chosen(name).id == self.id
 
     def _chosen(self, name: str) -> BrokerNode:
@@ -94,7 +94,7 @@ class Cluster:
         living, rows = self._store.database.look(
             lambda tx: (set(self.member.living(tx)), tx.rows("broker", "brokers"))
         )
-        if all(row[0] != self.id for row in rows):  # it was paused, and taken for dead, for that long
+        if all(row[0] != self.id for row in rows):  # others took it for dead during a long pause
             self._store.database.run(self._register)
             return
         now = self._clock.monotonic()
@@ -110,7 +110,7 @@ class Cluster:
                 self._forget(row[0], row[3])
 
     def _forget(self, node_id: int, member: str) -> None:
-        """Take the row of a broker away, unless another process serves its address by now."""
+        """Delete the row of a broker, unless another process serves its address by now."""
         gone = {"node_id": node_id, "member": member}
         self._store.database.run(lambda tx: tx.change("broker", "broker_delete", **gone))
 

@@ -1,7 +1,7 @@
-"""The coordinator: who belongs to a group, and when its members are called together again.
+"""The coordinator: the members of each group, and its rebalances.
 
-All of it happens in the loop's thread; only what is stored is written in a thread of the pool. A generation
-is durable before its members hear what they were given, so after a restart they go on without a rebalance.
+All of it runs in the loop's thread; only the writes run in a thread of the pool. A generation is durable
+before its members learn their assignments, so after a restart they go on without a rebalance.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ _MOST_PROTOCOLS, _MOST_ASSIGNMENTS = (
     20_000,
 )  # more than any group has, and few enough to be worked at once
 _FIRST_WITH_PROMISED_IDS, _FIRST_WITH_SKIP, _FIRST_WITH_MANY_LEAVING = 4, 9, 3
-_FIRST_WITHOUT_PROTOCOL = 7  # whose refusals may leave it out
+_FIRST_WITHOUT_PROTOCOL = 7  # its refusals may leave the protocol out
 _LONGEST_PROMISED = 1000  # member ids of a group that were given out and not used yet
-_MOST_IDLE, _IDLE_SECONDS = 1000, 10.0  # groups without members in memory, and for how long one stays
+_MOST_IDLE, _IDLE_SECONDS = 1000, 10.0  # of groups without members in memory: most, and for how long
 _WEIGH_SECONDS = 1.0
 
 
@@ -53,7 +53,7 @@ class HeldGroup:
 
 
 class Coordinating:
-    """Answers what members of groups ask. Lives in the loop's thread."""
+    """Answers requests of group members. Lives in the loop's thread."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
@@ -64,7 +64,7 @@ class Coordinating:
         broker.ticks.append(self.tick)
 
     def handlers(self) -> dict[int, RequestHandler]:
-        """Return what answers which request."""
+        """Return the handler of each request."""
         return {
             JOIN_GROUP.key: self.join,
             SYNC_GROUP.key: self.sync,
@@ -72,24 +72,24 @@ class Coordinating:
             LEAVE_GROUP.key: self.leave,
         }
 
-    # -- which groups are here
+    # -- the groups of this coordinator
 
     async def find(self, call: ClientCall, name: str, action: AccessRight = AccessRight.READ) -> HeldGroup:
-        """Return a group, loaded if it is not here yet. Raises Refused."""
+        """Return a group, loaded if necessary. Raises Refused."""
         self.check(call, name, action)
         return await self._found(name)
 
     async def find_known(self, call: ClientCall, name: str, otherwise: E = E.UNKNOWN_MEMBER_ID) -> HeldGroup:
-        """Return a group that is there already; asking for one does not make it. Raises Refused."""
+        """Return a group that exists already; it is never created here. Raises Refused."""
         self.check(call, name, AccessRight.READ)
         if not await self.is_known(name):
             raise Refused(otherwise)
         return await self._found(name)
 
     def check(self, call: ClientCall, name: str, action: AccessRight) -> None:
-        """Raise Refused unless a group is coordinated here, and who asks may do that.
+        """Raise Refused unless a group is coordinated here, and the caller has the right.
 
-        Asked before the store is: a group that is hidden and one that is not there take the same time.
+        It comes before any query: a hidden group and a missing one take the same time.
         """
         if not 0 < len(name) <= NAME_CHARACTERS:
             raise Refused(E.INVALID_GROUP_ID)
@@ -102,13 +102,13 @@ class Coordinating:
         held = self.held.get(name)
         if held is None:
             held = await self._load(name)
-            if self._broker.is_stopping:  # meanwhile; nobody would wake who waits for its group
+            if self._broker.is_stopping:  # meanwhile; its waiters would never be woken
                 raise Refused(E.NOT_COORDINATOR)
         held.used_at = self._now()
         return held
 
     async def is_known(self, name: str) -> bool:
-        """Return whether a group is there. Raises Refused."""
+        """Return whether a group exists. Raises Refused."""
         try:
             return name in self.held or await self._broker.run(partial(self.store.is_known, name))
         except Error as exc:
@@ -137,7 +137,7 @@ class Coordinating:
             self._loading.pop(name, None)
 
     def drop(self, held: HeldGroup) -> None:
-        """Coordinate a group no longer: whoever waits is sent to find its coordinator."""
+        """Stop coordinating a group: its waiting members are told to find the coordinator."""
         if self.held.get(held.group.name) is held:
             del self.held[held.group.name]
         for each in held.group.members.values():
@@ -147,7 +147,7 @@ class Coordinating:
     # -- joining
 
     async def join(self, call: ClientCall) -> Reply:
-        """Take a member in, and answer when its generation is formed."""
+        """Add a member, and answer when its generation is formed."""
         try:
             return await self._join(call)
         except Refused as exc:
@@ -167,7 +167,7 @@ class Coordinating:
             raise Refused(E.INCONSISTENT_GROUP_PROTOCOL)
         names = [each["name"] for each in body["protocols"]]
         has_protocol = bool(names and body["protocol_type"])
-        # A group is made for its first member, and for nobody who is refused all the same: names are free.
+        # A group is created for its first member, but not for one that is refused anyway: names are free.
         if id or not has_protocol:
             otherwise = E.UNKNOWN_MEMBER_ID if id else E.INCONSISTENT_GROUP_PROTOCOL
             held = await self.find_known(call, body["group_id"], otherwise)
@@ -206,7 +206,7 @@ class Coordinating:
         self._bytes += size
 
     def _promise(self, call: ClientCall, group: ConsumerGroup, session: float) -> Message:
-        """Give out an id with which the member joins next, so that a lost answer leaves nobody behind."""
+        """Give out an id to join with next, so that a lost answer leaves no dead member behind."""
         if len(group.promised) >= _LONGEST_PROMISED:
             raise Refused(E.COORDINATOR_NOT_AVAILABLE)
         id = group.new_member_id(call.client_id, None)
@@ -224,7 +224,7 @@ class Coordinating:
         return await self._rejoin(held, member)
 
     async def _again(self, call: ClientCall, held: HeldGroup, member: GroupMember) -> Message:
-        """Answer a member that joins again: at once where nothing changes by it."""
+        """Answer a member that joins again: at once if nothing changes by it."""
         group = held.group
         same = member.protocols == _protocols(call.body)
         _update(member, call.body)
@@ -237,7 +237,7 @@ class Coordinating:
         return await self._rejoin(held, member)
 
     async def _restarted(self, call: ClientCall, held: HeldGroup, known: GroupMember) -> Message:
-        """Let a static member that has started again have its place: its share stays what it was."""
+        """Let a restarted static member take its old place: its assignment stays the same."""
         group, former = held.group, known.id
         _answer_join(known, {"error_code": int(E.FENCED_INSTANCE_ID)})
         _answer_sync(known, {"error_code": int(E.FENCED_INSTANCE_ID)})
@@ -269,7 +269,7 @@ class Coordinating:
         return await waiting
 
     def _prepare(self, group: ConsumerGroup) -> None:
-        """Call all members together."""
+        """Start a rebalance: all members have to join again."""
         now, delay = self._now(), self._broker.settings.join_delay.total_seconds()
         is_first = group.state is GroupState.EMPTY
         group.state = GroupState.PREPARING
@@ -313,10 +313,10 @@ class Coordinating:
             name = held.group.name
             logger.warning("group %s could not be written: %s", name, exc, extra={"group": name})
 
-    # -- sharing out
+    # -- assignments
 
     async def sync(self, call: ClientCall) -> Reply:
-        """Tell a member what it was given; the leader says it for all."""
+        """Return a member's assignment; the leader sends those of all."""
         try:
             return await self._sync(call)
         except Refused as exc:
@@ -367,10 +367,10 @@ class Coordinating:
                 self._heard(each)
                 _answer_sync(each, _synced(group, each))
 
-    # -- staying and leaving
+    # -- heartbeats and departures
 
     async def heartbeat(self, call: ClientCall) -> Reply:
-        """Note that a member is there, and tell it when all are called together."""
+        """Record a heartbeat, and tell the member of a rebalance."""
         body = call.body
         try:
             held = self.held.get(body["group_id"])
@@ -388,7 +388,7 @@ class Coordinating:
         return {"error_code": 0}
 
     async def leave(self, call: ClientCall) -> Reply:
-        """Let members go."""
+        """Remove members."""
         body = call.body
         many = call.version >= _FIRST_WITH_MANY_LEAVING
         leaving = body["members"] if many else [{"member_id": body["member_id"], "group_instance_id": None}]
@@ -434,10 +434,10 @@ class Coordinating:
         else:
             self._form_if_complete(held)
 
-    # -- time
+    # -- time-outs
 
     def tick(self) -> None:
-        """Let those go that are silent, and groups go on that have waited long enough."""
+        """Remove silent members, and complete rebalances that have waited long enough."""
         now = self._now()
         for held in tuple(self.held.values()):
             group = held.group
@@ -462,7 +462,7 @@ class Coordinating:
         self._bytes = sum(each.group.memory_bytes for each in self.held.values())
 
     def _drop_idle(self, now: float) -> None:
-        """Keep groups without members in memory for a while only, and only so many: the store has them."""
+        """Bound the number and age of groups without members in memory: the store has them."""
         idle = sorted((each for each in self.held.values() if each.group.is_idle), key=lambda h: h.used_at)
         for number, held in enumerate(idle):
             if number < len(idle) - _MOST_IDLE or held.used_at < now - _IDLE_SECONDS:
@@ -476,7 +476,7 @@ class Coordinating:
 
 
 def checked(group: ConsumerGroup, id: str, instance: str | None, generation: int) -> GroupMember:
-    """Return a member that belongs to the present generation. Raises Refused."""
+    """Return a member of the present generation. Raises Refused."""
     if instance is not None:
         known = group.instances.get(instance)
         if known is not None and known != id:

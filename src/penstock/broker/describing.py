@@ -1,4 +1,4 @@
-"""What there is: versions, brokers, topics, coordinators, and where partitions begin and end."""
+"""Answers about versions, brokers, topics, coordinators, and the offsets of partitions."""
 
 import re
 from functools import partial
@@ -34,7 +34,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class Describing:
-    """Answers what only tells."""
+    """Answers requests that change nothing."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
@@ -42,7 +42,7 @@ class Describing:
         self._encoded_of: tuple[int, Any] = (-1, None)
 
     def handlers(self) -> dict[int, RequestHandler]:
-        """Return what answers which request."""
+        """Return the handler of each request."""
         return {
             API_VERSIONS.key: self.api_versions,
             METADATA.key: self.metadata,
@@ -53,20 +53,20 @@ class Describing:
         }
 
     def forget(self) -> None:
-        """Forget what was encoded, from any thread: leaders may have changed."""
+        """Drop encoded topics, from any thread: leaders may have changed."""
         self._encoded = {}
 
     # -- versions and brokers
 
     def own_versions(self) -> list[Message]:
-        """Return what is served."""
+        """Return the supported versions."""
         return [
             {"api_key": api.key, "min_version": api.versions[0], "max_version": api.versions[1]}
             for api in APIS.values()
         ]
 
     def api_versions(self, call: ClientCall) -> Reply:
-        """Return what is served."""
+        """Return the supported versions."""
         names = call.body["client_software_name"], call.body["client_software_version"]
         if call.version >= _FIRST_WITH_SOFTWARE and not all(_SOFTWARE.fullmatch(each) for each in names):
             return {"error_code": int(ErrorNumber.INVALID_REQUEST)}
@@ -95,7 +95,7 @@ class Describing:
         }
 
     async def find_coordinator(self, call: ClientCall) -> Reply:
-        """Return who coordinates groups or transactional ids."""
+        """Return the coordinators of groups or transactional ids."""
         kind = call.body["key_type"]
         if call.version < 4:
             return self._coordinator(call, kind, call.body["key"])
@@ -151,7 +151,7 @@ class Describing:
         return answer
 
     async def _named(self, call: ClientCall, wanted: list[Message]) -> list[Any]:
-        """Return the topics that are asked for by name or id, each once."""
+        """Return the topics that a request names, by name or id, each once."""
         topics = self._broker.topics
         asked: dict[tuple[str | None, bytes], Message] = {}
         missing: list[str] = []
@@ -160,7 +160,7 @@ class Describing:
             asked[name, each["topic_id"].bytes] = each
             if name is not None and name not in topics.by_name and call.sees(resource.topic(name)):
                 missing.append(name)
-        if missing:  # of those that who asks may know of: others cost no look at the store
+        if missing:  # only names the caller may know of: others cost no query
             await self._broker.refresh_topics()
             await self._create_missing(call, missing)
         found = []
@@ -168,7 +168,7 @@ class Describing:
             name = each["name"]
             topic = topics.by_uuid.get(each["topic_id"]) if name is None else topics.by_name.get(name)
             if topic is not None and not call.sees(resource.topic(topic.name)):
-                topic = None  # answered as one that is not there, and an id does not tell a name
+                topic = None  # answered like a missing one, and an id does not reveal a name
             if topic is None:
                 found.append(self._unknown(call, name, each["topic_id"]))
             else:
@@ -176,7 +176,7 @@ class Describing:
         return found
 
     async def _create_missing(self, call: ClientCall, names: list[str]) -> None:
-        """Make topics that are asked for, where that is allowed by everybody concerned."""
+        """Create missing topics, if settings, request and rights all allow it."""
         settings, topics = self._broker.settings, self._broker.topics
         if not settings.auto_create or not call.body["allow_auto_topic_creation"]:
             return
@@ -198,7 +198,7 @@ class Describing:
             )
 
     async def _topic(self, call: ClientCall, topic: Topic) -> Any:
-        """Return a topic, encoded; kept until topics or brokers change."""
+        """Return a topic, encoded; cached until topics or brokers change."""
         if not call.may(AccessRight.DESCRIBE, resource.topic(topic.name)):
             number = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
             return {"error_code": number, "name": topic.name, "partitions": ()}
@@ -209,7 +209,7 @@ class Describing:
         if known is None:
             encoded, described = self._encoded, await self._described(call, topic)
             known = await call.slices.run(encode_element(METADATA, "topics", described, call.version))
-            encoded[topic.name, call.version] = known  # of the topics and brokers as they were above
+            encoded[topic.name, call.version] = known  # of the topics and brokers as read above
         return known
 
     async def _described(self, call: ClientCall, topic: Topic) -> Message:
@@ -243,7 +243,7 @@ class Describing:
     # -- offsets
 
     async def list_offsets(self, call: ClientCall) -> Reply:
-        """Return where partitions begin, end, or have the first record at or after a moment."""
+        """Return each partition's start, end, or first offset at or after a time."""
         answers: list[Message] = []
         async for each in call.each(call.body["topics"]):
             found: list[Message] = []
@@ -253,13 +253,13 @@ class Describing:
         return {"topics": answers}
 
     async def _found_places(self, call: ClientCall, name: str, asked: list[Message]) -> list[Message]:
-        if not call.may(AccessRight.DESCRIBE, resource.topic(name)):  # before a thread is asked
+        if not call.may(AccessRight.DESCRIBE, resource.topic(name)):  # before a thread is used
             number = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
             return [{"partition_index": each["partition_index"], "error_code": number} for each in asked]
         return await self._broker.run(partial(self._places, call, name, asked))
 
     def _places(self, call: ClientCall, name: str, asked: list[Message]) -> list[Message]:
-        """Return the places of one topic that are asked for. In a thread of the pool."""
+        """Return the requested offsets of one topic. In a thread of the pool."""
         try:
             topic = self._broker.topics.get(name)
             bounds = self._broker.store.log.all_bounds(topic)
@@ -292,7 +292,7 @@ class Describing:
             return {"offset": within.low, "timestamp": -1, "leader_epoch": LEADER_EPOCH}
         if moment == _LATEST_TIME and version >= 7:
             return self._latest(topic, within)
-        if moment == -5 and version >= 9:  # what stands in other storage: nothing does
+        if moment == -5 and version >= 9:  # records in remote storage: there are none
             return {"offset": -1, "timestamp": -1, "leader_epoch": -1}
         if moment < 0:
             return {"error_code": int(ErrorNumber.UNSUPPORTED_VERSION)}
@@ -311,11 +311,11 @@ class Describing:
         return chunk.entries[0].timestamp_ms if chunk.entries else -1
 
     def _latest(self, topic: Topic, within: OffsetRange) -> Message:
-        """Return where the record of the latest time stands; found by halving the time."""
+        """Return the offset of the record with the latest time, found by bisecting the time."""
         if within.low == within.high:
             return {"offset": -1, "timestamp": -1, "leader_epoch": -1}
         log, low, high = self._broker.store.log, 0, 1 << 48
-        while high - low > 1:  # some record is at or after `low`, none at or after `high`
+        while high - low > 1:  # a record is at or after `low`, none at or after `high`
             middle = (low + high) // 2
             found = log.offsets_at(topic, middle, [within]).get(within.partition, within.high)
             low, high = (middle, high) if found < within.high else (low, middle)
@@ -323,7 +323,7 @@ class Describing:
         return self._found(topic, within.partition, offset)
 
     async def offset_for_leader_epoch(self, call: ClientCall) -> Reply:
-        """Return where an epoch ends: there is one, which ends where the partition does."""
+        """Return the end of an epoch: there is one epoch, which ends where the partition does."""
         answers: list[Message] = []
         async for each in call.each(call.body["topics"]):
             name = each["topic"]

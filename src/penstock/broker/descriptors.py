@@ -1,4 +1,4 @@
-"""File descriptors of the process: a lack of them is said, for the loop turns connections away silently."""
+"""Reports a lack of file descriptors, since the loop turns connections away silently."""
 
 import errno
 import logging
@@ -8,24 +8,24 @@ from penstock.clock import Clock
 
 try:
     import resource
-except ImportError:  # there is none on Windows, and no such limit
+except ImportError:  # Windows has neither the module nor the limit
     resource = None  # type: ignore[assignment]
 
 logger = logging.getLogger("penstock.broker")
 
-_OVER_SECONDS = 30.0  # for which there have to be some again before a lack is said again
+_OVER_SECONDS = 30.0  # of free descriptors before another lack is logged
 _LACKS = (errno.EMFILE, errno.ENFILE)
 
 
 class Descriptors:
-    """Looks from time to time whether there is one left."""
+    """Checks from time to time whether a descriptor is free."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lacked_at: float | None = None
 
     def look(self) -> None:
-        """Say that there are none left, unless it was said and is not over yet."""
+        """Log that none is free, unless that was logged and is not over yet."""
         now = self._clock.monotonic()
         if _is_one_left():
             if self._lacked_at is not None and now - self._lacked_at >= _OVER_SECONDS:

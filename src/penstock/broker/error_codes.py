@@ -1,8 +1,8 @@
 """From an error's code to the number that Kafka's clients know: the Kafka port's own table.
 
-What a client should try again has a number that it tries again after; what it cannot have meant is
-UNKNOWN_SERVER_ERROR. While the store is away, a coordinator has numbers of its own: to clients
-KAFKA_STORAGE_ERROR is about a partition, and one that ends a transaction gives up after it.
+An error that a client should retry gets a number that it retries; one that it cannot have caused gets
+UNKNOWN_SERVER_ERROR. While the store is away, a coordinator has numbers of its own: clients relate
+KAFKA_STORAGE_ERROR to a partition, and one that ends a transaction gives up after it.
 """
 
 from penstock.errors import Error, InvalidBatch
@@ -27,7 +27,7 @@ from penstock.wire.kafka.apis.transactions import (
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 
 _ODD = E.UNKNOWN_SERVER_ERROR
-_AWAY = E.KAFKA_STORAGE_ERROR  # clients ask for the leader again, wait, and send once more
+_AWAY = E.KAFKA_STORAGE_ERROR  # clients ask for the leader again, wait, and retry
 
 ERROR_NUMBERS: dict[str, E] = {
     "access": _ODD,
@@ -43,7 +43,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "commit_outcome_unknown": _AWAY,
     "connection_refused": _ODD,
     "cursor_beyond_end": _AWAY,
-    "damaged": E.CORRUPT_MESSAGE,  # as Apache Kafka: its clients tell their application
+    "damaged": E.CORRUPT_MESSAGE,  # as Apache Kafka: its clients report it to the application
     "duplicate_handler": _ODD,
     "error": _ODD,
     "event_name_taken": _ODD,
@@ -193,7 +193,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "wrong_setting_type": _ODD,
 }
 
-_ASKS_AGAIN = (  # clients look for the coordinator, which may be another one by then, and send once more
+_ASKS_AGAIN = (  # clients look up the coordinator again, which may have moved, and retry
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     DELETE_GROUPS,
@@ -208,8 +208,8 @@ _ASKS_AGAIN = (  # clients look for the coordinator, which may be another one by
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
-# Some clients of these know no COORDINATOR_NOT_AVAILABLE: Java's look for the coordinator of a transactional
-# id that there is none of, and aiokafka and older Java consumers fail.
+# Some clients of these APIs do not know COORDINATOR_NOT_AVAILABLE: Java's look up the coordinator of a
+# transactional id that does not exist, and aiokafka and older Java consumers fail.
 _WAITS = (INIT_PRODUCER_ID, LIST_TRANSACTIONS, OFFSET_FETCH)
 _COORDINATOR_AWAY = {each.key: E.COORDINATOR_NOT_AVAILABLE for each in _ASKS_AGAIN} | {
     each.key: E.COORDINATOR_LOAD_IN_PROGRESS for each in _WAITS
@@ -217,8 +217,8 @@ _COORDINATOR_AWAY = {each.key: E.COORDINATOR_NOT_AVAILABLE for each in _ASKS_AGA
 
 
 def number_of(error: Error, key: int | None = None) -> E:
-    """Return the number that an error has for Kafka's clients, in the answer to an API where that matters."""
-    if isinstance(error, InvalidBatch) and error.is_damaged:  # clients send it again; no other bad batch
+    """Return Kafka's number of an error, in the answer to an API where that matters."""
+    if isinstance(error, InvalidBatch) and error.is_damaged:  # clients send it again, but no other bad batch
         return E.CORRUPT_MESSAGE
     number = ERROR_NUMBERS.get(error.code, _ODD)
     return _COORDINATOR_AWAY.get(key, number) if number is _AWAY and key is not None else number

@@ -1,7 +1,7 @@
-"""The spans of a fetch: the trace of a record says which Kafka client was given it.
+"""The spans of a fetch: the trace of a record names the Kafka client that received it.
 
-Batches pass through the broker as they are. Only while spans are recorded some of an answer are read: its
-first records, and no more than a bounded part of it, because that is done in the loop's thread.
+Batches pass through the broker unparsed. Only while spans are recorded does it parse part of an answer: its
+first records, within a bound, because this runs in the loop's thread.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +14,8 @@ from penstock.wire.kafka.hot import FetchedPart
 from penstock.wire.kafka.record_batch import headers_in
 from penstock.wire.kafka.records import KafkaRecord, decode_records
 
-_RECORDS = 500  # of an answer that are looked at
-_UNPACKED_BYTES = 1 << 20  # most that is unpacked of an answer
+_RECORDS = 500  # examined in an answer
+_UNPACKED_BYTES = 1 << 20  # most bytes unpacked of an answer
 _CLIENT_LENGTH = 100
 
 
@@ -26,7 +26,7 @@ def tell_fetch(
     since_ms: int,
     client_id: str,
 ) -> None:
-    """Let the traces of records say that a client is given them; `offsets`: from where on it asked."""
+    """Add a span to the traces of records sent to a client; `offsets`: where its fetch began."""
     topics = sorted({part.topic for part in parts if part.pieces})
     if topics:
         parents = _contexts(parts, offsets)
@@ -60,5 +60,5 @@ def _records(parts: Sequence[FetchedPart]) -> Iterator[tuple[FetchedPart, KafkaR
                     plain = unpacked(batch, header, left)
                     left -= 0 if plain is batch else len(plain)
                     yield from ((part, record) for record in decode_records(plain))
-    except (InvalidBatch, TooManyBytes):  # the client says what it thinks of it
+    except (InvalidBatch, TooManyBytes):  # the client reports it
         return

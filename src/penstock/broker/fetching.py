@@ -1,8 +1,8 @@
 """Fetch: records from the log, or a wait until there are some.
 
-A fetch that finds too little waits in memory. The log says which partitions have grown; only those are
-looked at again, and where a partition is known to end is remembered, so that a poll at the end of many
-partitions asks the store nothing.
+A fetch that finds too little waits in memory. The log reports which partitions have grown; only those are
+looked at again, and known ends of partitions are cached, so that a poll at the end of many partitions asks
+the store nothing.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ _MOST_WOKEN = 32  # fetches that one record wakes in one step of the loop
 
 
 class _AtEnd(NamedTuple):
-    """Where a partition ended at the last look, and began."""
+    """The end and the start of a partition at the last look."""
 
     end: int
     start: int
 
 
 class KnownEnds:
-    """Which partitions are known to hold nothing beyond an offset. Safe from any thread."""
+    """The known ends of partitions. Safe from any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -54,13 +54,13 @@ class KnownEnds:
         self._moves: dict[Key, int] = {}
 
     def moved(self, key: Key) -> None:
-        """Forget where a partition ends: it has grown."""
+        """Forget the end of a partition: it has grown."""
         with self._lock:
             self._moves[key] = self._moves.get(key, 0) + 1
             self._known.pop(key, None)
 
     def forget(self, topics: Container[int]) -> None:
-        """Forget where partitions end: topics have changed; of those that are gone, everything."""
+        """Forget all ends, since topics have changed, and all about topics that are gone."""
         with self._lock:
             self._known.clear()
             for key in [key for key in self._moves if key[0] not in topics]:
@@ -72,18 +72,18 @@ class KnownEnds:
         return known if known is not None and known.end == offset else None
 
     def moves(self, key: Key) -> int:
-        """Return how often a partition has grown; ask before a look."""
+        """Return how often a partition has grown; read it before a look."""
         return self._moves.get(key, 0)
 
     def found(self, key: Key, moves: int, end: int, start: int) -> None:
-        """Note what a look found, unless the partition has grown since."""
+        """Store the result of a look, unless the partition has grown since."""
         with self._lock:
             if self._moves.get(key, 0) == moves:
                 self._known[key] = _AtEnd(end, start)
 
 
 class FetchUnderWay:
-    """A request that is being answered. Lives in the loop's thread."""
+    """A fetch in progress. Lives in the loop's thread."""
 
     __slots__ = (
         "deadline",
@@ -101,13 +101,13 @@ class FetchUnderWay:
 
     def __init__(self, slot: Slot, wanted: Wanted, keys: Sequence[Key], deadline: float) -> None:
         self.slot, self.wanted, self.keys, self.deadline = slot, wanted, keys, deadline
-        self.rules: object = None  # which rules said what may be read
+        self.rules: object = None  # the rules by which it may read
         self.may: Sequence[bool] = ()
         self.is_looking = True  # it looks, or a thread reads for it
-        self.is_woken = False  # something came meanwhile
+        self.is_woken = False  # it was woken meanwhile
         self.is_answered = False
         self.timer: asyncio.TimerHandle | None = None
-        self.looked_ms: int | None = None  # when it looked last, while spans are recorded
+        self.looked_ms: int | None = None  # time of its last look, while spans are recorded
 
 
 class Waiters:
@@ -117,26 +117,26 @@ class Waiters:
         self._by_key: dict[Key, set[FetchUnderWay]] = {}
 
     def wants(self, key: Key) -> bool:
-        """Return whether somebody waits for a partition; who begins later looks for itself."""
+        """Return whether a fetch waits for a partition; a fetch that begins later looks for itself."""
         return key in self._by_key
 
     def of(self, key: Key) -> list[FetchUnderWay]:
-        """Return those who wait for a partition."""
+        """Return the fetches that wait for a partition."""
         return list(self._by_key.get(key, ()))
 
     def all(self) -> set[FetchUnderWay]:
-        """Return everybody."""
+        """Return all waiting fetches."""
         return {each for waiting in self._by_key.values() for each in waiting}
 
     def add(self, fetch: FetchUnderWay) -> CodecSteps[None]:
-        """Let a fetch be woken when one of its partitions grows."""
+        """Register a fetch with each of its partitions, so that growth wakes it."""
         for place, key in enumerate(fetch.keys):
             if place % _STEP_PARTS == _STEP_PARTS - 1:
                 yield
             self._by_key.setdefault(key, set()).add(fetch)
 
     def remove(self, fetch: FetchUnderWay) -> None:
-        """Wait no more."""
+        """Remove a fetch."""
         for key in fetch.keys:
             waiting = self._by_key.get(key)
             if waiting is not None:
@@ -151,17 +151,17 @@ class Fetching:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self.ends, self.waiters = KnownEnds(), Waiters()
-        self._damage_told: dict[Key, str] = {}  # what was logged last of a partition
+        self._damage_told: dict[Key, str] = {}  # by partition: the failure that was logged last
 
     def moved(self, topic_id: int, partition: int) -> None:
-        """Take note, from any thread, that a partition has grown."""
+        """Record, from any thread, that a partition has grown."""
         key = topic_id, partition
         self.ends.moved(key)
         if self.waiters.wants(key):
             self._broker.call_soon(self._wake, key)
 
     def wake_all(self) -> None:
-        """Let every fetch that waits be answered with what there is."""
+        """Answer every waiting fetch with the records that are there."""
         for each in self.waiters.all():
             self._look_again(each)
 
@@ -180,7 +180,7 @@ class Fetching:
         deadline = broker.clock.monotonic() + min(max(wanted.max_wait_ms, 0) / 1000, longest)
         keys = yield from self._keys(wanted.parts)
         fetch = FetchUnderWay(slot, wanted, keys, deadline)
-        yield from self.waiters.add(fetch)  # before the first look: what comes after it wakes
+        yield from self.waiters.add(fetch)  # before the first look: later growth wakes it
         yield from self._look(fetch)
 
     def _wake(self, key: Key) -> None:
@@ -198,7 +198,7 @@ class Fetching:
             self._broker.work(fetch.slot, self._look(fetch))
 
     def _look(self, fetch: FetchUnderWay) -> CodecSteps[None]:
-        """Look at every partition; what fails in a way that has no number ends the connection."""
+        """Look at every partition; an error without a number ends the connection."""
         fetch.is_looking, fetch.is_woken = True, False
         try:
             yield from self._look_at_all(fetch)
@@ -207,10 +207,10 @@ class Fetching:
             self._broker.failed(fetch.slot, exc)
 
     def _look_at_all(self, fetch: FetchUnderWay) -> CodecSteps[None]:
-        """Look in memory where that is enough, else in a thread of the pool."""
+        """Look in memory if that is enough, else in a thread of the pool."""
         broker, wanted = self._broker, fetch.wanted
         fetch.looked_ms = broker.clock.now_ms() if tracing.is_on() else None
-        if fetch.rules is not broker.access.version:  # a change wakes who waits
+        if fetch.rules is not broker.access.version:  # a change wakes waiting fetches
             rules = broker.access.version
             fetch.may = yield from self._allowed(fetch.slot, wanted)
             fetch.rules = rules
@@ -229,7 +229,7 @@ class Fetching:
         if not missing:
             yield from self._settle(fetch, [each for each in found if each is not None])
             return
-        broker.room.answer(most)  # what it reads counts before it is read
+        broker.room.answer(most)  # count the bytes before they are read
 
         def then(looked: list[FetchedPart]) -> None:
             for place, each in zip(missing, looked, strict=True):
@@ -249,7 +249,7 @@ class Fetching:
         broker.look(fetch.slot, read, then)
 
     def _settle(self, fetch: FetchUnderWay, parts: Sequence[FetchedPart]) -> CodecSteps[None]:
-        """Answer if there is enough, or the time is over; else wait."""
+        """Answer if there is enough, or time is up; else wait."""
         broker, slot, wanted = self._broker, fetch.slot, fetch.wanted
         sizes: Counter[str] = Counter()
         is_told = False
@@ -289,19 +289,19 @@ class Fetching:
             tell_fetch(parts, asked, since_ms=fetch.looked_ms, client_id=slot.request.client_id)
 
     def _forget(self, fetch: FetchUnderWay) -> None:
-        """Wait no more: it cannot be answered."""
+        """Stop waiting: the fetch cannot be answered."""
         if fetch.timer is not None:
             fetch.timer.cancel()
         self.waiters.remove(fetch)
 
     def _over(self, fetch: FetchUnderWay) -> None:
-        """Look a last time; the clock of the log may be another than the loop's."""
+        """Look a last time; the log's clock may differ from the loop's."""
         fetch.timer = None
         self._look_again(fetch)
 
     def _allowed(self, slot: Slot, wanted: Wanted) -> CodecSteps[list[bool]]:
         principal, access = slot.session.principal, self._broker.access
-        may: dict[str, bool] = {}  # each topic is asked for once
+        may: dict[str, bool] = {}  # one check for each topic
         found = []
         for place, each in enumerate(wanted.parts):
             if place % _STEP_PARTS == _STEP_PARTS - 1:
@@ -323,7 +323,7 @@ class Fetching:
         return found
 
     def _at_once(self, part: WantedPart, committed: bool, max_bytes: int) -> FetchedPart | None:
-        """Return what can be said of a partition without waiting; None: it has to be read."""
+        """Return the answer for a partition if no wait is needed; None: it has to be read."""
         topic = self._broker.topics.by_name.get(part.topic)
         if topic is None or not 0 <= part.partition < topic.partitions:
             self._broker.look_for_topics()
@@ -339,7 +339,7 @@ class Fetching:
         return FetchedPart(part.topic, part.partition, 0, known.end, known.end, known.start, aborted)
 
     def _read_all(self, parts: Sequence[WantedPart], left: int, committed: bool) -> list[FetchedPart]:
-        """Read some partitions, until there are bytes enough. In a thread of the pool."""
+        """Read some partitions, until there are enough bytes. In a thread of the pool."""
         found = []
         for part in parts:
             topic = self._broker.topics.by_name.get(part.topic)
@@ -355,7 +355,7 @@ class Fetching:
         return found
 
     def _tell(self, topic: Topic, partition: int, damage: Damaged) -> None:
-        """Log damage that a client meets, once: clients ask again and again, and most say nothing of it."""
+        """Log damage that a client meets, once: clients retry again and again, and most report nothing."""
         key, words = (topic.id, partition), str(damage)
         self._broker.call_soon(self._broker.measures.damaged, topic.name)
         if self._damage_told.get(key) != words:
@@ -365,7 +365,7 @@ class Fetching:
     def _read(
         self, topic: Topic, part: WantedPart, max_bytes: int, committed: bool, *, at_once: bool = False
     ) -> FetchedPart | None:
-        """Read a partition; None where that has to be waited for and may not be."""
+        """Read a partition; None if that needs a wait and `at_once` forbids it."""
         key = (topic.id, part.partition)
         moves = self.ends.moves(key)
         try:
@@ -397,10 +397,10 @@ class Fetching:
 
 
 def _is_told_at_once(part: FetchedPart) -> bool:
-    """Return whether a fetch is answered for what became of a partition, though its time is not over.
+    """Return whether the state of a partition answers a fetch before its time is up.
 
-    What the store cannot read now it cannot read in a moment: clients that ask again at once would do
-    nothing else, and some have no back-off of their own.
+    A read that fails now would fail again in a moment: clients that retry at once would do nothing else, and
+    some have no back-off of their own.
     """
     return part.error not in _LASTING and part.error != 0
 
@@ -410,5 +410,5 @@ def _refused(part: WantedPart) -> FetchedPart:
 
 
 def _not_at_its_end(part: WantedPart) -> FetchedPart:
-    """Return nothing of a partition whose turn has not come; it is not said to be at its end."""
+    """Return an empty part for a partition whose turn has not come; it does not claim to be at the end."""
     return FetchedPart(part.topic, part.partition, 0, part.offset + 1, part.offset + 1)

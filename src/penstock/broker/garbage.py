@@ -1,8 +1,9 @@
-"""Python's collector of cycles, kept from stopping the loop.
+"""Keeps Python's cycle collector from stopping the loop.
 
-A full collection walks every object of the process while nobody else works: tens of milliseconds, and a
-request with a long list makes enough objects to start several. Nearly all of ours are freed without it. What
-grpcio leaves behind is not: so one is due now and then, and put off while there is much to walk.
+A full collection walks every object of the process while no thread works: tens of milliseconds, and a request
+with a long list makes enough objects to start several. Nearly all of our objects are freed without it. The
+remains of grpcio's calls are not: so a collection is due now and then, and deferred while there is much to
+walk.
 """
 
 import gc
@@ -10,12 +11,12 @@ import sys
 from typing import Any
 
 _YOUNG, _MIDDLE = 700, 10  # Python's own
-_DUE, _OVERDUE = 100, 1_000  # collections of the middle since the last full one
-_MORE_BLOCKS = 200_000  # of memory than at the start: requests with long lists may be under way
+_DUE, _OVERDUE = 100, 1_000  # middle collections since the last full one
+_MORE_BLOCKS = 200_000  # memory blocks above those at the start: requests with long lists may be in progress
 
 
 def collect_rarely() -> None:
-    """Walk the objects that are there now never again, and all others only now and then."""
+    """Never walk the present objects again, and later ones only now and then."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG, _MIDDLE, _OVERDUE)

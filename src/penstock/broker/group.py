@@ -1,13 +1,13 @@
-"""One group of consumers as its coordinator sees it: members, generations, and who is waited for. No I/O.
+"""One group of consumers as its coordinator sees it: members, generations, and pending joins. No I/O.
 
 | state      | meaning                                                              | ends with           |
 |------------|----------------------------------------------------------------------|---------------------|
-| EMPTY      | nobody belongs to it                                                 | a join              |
-| PREPARING  | all members are to join again; those who have wait for the others    | the last, or time   |
-| COMPLETING | a generation is formed; its leader is to say who gets what           | the leader's word   |
-| STABLE     | everybody has a share                                                | a join, a departure |
+| EMPTY      | no member                                                            | a join              |
+| PREPARING  | all members have to join again; those that have wait for the others  | the last, or time   |
+| COMPLETING | a generation is formed; its leader has to send the assignments       | the leader's sync   |
+| STABLE     | every member has an assignment                                       | a join, a departure |
 
-Members hold what waits to be answered (`joining`, `syncing`); whoever drives the group answers them.
+Members hold their pending answers (`joining`, `syncing`); the caller that drives the group sends them.
 """
 
 from collections.abc import Iterable
@@ -19,11 +19,11 @@ from uuid import uuid4
 import msgspec
 
 NO_GENERATION = -1
-MEMBER_BYTES = 1024  # of a member, beside what it says and is given
+MEMBER_BYTES = 1024  # of a member, beside its metadata and assignment
 
 
 class GroupState(StrEnum):
-    """What a group does; the values are Kafka's names."""
+    """The state of a group; the values are Kafka's names."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -32,7 +32,7 @@ class GroupState(StrEnum):
 
 
 class StoredMember(msgspec.Struct, frozen=True):
-    """A member as it stands in the store."""
+    """A member as stored."""
 
     id: str
     instance_id: str | None
@@ -46,7 +46,7 @@ class StoredMember(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class GroupMember:
-    """A consumer of a group. `deadline`: when it is taken for gone unless it is heard of."""
+    """A consumer of a group. `deadline`: when it is removed without a heartbeat."""
 
     id: str
     instance_id: str | None
@@ -57,8 +57,8 @@ class GroupMember:
     protocols: list[tuple[str, bytes]]
     assignment: bytes = b""
     deadline: float = 0.0
-    joining: Any = None  # what answers its join, while that waits
-    syncing: Any = None  # what answers its sync, while that waits
+    joining: Any = None  # the pending answer to its join
+    syncing: Any = None  # the pending answer to its sync
 
     @property
     def memory_bytes(self) -> int:
@@ -67,11 +67,11 @@ class GroupMember:
         return MEMBER_BYTES + 2 * len(self.id) + len(self.client_id) + said + len(self.assignment)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return what it said of a protocol."""
+        """Return its metadata for a protocol."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 
     def stored(self) -> StoredMember:
-        """Return it as it is stored."""
+        """Return it in its stored form."""
         return StoredMember(
             self.id,
             self.instance_id,
@@ -86,7 +86,7 @@ class GroupMember:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """The members of a group and where its rebalance stands."""
+    """The members of a group and the state of its rebalance."""
 
     name: str
     state: GroupState = GroupState.EMPTY
@@ -97,19 +97,19 @@ class ConsumerGroup:
     members: dict[str, GroupMember] = field(default_factory=dict)
     instances: dict[str, str] = field(default_factory=dict)  # static members: instance id to member id
     promised: dict[str, float] = field(default_factory=dict)  # ids given out that have not joined yet
-    join_deadline: float = 0.0  # when a rebalance goes on without those who are missing
-    join_from: float = 0.0  # before that it waits for more, whoever is there
+    join_deadline: float = 0.0  # when a rebalance goes on without missing members
+    join_from: float = 0.0  # until then it waits for more members
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory its members take, with those to come."""
+        """About how much memory its members take, including expected ones."""
         return sum(each.memory_bytes for each in self.members.values()) + sum(
             MEMBER_BYTES + len(id) for id in self.promised
         )
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody belongs to it or is about to: what is stored says all of it."""
+        """Whether it has no members and expects none: then the store has its whole state."""
         return self.state is GroupState.EMPTY and not self.members and not self.promised
 
     def new_member_id(self, client_id: str, instance_id: str | None) -> str:
@@ -117,7 +117,7 @@ class ConsumerGroup:
         return f"{instance_id or client_id}-{uuid4()}"
 
     def add(self, member: GroupMember) -> None:
-        """Take a member in."""
+        """Add a member."""
         self.members[member.id] = member
         self.promised.pop(member.id, None)
         if member.instance_id is not None:
@@ -126,7 +126,7 @@ class ConsumerGroup:
             self.leader = member.id
 
     def replace(self, old: GroupMember, id: str) -> GroupMember:
-        """Give a static member another id: it has started again."""
+        """Give a static member another id: it has restarted."""
         del self.members[old.id]
         was_leader = self.leader == old.id
         old.id = id
@@ -138,7 +138,7 @@ class ConsumerGroup:
         return old
 
     def remove(self, member: GroupMember) -> None:
-        """Let a member go."""
+        """Remove a member."""
         self.members.pop(member.id, None)
         if member.instance_id is not None and self.instances.get(member.instance_id) == member.id:
             del self.instances[member.instance_id]
@@ -146,7 +146,7 @@ class ConsumerGroup:
             self.leader = next(iter(self.members), "")
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Return whether a member with these protocols can belong to it."""
+        """Return whether a member with these protocols can join."""
         others = list(self.members.values())
         if not others:
             return True
@@ -158,7 +158,7 @@ class ConsumerGroup:
         return [each for each in self.members.values() if each.joining is None]
 
     def form(self) -> None:
-        """Begin a generation with the members there are, by a protocol that all support."""
+        """Begin a generation with the present members, by a protocol that all support."""
         self.generation += 1
         members = list(self.members.values())
         if not members:

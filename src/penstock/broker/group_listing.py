@@ -1,4 +1,4 @@
-"""Groups as people see them: listed, described, deleted."""
+"""Groups as operators see them: listed, described, deleted."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,13 +23,13 @@ _DEAD = "Dead"
 
 
 class GroupListing:
-    """Answers what people ask of groups. Lives in the loop's thread."""
+    """Answers operators' requests on groups. Lives in the loop's thread."""
 
     def __init__(self, broker: "Broker", groups: Coordinating) -> None:
         self._broker, self._groups = broker, groups
 
     def handlers(self) -> dict[int, RequestHandler]:
-        """Return what answers which request."""
+        """Return the handler of each request."""
         return {
             LIST_GROUPS.key: self.list,
             DESCRIBE_GROUPS.key: self.describe,
@@ -61,7 +61,7 @@ class GroupListing:
 
     async def _described(self, call: ClientCall, name: str) -> Message:
         try:
-            # The right comes first: who may not look must not learn whether there is a group.
+            # Check the right first: a caller without it must not learn whether the group exists.
             if not call.may(AccessRight.DESCRIBE, resource.group(name)):
                 raise Refused(E.GROUP_AUTHORIZATION_FAILED)
             if not await self._groups.is_known(name):

@@ -1,4 +1,4 @@
-"""Where groups are: committed by their members, or by anybody while a group has none."""
+"""The offsets of groups: committed by their members, or by any client while a group has none."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -27,13 +27,13 @@ _NOWHERE = -1
 
 
 class GroupOffsets:
-    """Answers what clients commit and ask. Lives in the loop's thread."""
+    """Answers requests to commit and fetch offsets. Lives in the loop's thread."""
 
     def __init__(self, broker: "Broker", groups: Coordinating) -> None:
         self._broker, self._groups = broker, groups
 
     def handlers(self) -> dict[int, RequestHandler]:
-        """Return what answers which request."""
+        """Return the handler of each request."""
         return {
             OFFSET_COMMIT.key: self.commit,
             OFFSET_FETCH.key: self.fetch,
@@ -43,13 +43,13 @@ class GroupOffsets:
     # -- committing
 
     async def commit(self, call: ClientCall) -> Reply:
-        """Store where a group is."""
+        """Store the offsets of a group."""
         body = call.body
         commits, numbers = await self.sort_out(call)
         try:
             if commits and body["generation_id_or_member_epoch"] < 0:
                 held = await self._groups.find(call, body["group_id"])
-            else:  # of a member, or nothing that could be stored: no reason to make a group
+            else:  # from a member, or without a valid offset: no reason to create a group
                 held = await self._groups.find_known(call, body["group_id"])
             self._check_member(held, body)
             number = await self._store(held, commits) if commits else E.NONE
@@ -60,7 +60,7 @@ class GroupOffsets:
     async def sort_out(
         self, call: ClientCall
     ) -> tuple[dict[ClientPlace, ClientCommit], dict[tuple[str, int], E]]:
-        """Return what can be committed, and the numbers of what cannot."""
+        """Return the valid commits, and the error numbers of the others."""
         commits: dict[ClientPlace, ClientCommit] = {}
         numbers: dict[tuple[str, int], E] = {}
         async for each in call.each(call.body["topics"]):
@@ -83,7 +83,7 @@ class GroupOffsets:
         return commits, numbers
 
     def _check_member(self, held: HeldGroup, body: Message) -> None:
-        """Raise Refused unless who commits belongs to the group, or it has no members."""
+        """Raise Refused unless the client belongs to the group, or the group has no members."""
         group, id = held.group, body["member_id"]
         generation = body["generation_id_or_member_epoch"]
         if generation < 0 and group.state is GroupState.EMPTY:
@@ -102,10 +102,10 @@ class GroupOffsets:
         self._groups.drop(held)
         return E.NOT_COORDINATOR
 
-    # -- asking
+    # -- fetching
 
     async def fetch(self, call: ClientCall) -> Reply:
-        """Return where groups are."""
+        """Return the offsets of groups."""
         body = call.body
         stable = body["require_stable"]
         if call.version < _FIRST_WITH_GROUPS:
@@ -172,10 +172,10 @@ class GroupOffsets:
             found.append({"name": name, "partitions": partitions})
         return found
 
-    # -- forgetting
+    # -- deleting
 
     async def delete(self, call: ClientCall) -> Reply:
-        """Forget where a group without members is in some partitions."""
+        """Delete the offsets of a group without members in some partitions."""
         body = call.body
         try:
             self._groups.check(call, body["group_id"], AccessRight.DELETE)
@@ -210,7 +210,7 @@ class GroupOffsets:
 
 
 def _text(metadata: str | None) -> str | None:
-    """Return what a client said without the zero byte at its end: Confluent's Python client sends one."""
+    """Return a client's metadata without a trailing zero byte: Confluent's Python client sends one."""
     return None if metadata is None else metadata.removesuffix("\0")
 
 

@@ -24,14 +24,14 @@ _members = msgspec.json.Decoder(list[StoredMember]).decode
 
 
 class Hold(NamedTuple):
-    """What a coordinator has of a group: its row, and the epoch in which it may write it."""
+    """A coordinator's hold on a group: its row, and the epoch in which it may write the row."""
 
     group_id: int
     epoch: int
 
 
 class ListedGroup(NamedTuple):
-    """A group of clients in short."""
+    """A summary of a group of clients."""
 
     name: str
     protocol_type: str
@@ -45,7 +45,7 @@ class ClientGroupStore:
         self._database, self._clock, self._owner = store.database, clock, owner
 
     def take(self, name: str) -> tuple[Hold, ConsumerGroup]:
-        """Become the coordinator of a group and return what is known of it. Raises GroupKindDiffers."""
+        """Become the coordinator of a group and return its stored state. Raises GroupKindDiffers."""
         return self._database.run(lambda tx: self._take(tx, name))
 
     def _take(self, tx: Transaction, name: str) -> tuple[Hold, ConsumerGroup]:
@@ -63,12 +63,12 @@ class ClientGroupStore:
         return Hold(group_id, epoch), group
 
     def write(self, hold: Hold, said: Mapping[str, Any]) -> bool:
-        """Write down a generation (`said_of`); return whether the group is still coordinated here."""
+        """Store a generation (`said_of`); return whether the group is still coordinated here."""
         params = {**hold._asdict(), "owner": self._owner, **said}
         return self._database.run(lambda tx: bool(tx.change("broker", "kafka_group_put", **params)))
 
     def commit(self, hold: Hold, commits: Mapping[ClientPlace, ClientCommit]) -> bool:
-        """Store where a group is; return whether it is still coordinated here."""
+        """Store offsets of a group; return whether it is still coordinated here."""
 
         def change(tx: Transaction) -> bool:
             if not self.holds(tx, hold):
@@ -79,12 +79,12 @@ class ClientGroupStore:
         return self._database.run(change)
 
     def holds(self, tx: Transaction, hold: Hold) -> bool:
-        """Return whether a group is still coordinated here, and let nobody take it until the end."""
+        """Return whether a group is still coordinated here, and lock it until the transaction ends."""
         rows = tx.rows("broker", "kafka_group_lock", group_id=hold.group_id)
         return rows == [(self._owner, hold.epoch)]
 
     def forget(self, hold: Hold, places: Iterable[ClientPlace]) -> bool:
-        """Forget where a group is in some partitions."""
+        """Delete the offsets of a group in some partitions."""
         wanted = list(places)
 
         def change(tx: Transaction) -> bool:
@@ -97,7 +97,7 @@ class ClientGroupStore:
         return self._database.run(change)
 
     def committed(self, name: str) -> tuple[dict[ClientPlace, ClientCommit], set[ClientPlace]]:
-        """Return where a group is, and the partitions that open transactions may change."""
+        """Return the offsets of a group, and the partitions that open transactions may change."""
 
         def look(tx: Transaction) -> tuple[dict[ClientPlace, ClientCommit], set[ClientPlace]]:
             rows = tx.rows("delivery", "group_find", name=name)
@@ -109,7 +109,7 @@ class ClientGroupStore:
         return self._database.look(look)
 
     def listed(self) -> list[ListedGroup]:
-        """Return all groups of clients in short."""
+        """Return summaries of all groups of clients."""
 
         def look(tx: Transaction) -> list[ListedGroup]:
             known = {id: (type, bool(members)) for id, type, members in tx.rows("broker", "kafka_groups")}
@@ -119,17 +119,17 @@ class ClientGroupStore:
         return self._database.look(look)
 
     def is_known(self, name: str) -> bool:
-        """Return whether there is a group of clients of that name."""
+        """Return whether a group of clients of that name exists."""
         rows = self._database.look(lambda tx: tx.rows("delivery", "group_find", name=name))
         return any(kind == GroupKind.CLIENT.value for _, kind in rows)
 
     def delete(self, hold: Hold) -> None:
-        """Forget who belonged to a group."""
+        """Delete the members of a group."""
         self._database.run(lambda tx: tx.change("broker", "kafka_group_delete", group_id=hold.group_id))
 
 
 def said_of(group: ConsumerGroup) -> dict[str, Any]:
-    """Return the present generation of a group as its row says it."""
+    """Return the columns of a group's row for its present generation."""
     members = [each.stored() for each in group.members.values()]
     return {
         "generation": group.generation,
@@ -141,7 +141,7 @@ def said_of(group: ConsumerGroup) -> dict[str, Any]:
 
 
 def member_of(stored: StoredMember) -> GroupMember:
-    """Return a member as it was stored."""
+    """Return a member from its stored form."""
     return GroupMember(
         stored.id,
         stored.instance_id,

@@ -1,4 +1,4 @@
-"""Retention while the Kafka port is served: one broker of all deletes what need not be kept."""
+"""Retention while the Kafka port is served: one of all brokers deletes records that have expired."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ logger = logging.getLogger("penstock.retention")
 
 
 class Keeping:
-    """Runs passes from time to time. Workers do the same: what two delete goes once."""
+    """Runs passes from time to time. Workers do the same: a double pass deletes once."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker, self._settings = broker, RetentionSettings.load()

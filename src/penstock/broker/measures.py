@@ -1,4 +1,4 @@
-"""What the Kafka port counts: without a lock in the loop's thread, told to the series now and then."""
+"""The counts of the Kafka port: kept without a lock in the loop's thread, published now and then."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .broker import Broker
 
 _UNKNOWN = "unknown"
-_MOST_TIMES = 10_000  # between two tellings; the rest of a flood is like these
+_MOST_TIMES = 10_000  # between two publications; the rest of a flood is alike
 
 
 class BrokerMeasures:
@@ -34,7 +34,7 @@ class BrokerMeasures:
         self._produced[topic] += size
 
     def answered(self, seconds: float) -> None:
-        """Note how long what was produced took to be acknowledged."""
+        """Record how long a produce request took to be acknowledged."""
         if len(self._seconds) < _MOST_TIMES:
             self._seconds.append(seconds)
 
@@ -43,19 +43,19 @@ class BrokerMeasures:
         self._fetched[topic] += size
 
     def damaged(self, topic: str) -> None:
-        """Count a look for a client that met damage."""
+        """Count a client's read that met damage."""
         self._damaged[topic] += 1
 
     def throttled(self, throttle_ms: int) -> None:
-        """Count a time that a client was told to wait."""
+        """Count a throttle time that was sent to a client."""
         self._throttled_ms += throttle_ms
 
     def refused(self) -> None:
-        """Count a connection that was not taken, or was ended because of what it did."""
+        """Count a connection that was refused, or ended for its behaviour."""
         self._refused += 1
 
     def tell(self) -> None:
-        """Let the series have what was counted since the last time, and how things stand."""
+        """Publish the counts since the last time, and the gauges."""
         for key, count in self._requests.items():
             name = APIS[key].name if key in APIS else _UNKNOWN
             metrics.KAFKA_REQUESTS.add(count, api=name)
@@ -79,7 +79,7 @@ class BrokerMeasures:
         metrics.KAFKA_BYTES.set(broker.room.answering, store=store, of="answers")
 
     def forget(self) -> None:
-        """Tell a last time; what stands at a moment stands no more."""
+        """Publish a last time, and reset the gauges."""
         self.tell()
         store = self._broker.store.name
         metrics.KAFKA_CONNECTIONS.forget(store)

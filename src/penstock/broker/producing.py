@@ -1,4 +1,4 @@
-"""Produce: what clients send goes to the log in the order it came, and is answered once durable."""
+"""Produce: records of clients go to the log in order of arrival, and are answered once durable."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 _MAGIC_AT, _ATTRIBUTES_AT, _CODEC_BITS = 16, 22, 0x07
 _TRANSACTIONAL_BIT = 0x10
 _FIRST_WITH_BATCHES, _FIRST_WITH_ZSTD = 3, 7
-_STEP_PARTS, _MANY = 16, 32  # parts in one step; writes that are handed to the log in one step
+_STEP_PARTS, _MANY = 16, 32  # parts in one step; writes handed to the log in one step
 
 
 class ProduceBegun(NamedTuple):
-    """A request that has begun: for each part its answer, None where there is a write; and since when."""
+    """A request in progress: for each part its answer, or None if it is a write; and the start time."""
 
     produced: Produced
     answers: list[AnsweredPart | None]
@@ -43,7 +43,7 @@ class Producing:
         self._broker = broker
 
     def begin(self, slot: Slot) -> None:
-        """Hand what a request holds to the log. Raises InvalidRequest."""
+        """Hand the records of a request to the log. Raises InvalidRequest."""
         steps, batches = self._sorted_out(slot), self._broker.batches
         ended = self._broker.slices.at_once(steps)
         found = None if ended is None else ended[0]
@@ -66,7 +66,7 @@ class Producing:
     async def _begin_long(
         self, slot: Slot, steps: CodecSteps[ProduceBegun], begun: ProduceBegun | None
     ) -> None:
-        """Do the same without holding the loop: a thread checks what goes to the log."""
+        """Do the same without blocking the loop: a thread checks the records."""
         try:
             found = await self._broker.slices.run(steps) if begun is None else begun
             done = partial(self._done, slot, found)
@@ -81,7 +81,7 @@ class Producing:
             slot.session.go_on()
 
     def _sorted_out(self, slot: Slot) -> CodecSteps[ProduceBegun]:
-        """Return what a request holds and what of it can be written."""
+        """Return the parts of a request, and those that can be written."""
         request = slot.request
         produced = yield from decode_produce(request.data, request.version, request.at)
         answers: list[AnsweredPart | None] = []
@@ -96,14 +96,14 @@ class Producing:
         return ProduceBegun(produced, answers, writes, self._broker.clock.monotonic())
 
     def _written(self, done: Callable[[Sequence[WriteResult]], None], written: Sequence[WriteResult]) -> None:
-        """Go on in the loop's thread; the log may have called from there."""
+        """Continue in the loop's thread; the log may have called from there."""
         if self._broker.is_loop_thread:
             done(written)
         else:
             self._broker.call_soon(done, written)
 
     def _checked(self, slot: Slot, produced: Produced, part: ProducedPart) -> Write | AnsweredPart:
-        """Return what is written to a partition, or why nothing is."""
+        """Return the write for a partition, or the answer that refuses it."""
         number, message = ErrorNumber.NONE, None
         principal, access = slot.session.principal, self._broker.access
         name = produced.transactional_id
@@ -148,7 +148,7 @@ class Producing:
     def _reply(self, slot: Slot, begun: ProduceBegun, written: Sequence[WriteResult]) -> CodecSteps[None]:
         produced, request, results = begun.produced, slot.request, iter(written)
         topics: list[tuple[str, list[AnsweredPart]]] = []
-        sizes: Counter[str] = Counter()  # of what was written
+        sizes: Counter[str] = Counter()  # of written records
         failed, has_limits = False, self._broker.access.has_limits
         for number, (part, answer) in enumerate(zip(produced.parts, begun.answers, strict=True)):
             if number % _STEP_PARTS == _STEP_PARTS - 1:
@@ -175,14 +175,14 @@ class Producing:
             answer_bytes = yield from encode_produced(topics, request.version, throttle_ms)
             slot.fill([answer_bytes], throttle_ms)
             return
-        # Nothing is answered; Kafka ends the connection so that the client sees that something failed.
+        # There is no answer; Kafka ends the connection so that the client notices the failure.
         slot.leave(throttle_ms)
         if failed:
             slot.session.close()
 
 
 def _form(version: int, part: ProducedPart) -> tuple[ErrorNumber, str | None]:
-    """Return what is wrong with the form of some records, as far as their first bytes say."""
+    """Return the first error in the form of some records, as far as their first bytes show it."""
     records = part.records
     if records is None or len(records) < HEADER_BYTES:
         return ErrorNumber.INVALID_RECORD, "there is no record batch"

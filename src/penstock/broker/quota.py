@@ -1,4 +1,4 @@
-"""How many bytes a second each client id may send or be sent; above that it is told to wait, and not read."""
+"""A limit of bytes per second for each client id; above it clients are throttled, and not read."""
 
 from penstock.clock import Clock
 
@@ -8,15 +8,15 @@ _LONGEST_MS = 30_000
 
 
 class Quota:
-    """One rate for every client id; each has a debt, which its rate pays off. One thread."""
+    """One rate for every client id; each has a debt, which the rate pays off. One thread."""
 
     def __init__(self, bytes_per_second: int, clock: Clock) -> None:
         """`bytes_per_second`: 0 for no limit."""
         self._rate, self._clock = bytes_per_second, clock
-        self._debts: dict[str, tuple[float, float]] = {}  # bytes owed, and when that was
+        self._debts: dict[str, tuple[float, float]] = {}  # bytes owed, and the time of that
 
     def charge(self, client_id: str, size: int) -> int:
-        """Count some bytes of a client; return how many milliseconds it has to wait."""
+        """Charge bytes to a client; return how many milliseconds it has to wait."""
         if not self._rate:
             return 0
         now = self._clock.monotonic()

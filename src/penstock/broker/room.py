@@ -1,21 +1,21 @@
-"""How many bytes of requests and answers are in memory, of all connections, and who may have more.
+"""Bounds the bytes of requests and answers in memory, over all connections.
 
 | count       | meaning                                                                    |
 |-------------|----------------------------------------------------------------------------|
-| `under_way` | bytes of requests that are not answered yet, with those being received     |
-| `receiving` | of these, room made for large requests of which only a part has come       |
+| `under_way` | bytes of requests that are not answered yet, or are being received         |
+| `receiving` | of these, room reserved for large requests that have arrived only in part  |
 | `answering` | bytes of answers that are being read, or that clients have not taken yet   |
 
-Above the bound nothing is read. Requests that are whole are answered, and their bytes come free. When only
-parts of requests are left, none of them would ever be whole: then one connection, and no other, sends on
-until its request is. So memory stays within the bound and one request.
+Above the bound nothing is read. Complete requests are answered, which frees their bytes. When only partial
+requests are left, none of them would ever be complete: then a single connection may send until its request
+is. So memory stays within the bound and one request.
 
-A principal (who shows nothing: an address) has at most as many bytes of requests under way as are left free:
-half of the bound when it is alone. Then its own connections are not read, but for one that ends its request.
-So nobody else waits for requests of which somebody sends only a part.
+A principal (for anonymous clients: an address) has at most as many bytes of requests under way as are left
+free: half of the bound when it is alone. Beyond that its own connections are not read, except one that
+completes its request. So no other client waits for requests that one sends only in part.
 
-Answers have half of the bound. The less of it is left, the smaller are the answers that a client gets: who
-does not take them leaves less and less to the others, but never nothing, and never the whole. One thread.
+Answers have half of the bound. The less of it is left, the smaller the answers get: clients that do not take
+them leave less and less to the others, but never nothing, and never the whole. One thread.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 _LEAST_ANSWER = 64 * 1024
-_PARTS = 4  # an answer has at most such a part of the room that is left
+_PARTS = 4  # an answer may use one such part of the room that is left
 
 
 class Sender(Protocol):
@@ -31,47 +31,47 @@ class Sender(Protocol):
 
     @property
     def holder(self) -> str:
-        """Whose bytes they are."""
+        """The holder of the bytes."""
 
     @property
     def is_within(self) -> bool:
-        """Whether a part of a large request has come."""
+        """Whether a part of a large request has arrived."""
 
     def regulate(self) -> None:
-        """Read on, or not."""
+        """Pause or resume reading."""
 
 
 class Room:
-    """Counts bytes, and lets those who wait go on when there is room. Lives in the loop's thread."""
+    """Counts bytes, and resumes waiting connections when there is room. Lives in the loop's thread."""
 
     def __init__(self, most_bytes: int, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        """`call_soon`: calls something in the loop's thread, later."""
+        """`call_soon`: calls a function later, in the loop's thread."""
         self._most_bytes, self._call_soon = most_bytes, call_soon
         self.under_way = self.receiving = self.answering = 0
-        self.waiting: set[Sender] = set()  # those that are not read
+        self.waiting: set[Sender] = set()  # the connections that are not read
         self._finishing: Sender | None = None
         self._held: Counter[str] = Counter()  # of `under_way`, by holder
         self._parts: Counter[str] = Counter()  # of `receiving`, by holder
         self._finishing_of: dict[str, Sender] = {}
-        self._beyond: set[Sender] = set()  # those whose holder has its share
+        self._beyond: set[Sender] = set()  # those whose holder has used its share
 
     @property
     def is_full(self) -> bool:
-        """Whether more bytes are under way than may be."""
+        """Whether more bytes are under way than allowed."""
         return self.under_way + self.answering > self._most_bytes
 
     @property
     def is_short(self) -> bool:
-        """Whether answers that nobody takes leave too little to the others."""
+        """Whether answers that no client takes leave too little to the others."""
         return self.answering > self._most_bytes // 2
 
     def share(self, most: int) -> int:
-        """Return how many bytes an answer may have, with so many at most."""
+        """Return how many bytes an answer may have, `most` at most."""
         left = self._most_bytes // 2 - self.answering
         return min(most, max(_LEAST_ANSWER, left // _PARTS))
 
     def answer(self, change: int) -> None:
-        """Count bytes of an answer, or say that they are gone."""
+        """Add bytes of an answer to the count, or subtract them."""
         was_full = self.is_full
         self.answering += change
         if change < 0:
@@ -88,12 +88,12 @@ class Room:
         return self._finishing is sender
 
     def add(self, size: int, holder: str) -> None:
-        """Count bytes of a request that is whole."""
+        """Count bytes of a complete request."""
         self.under_way += size
         self._held[holder] += size
 
     def release(self, size: int, holder: str) -> None:
-        """Say that so many bytes are answered."""
+        """Give back bytes of an answered request."""
         was_full = self.is_full
         self.under_way -= size
         self._count(holder, -size, 0)
@@ -102,7 +102,7 @@ class Room:
             self._let_go_on()
 
     def receive(self, sender: Sender, change: int) -> None:
-        """Count room that is made for a large request, or is needed no more."""
+        """Count room that a large request needs, or no longer needs."""
         was_full = self.is_full
         self.receiving += change
         self.under_way += change
@@ -128,7 +128,7 @@ class Room:
             self._let_go_on()
 
     def move(self, old: str, new: str, whole: int, part: int) -> None:
-        """Say that the bytes of a connection, of whole requests and of a part of one, are another's."""
+        """Move the bytes of a connection, of complete requests and of a partial one, to another holder."""
         self._count(old, -whole - part, -part)
         self._count(new, whole + part, part)
 

@@ -1,8 +1,8 @@
 """One connection: requests in, answers out in the order of the requests, within bounds.
 
-Requests are worked one after another, except that what is produced goes on to the log while what was
-produced before is still being written. While too much is under way, or the other side does not take its
-answers, nothing more is read. All answers that are ready go out in one write.
+Requests are handled one after another, except that new writes go on to the log while earlier ones are still
+in flight. While too much is in progress, or the client does not take its answers, nothing more is read. All
+answers that are ready go out in one write.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.broker")
 
 DOOR = "kafka"
-UNKNOWN_BYTES = 64 * 1024  # of a request of somebody who is not known yet
-_MOST_QUEUED = 100  # requests of a connection that wait for those before them
+UNKNOWN_BYTES = 64 * 1024  # in a request of a client that is not known yet
+_MOST_QUEUED = 100  # requests of a connection that wait for earlier ones
 _MOST_BEGUN = 32  # requests of a connection in one step of the loop
 _FEW, _SMALL = 2, 64 * 1024  # pieces and bytes of an answer that is sent as one piece
-_SENT_BYTES = 1 << 20  # in one step of the loop: asyncio copies what the other side does not take at once
+_SENT_BYTES = 1 << 20  # in one step of the loop: asyncio copies bytes that the client does not take at once
 
 
 class Slot:
@@ -54,13 +54,13 @@ class Slot:
         self.session.filled(self, throttle_ms)
 
     def fill_bare(self, data: bytes) -> None:
-        """Reply with a head of the first version, whatever the request's is."""
+        """Reply with a head of the first version, whichever the request has."""
         head = answer_head(None, 0, self.request.correlation_id, len(data))
         self.pieces = [head, data]
         self.session.filled(self)
 
     def leave(self, throttle_ms: int = 0) -> None:
-        """Answer nothing: the request wanted no answer."""
+        """Send no answer: the request wants none."""
         self.session.filled(self, throttle_ms)
 
 
@@ -73,29 +73,29 @@ class Session(asyncio.BufferedProtocol):
         self._transport: Any = None
         self._waiting: deque[KafkaRequest] = deque()
         self._slots: deque[Slot] = deque()
-        self._bytes = 0  # of requests under way
-        self._owed = self._unsent = 0  # of answers that wait for others, and that the other side has to take
-        self._outgoing: deque[Buffer] = deque()  # what the transport has yet to be given of answers
+        self._bytes = 0  # of requests in progress
+        self._owed = self._unsent = 0  # of answers that wait for earlier ones; that the client has to take
+        self._outgoing: deque[Buffer] = deque()  # parts of answers that the transport has yet to be given
         self._sends_on = False  # soon, in another step
         self.full_since = 0.0
         self._only_produces = True
-        self._receiving = 0  # bytes of room for a large request that is not whole yet
+        self._receiving = 0  # bytes of room for a large request that is still incomplete
         self._flushing = self._paused = self._is_full = self._throttled = False
-        self._is_in_turn = False  # requests that came are begun; then what is answered is sent
-        self._is_held_back = False  # what was produced last is not with the log yet
+        self._is_in_turn = False  # pending requests are being started; then answers are sent
+        self._is_held_back = False  # the last write is not with the log yet
         self._goes_on_later = False
         self.peer = Peer(door=DOOR)
-        self.holder = ""  # as whom its bytes are counted
+        self.holder = ""  # the holder that its bytes count for
         self.principal = anonymous(self.peer)
-        self.is_admitted = False  # whether who it is is known, or need not be
-        self.login: Login | None = None  # a SASL exchange that has begun
+        self.is_admitted = False  # whether its client is known, or need not be
+        self.login: Login | None = None  # a SASL exchange in progress
         self.began = self.last_active = 0.0
         self.is_closed = self._is_ending = self._has_answered = False
 
-    # -- what asyncio calls
+    # -- called by asyncio
 
     def connection_made(self, transport: Any) -> None:
-        """Take part, if there is room, and nothing is shown that does not hold."""
+        """Register the connection, if there is room and its certificate, if any, is valid."""
         self._transport = transport
         name = transport.get_extra_info("peername")
         address = str(name[0]) if name else "local"
@@ -108,11 +108,11 @@ class Session(asyncio.BufferedProtocol):
             self.is_closed = True
             transport.abort()
             return
-        # So that we are told when all is taken. Not 0: over TLS an empty buffer would be a full one.
+        # To be called back when all is taken. Not 0: over TLS an empty buffer would count as full.
         transport.set_write_buffer_limits(high=1, low=0)
 
     def _identify(self) -> bool:
-        """Admit who shows a certificate, or need not show anything; return False for a wrong certificate."""
+        """Admit a client by certificate, or without one if allowed; return False for a wrong one."""
         access, certificate = self._broker.access, self._transport.get_extra_info("peercert")
         try:
             if certificate:
@@ -126,7 +126,7 @@ class Session(asyncio.BufferedProtocol):
         return True
 
     def admit(self, principal: Principal) -> bool:
-        """Go on as somebody who is known now; return False if they hold as many connections as they may."""
+        """Continue as a known client; return False if it holds too many connections."""
         if not self._broker.know(self, principal):
             return False
         before, self.holder = self.holder, holder_of(principal).name
@@ -136,12 +136,12 @@ class Session(asyncio.BufferedProtocol):
         return True
 
     def is_same(self, principal: Principal) -> bool:
-        """Return whether a connection may go on as somebody: it stays with who it belongs to."""
+        """Return whether a connection may continue as a principal: it stays with its first one."""
         known = self.is_admitted and self.principal.method not in (ANONYMOUS, "certificate")
         return not known or self.principal.name == principal.name
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget what is under way; what was handed to the log is written all the same."""
+        """Drop pending requests; writes already with the log are finished all the same."""
         self.is_closed = True
         self._connection = RequestReader(0)
         self._count_receiving()
@@ -154,7 +154,7 @@ class Session(asyncio.BufferedProtocol):
         self._outgoing.clear()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where the next bytes go."""
+        """Return the buffer for the next bytes."""
         return self._connection.room()
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -173,25 +173,25 @@ class Session(asyncio.BufferedProtocol):
         self._is_in_turn = True
         self._go_on()
         self._is_in_turn = False
-        if self._flushing:  # what was answered at once goes out at once
+        if self._flushing:  # answers that are ready at once go out at once
             self._flush()
         else:
             self._regulate()
 
     def eof_received(self) -> bool:
-        """Close when the other side has."""
+        """Close when the client has."""
         return False
 
     def pause_writing(self) -> None:
-        """Begin nothing more while the other side does not take its answers."""
+        """Start no more requests while the client does not take its answers."""
         if not self._has_answered:
-            return  # what waits is of the TLS handshake; it goes out when something is read
+            return  # the buffer holds part of the TLS handshake, which goes out at the next read
         self._is_full = True
         self.full_since = self.full_since or self._broker.clock.monotonic()
         self._regulate()
 
     def resume_writing(self) -> None:
-        """Go on: everything that was given was taken."""
+        """Resume: the client has taken everything."""
         self._is_full = False
         self._send()
         self._go_on()
@@ -201,7 +201,7 @@ class Session(asyncio.BufferedProtocol):
 
     @property
     def is_within(self) -> bool:
-        """Whether a part of a large request has come."""
+        """Whether a part of a large request has arrived."""
         return bool(self._receiving)
 
     @property
@@ -211,7 +211,7 @@ class Session(asyncio.BufferedProtocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether the other side has yet to take an answer."""
+        """Whether the client has yet to take an answer."""
         return self._is_full
 
     def owe(self, size: int) -> None:
@@ -220,21 +220,21 @@ class Session(asyncio.BufferedProtocol):
         self._broker.room.answer(size)
 
     def refuse(self, error: Error) -> None:
-        """End the connection: what comes cannot be understood."""
+        """End the connection: its bytes cannot be parsed."""
         if not self.is_closed:
             self._broker.measures.refused()
             logger.info("connection of %s ended: %s", self.peer.address, words(error))
             self.close()
 
     def close(self) -> None:
-        """Send what is ready and end; what came after it is not begun."""
+        """Send the answers that are ready and end; later requests are not started."""
         self._is_ending = True
         self._flush()
         if self._transport is not None and not self._outgoing:
             self._transport.close()
 
     def abort(self) -> None:
-        """End without waiting for the other side."""
+        """End without waiting for the client."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -252,17 +252,17 @@ class Session(asyncio.BufferedProtocol):
                 self._broker.loop.call_soon(self._flush)
 
     def regulate(self) -> None:
-        """Read on, or not."""
+        """Pause or resume reading."""
         self._goes_on_later = False
         self._go_on()
         self._regulate()
 
     def hold_back(self) -> None:
-        """Begin nothing until `go_on`: it would overtake what was produced before."""
+        """Start nothing until `go_on`: it would overtake earlier writes."""
         self._is_held_back = True
 
     def go_on(self) -> None:
-        """Begin what was held back."""
+        """Start the requests that were held back."""
         self._is_held_back = False
         self.regulate()
 
@@ -288,7 +288,7 @@ class Session(asyncio.BufferedProtocol):
             self._waiting.popleft()
             slot = Slot(self, request)
             self._slots.append(slot)
-            self._only_produces = is_produce  # others are alone in their turn
+            self._only_produces = is_produce  # other requests have a turn of their own
             try:
                 self._broker.begin(slot)
             except InvalidRequest as exc:
@@ -315,7 +315,7 @@ class Session(asyncio.BufferedProtocol):
         self._regulate()
 
     def _send(self) -> None:
-        """Give the transport what it takes; much of it in several steps."""
+        """Give the transport as much as it takes; a large amount in several steps."""
         outgoing = self._outgoing
         if outgoing and not (self._is_full or self._sends_on or self.is_closed):
             some: list[Buffer] = []
@@ -357,7 +357,7 @@ class Session(asyncio.BufferedProtocol):
             self._broker.room.receive(self, change)
 
     def _regulate(self) -> None:
-        """Stop reading while more is under way than may be, here or in all."""
+        """Stop reading while more is in progress than allowed, in this connection or in all."""
         if self.is_closed:
             return
         room = self._broker.room

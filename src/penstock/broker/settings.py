@@ -1,4 +1,4 @@
-"""What the Kafka port admits, and how long it waits."""
+"""Bounds and times of the Kafka port."""
 
 from datetime import timedelta
 

@@ -1,9 +1,9 @@
-"""Long requests in slices: none holds the loop for long, and all of them together have half of it.
+"""Long requests in slices: none blocks the loop for long, and all of them together get half of it.
 
-A request with a long list works until its slice is used up, counted in the CPU time of the loop's thread, so
+A request with a long list works until its slice is used up, measured in CPU time of the loop's thread, so
 that a busy machine does not blur it. Then it waits for its turn. Turns are given one at a time, in the order
-in which requests asked for them, and after each the loop is left to everybody else for as long as the turn
-took. Short requests end within their first slice and wait for nobody.
+of asking, and after each the loop is left to other work for as long as the turn took. Short requests end
+within their first slice and never wait.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from penstock.wire.kafka.stepwise import CodecSteps
 T = TypeVar("T")
 
 SLICE_SECONDS = 0.003
-_MOST_REST = 10  # slices: what others have worked since is no reason to rest longer
+_MOST_REST = 10  # slices: work of others since then does not lengthen the rest
 _PART = 256
 _QUESTIONS = 32  # to the store in one slice: each costs the loop some work that is not counted here
 
 
 def parts_of(items: list[T]) -> list[list[T]]:
-    """Return a list in parts that are short enough to be worked at once."""
+    """Split a list into parts short enough for one step."""
     return [items[at : at + _PART] for at in range(0, len(items), _PART)]
 
 
@@ -32,24 +32,24 @@ class Slices:
 
     def __init__(self, clock: Clock = SYSTEM, cpu: Callable[[], float] = cpu_seconds) -> None:
         self._clock, self._cpu = clock, cpu
-        self._began = 0.0  # when whatever works now began, or earlier
+        self._began = 0.0  # when the present work began, or earlier
         self._rest_until = 0.0
-        self._asked = 0  # questions that the store has answered
+        self._asked = 0  # queries that the store has answered
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._is_due = False  # somebody will be given a turn
+        self._is_due = False  # a turn is due to a waiter
 
     def begin(self) -> None:
-        """Say that a request begins its first slice."""
+        """Start the first slice of a request."""
         self._began = self._cpu()
 
     def go_on(self) -> None:
-        """Say that a request goes on with what a thread has found in the store."""
+        """Continue a request with the result of a store query in a thread."""
         self._asked += 1
         self._began = self._cpu()
 
     @property
     def is_over(self) -> bool:
-        """Whether the slice is used up; who works in the loop then calls `turn`."""
+        """Whether the slice is used up; then code in the loop calls `turn`."""
         return self._cpu() - self._began >= SLICE_SECONDS
 
     async def turn(self) -> None:
@@ -66,7 +66,7 @@ class Slices:
         self._began = self._cpu()
 
     def _give(self) -> None:
-        """Let the next go on, once the loop was left to the others for long enough."""
+        """Give the next turn, once the loop was left to other work for long enough."""
         loop = asyncio.get_running_loop()
         left = self._rest_until - self._clock.monotonic()
         if left > 0:
@@ -80,7 +80,7 @@ class Slices:
             loop.call_later(2 * SLICE_SECONDS, self._give)
 
     async def each(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """Yield things one after another, and wait between them when the slice is used up."""
+        """Yield items one after another, and wait between them when the slice is used up."""
         questions = 0
         for item in items:
             if self.is_over or questions >= _QUESTIONS:
@@ -91,7 +91,7 @@ class Slices:
             questions += self._asked != asked
 
     def at_once(self, steps: CodecSteps[T]) -> tuple[T] | None:
-        """Take the steps that fit into the slice; return what they return, None: there are more."""
+        """Run the steps that fit into the slice; return their result, or None if there are more."""
         while not self.is_over:
             try:
                 next(steps)
@@ -100,7 +100,7 @@ class Slices:
         return None
 
     async def run(self, steps: CodecSteps[T]) -> T:
-        """Return what steps return, and wait between them when the slice is used up."""
+        """Run all steps and return their result; wait between them when the slice is used up."""
         while True:
             if self.is_over:
                 await self.turn()

@@ -1,8 +1,8 @@
-"""What a topic can be set to through the Kafka port, as one table; and what that means for the topic.
+"""The topic configs of the Kafka port, as one table; and their effect on a topic.
 
-Names are Kafka's where it has one, else begin with `penstock.`. What a log of ours does not have (replicas,
-in a database compaction) is refused, unless it is set to what is so anyway. What makes no difference here is
-kept and shown.
+Names are Kafka's where it has one, else begin with `penstock.`. A feature that this log lacks (replicas, in a
+database compaction) is refused, unless the value describes the present state. A config without effect here is
+stored and shown.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _DELETE, _COMPACT = "delete", "compact"
 _TOMBSTONE_MS = 86_400_000
 FOR_EVER = Keep(-1, -1, -1)
 _KEEP = {"retention.ms": "age_ms", "retention.bytes": "bytes", RETENTION_RECORDS: "records"}
-UNIMPORTANT = {  # whatever they are, nothing is lost or seen by it
+UNIMPORTANT = {  # no value of these loses or shows anything
     "segment.bytes",
     "segment.ms",
     "segment.index.bytes",
@@ -42,7 +42,7 @@ _AS_IT_IS = {
     "min.insync.replicas": "1",
 }
 _FOR_EVER_MS = str((1 << 63) - 1)
-_NOT_HERE = {  # they would change what is taken or kept; not shown
+_NOT_HERE = {  # they would change which records are taken or kept; not shown
     "message.timestamp.before.max.ms": _FOR_EVER_MS,
     "message.timestamp.after.max.ms": _FOR_EVER_MS,
     "min.compaction.lag.ms": "0",
@@ -51,7 +51,7 @@ _NOT_HERE = {  # they would change what is taken or kept; not shown
 
 
 class TopicConfig(NamedTuple):
-    """One config as it is shown. `is_default`: nobody has set it on the topic."""
+    """One config as clients see it. `is_default`: it is not set on the topic."""
 
     name: str
     value: str | None
@@ -62,9 +62,9 @@ class TopicConfig(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What configs say of a topic: what is kept, which of that was said, and what is written down.
+    """The effect of configs on a topic: its retention, which of it was given, and the configs to store.
 
-    `policy`: what becomes of old records; None where nothing is said of it.
+    `policy`: the fate of old records; None if not given.
     """
 
     keep: Keep
@@ -75,9 +75,9 @@ class Setting(NamedTuple):
 
 
 def read_configs(given: Mapping[str, str | None], batch_bytes: int = BATCH_BYTES) -> Setting:
-    """Return what configs mean; None takes one back to its default. Raises InvalidConfig.
+    """Parse configs; None resets one to its default. Raises InvalidConfig.
 
-    `batch_bytes`: what the port takes at most, whatever a topic says.
+    `batch_bytes`: the port's own maximum, whatever a topic's config says.
     """
     keep: dict[str, int | None] = {}
     configs: dict[str, str | None] = {}
@@ -118,19 +118,19 @@ def read_configs(given: Mapping[str, str | None], batch_bytes: int = BATCH_BYTES
 
 
 def compaction_of(configs: Mapping[str, str | None]) -> Compaction | None:
-    """Return how a topic with such configs is compacted."""
+    """Return the compaction of a topic with such configs."""
     if _COMPACT not in (configs.get(CLEANUP) or ""):
         return None
     return Compaction(int(configs.get(TOMBSTONES) or _TOMBSTONE_MS))
 
 
 def kept_of(keep: Keep, configs: Mapping[str, str | None]) -> Keep:
-    """Return what is kept of a topic with such configs: all, where it is compacted and nothing else."""
+    """Return the retention of a topic with such configs: all, if it is only compacted."""
     return FOR_EVER if is_kept_whole(configs) else keep
 
 
 def is_kept_whole(configs: Mapping[str, str | None]) -> bool:
-    """Return whether a topic with such configs is compacted, and nothing else is deleted of it."""
+    """Return whether a topic with such configs is only compacted, so that no other rule deletes records."""
     return configs.get(CLEANUP) == _COMPACT
 
 

@@ -1,4 +1,4 @@
-"""The topics of a store as this broker knows them, in memory; looked up again when something may be new."""
+"""The topics of a store as this broker knows them, in memory; refreshed when there may be new ones."""
 
 from collections.abc import Callable, Mapping
 from threading import Lock
@@ -24,7 +24,7 @@ class Topics:
         self.by_name: MappingProxyType[str, Topic] = MappingProxyType({})
         self.by_id: MappingProxyType[int, Topic] = MappingProxyType({})
         self.by_uuid: MappingProxyType[UUID, Topic] = MappingProxyType({})
-        self.batch_bytes: Mapping[int, int] = {}  # of topics that were set to a bound of their own
+        self.batch_bytes: Mapping[int, int] = {}  # of topics with a bound of their own
         self.when_changed: Callable[[], None] = lambda: None
 
     @property
@@ -33,7 +33,7 @@ class Topics:
         return self._log_id
 
     def refresh(self) -> None:
-        """Look up what there is now."""
+        """Read the present topics."""
         with self._lock:
             found = self._log.topics()
             rows = self._database.look(lambda tx: tx.rows("log", "topics_with_config", name=MESSAGE_BYTES))
@@ -48,12 +48,12 @@ class Topics:
         self.when_changed()
 
     def get(self, name: str) -> Topic:
-        """Return a topic that is known. Raises UnknownTopic."""
+        """Return a known topic. Raises UnknownTopic."""
         found = self.by_name.get(name)
         if found is None:
             raise UnknownTopic(name)
         return found
 
     def uuid(self, topic: Topic) -> UUID:
-        """Return the id by which Kafka's clients know a topic: the same for ever, and no other topic's."""
+        """Return the id by which Kafka's clients know a topic: permanent, and never another topic's."""
         return topic_uuid(self._log_id, topic.id)

@@ -1,4 +1,4 @@
-"""Producers that ask for an id, and transactions: begun, filled, ended, taken back when they are late."""
+"""Producers that ask for an id, and transactions: begun, filled, ended, aborted when they are late."""
 
 import logging
 from functools import partial
@@ -41,7 +41,7 @@ _FENCED_SINCE = {INIT_PRODUCER_ID: 4, ADD_PARTITIONS_TO_TXN: 2, ADD_OFFSETS_TO_T
 
 
 class Transacting:
-    """Answers what producers ask. Lives in the loop's thread."""
+    """Answers requests of producers. Lives in the loop's thread."""
 
     def __init__(self, broker: "Broker", groups: Coordinating, offsets: GroupOffsets) -> None:
         self._broker, self._groups, self._offsets = broker, groups, offsets
@@ -51,7 +51,7 @@ class Transacting:
         broker.ticks.append(self.tick)
 
     def handlers(self) -> dict[int, RequestHandler]:
-        """Return what answers which request."""
+        """Return the handler of each request."""
         return {
             INIT_PRODUCER_ID.key: self.init_producer_id,
             ADD_PARTITIONS_TO_TXN.key: self.add_partitions,
@@ -87,7 +87,7 @@ class Transacting:
         return {"producer_id": given.id, "producer_epoch": given.epoch}
 
     def _check(self, call: ClientCall, name: str) -> None:
-        """Raise Refused unless a transactional id is coordinated here, and who asks may use it."""
+        """Raise Refused unless a transactional id is coordinated here, and the caller may use it."""
         if not 0 < len(name) <= NAME_CHARACTERS or "\0" in name:
             raise Refused(E.INVALID_REQUEST)
         if not call.may(AccessRight.WRITE, resource.transaction(name)):
@@ -96,7 +96,7 @@ class Transacting:
             raise Refused(E.NOT_COORDINATOR)
 
     async def add_partitions(self, call: ClientCall) -> Reply:
-        """Let a transaction reach into partitions."""
+        """Add partitions to a transaction."""
         body = call.body
         numbers: dict[tuple[str, int], E] = {}
         places = []
@@ -138,7 +138,7 @@ class Transacting:
         }
 
     async def add_offsets(self, call: ClientCall) -> Reply:
-        """Let a transaction say where a group is."""
+        """Add the offsets of a group to a transaction."""
         body = call.body
         try:
             name = body["transactional_id"]
@@ -152,7 +152,7 @@ class Transacting:
         return {"error_code": 0}
 
     async def commit_offsets(self, call: ClientCall) -> Reply:
-        """Hold back where a group will be once the transaction commits."""
+        """Hold a group's offsets back until the transaction commits."""
         body = call.body
         commits, numbers = await self._offsets.sort_out(call)
         try:
@@ -192,7 +192,7 @@ class Transacting:
     async def _check_maker(
         self, call: ClientCall, group: str, transaction: str, producer: ProducerId
     ) -> None:
-        """Raise Refused where a group would be made for a producer that may not commit."""
+        """Raise Refused if a group would be created for a producer that may not commit."""
         may = bool(group) and call.may(AccessRight.READ, resource.group(group))  # who may not is told so
         if may and not await self._groups.is_known(group):
             await self._broker.run(partial(self._store.check_open, transaction, producer))
@@ -200,7 +200,7 @@ class Transacting:
     # -- ending
 
     async def end(self, call: ClientCall) -> Reply:
-        """Commit a transaction, or take it back."""
+        """Commit a transaction, or abort it."""
         body = call.body
         try:
             self._check(call, body["transactional_id"])
@@ -212,7 +212,7 @@ class Transacting:
         return {"error_code": 0}
 
     def tick(self) -> None:
-        """Look from time to time for what takes too long."""
+        """Look for overdue transactions from time to time."""
         now = self._broker.clock.monotonic()
         if self._looking or now < self._next_look or self._broker.is_stopping:
             return
@@ -234,7 +234,7 @@ class Transacting:
         finally:
             self._looking = False
 
-    # -- for people
+    # -- for operators
 
     async def list(self, call: ClientCall) -> Reply:
         """Return the transactional ids that are coordinated here."""

@@ -1,13 +1,13 @@
-"""Producers and their transactions in the store: every step is one transaction of the database, under a lock.
+"""Producers and their transactions in the store: every step is one database transaction, under a lock.
 
 | state                | meaning                                                       |
 |----------------------|---------------------------------------------------------------|
 | empty                | no transaction                                                |
-| open                 | records may come; nobody sees them                            |
-| committing, aborting | decided and durable; marks are to be written into partitions  |
+| open                 | records may come; readers do not see them                     |
+| committing, aborting | decided and durable; its marks are still to be written        |
 | committed, aborted   | done; the next one may begin                                  |
 
-Every new start of a producer, and every time-out, raises its epoch: what comes late is refused.
+Every new start of a producer, and every time-out, raises its epoch: late requests are refused.
 """
 
 import logging
@@ -40,7 +40,7 @@ _partitions = msgspec.json.Decoder(list[LogPlace]).decode
 
 
 class KafkaTransactionState(StrEnum):
-    """What a transactional producer does."""
+    """The state of a transactional producer."""
 
     EMPTY = "empty"
     OPEN = "open"
@@ -67,7 +67,7 @@ KAFKA_NAMES = {
 
 
 class ProducerId(NamedTuple):
-    """Who produces, and which start of it."""
+    """A producer's id and epoch."""
 
     id: int
     epoch: int
@@ -85,7 +85,7 @@ class _ProducerRow(NamedTuple):
 
 
 class ListedTransaction(NamedTuple):
-    """A transactional id in short."""
+    """A summary of a transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -98,17 +98,17 @@ class TransactionStore:
 
     def __init__(self, store: Store, batches: BatchLog, clock: Clock) -> None:
         self._database, self._batches, self._clock = store.database, batches, clock
-        # One at a time for each transactional id: a mark that comes late would end the next transaction.
+        # One at a time for each transactional id: a late mark would end the next transaction.
         self._finishing = tuple(Lock() for _ in range(_FINISHING))
 
     # -- ids
 
     def begin(self, transactional_id: str | None, timeout_ms: int, known: ProducerId | None) -> ProducerId:
-        """Give a producer its id and epoch; a transaction that it left open is taken back. Raises Refused."""
+        """Give a producer its id and epoch; abort a transaction that it left open. Raises Refused."""
         if transactional_id is not None and not self._batches.holds_back:
             self.finish(transactional_id)
         given = self._database.run(lambda tx: self._begin(tx, transactional_id, timeout_ms, known))
-        if isinstance(given, E):  # what it left open is being taken back
+        if isinstance(given, E):  # its open transaction is being aborted
             raise Refused(given)
         return given
 
@@ -123,7 +123,8 @@ class TransactionStore:
         if row.state.is_decided:
             return E.CONCURRENT_TRANSACTIONS
         if row.state is _S.OPEN:
-            # Another start of the producer fences the one before; the same one is to ask again by its epoch.
+            # Another start of the producer fences the previous one; the same one must ask again with its
+            # epoch.
             fenced = row if known is not None else row._replace(epoch=row.epoch + 1)
             row, _ = self._decide(tx, fenced, committed=False)
             if row.state.is_decided:
@@ -136,16 +137,16 @@ class TransactionStore:
         return ProducerId(row.id, epoch)
 
     def _add(self, tx: Transaction, transactional_id: str | None, timeout_ms: int) -> int:
-        """Give out an id that nobody can guess: whoever knows one can disturb its producer."""
+        """Give out an unguessable id: a client that knows one can disturb its producer."""
         id = randbits(63)
         params = {"transactional_id": transactional_id, "timeout_ms": timeout_ms}
         tx.change("log", "kafka_producer_add", id=id, **params, now_ms=own_ms(self._clock))
         return id
 
-    # -- what belongs to a transaction
+    # -- contents of a transaction
 
     def add_partitions(self, transactional_id: str, producer: ProducerId, places: Iterable[LogPlace]) -> None:
-        """Let a transaction reach into partitions; the first opens it. Raises Refused."""
+        """Add partitions to a transaction; the first opens it. Raises Refused."""
         wanted = tuple(places)
 
         def change(tx: Transaction) -> None:
@@ -163,12 +164,12 @@ class TransactionStore:
         group_id: int,
         commits: Mapping[ClientPlace, ClientCommit],
     ) -> None:
-        """Hold back where a group will be. Raises Refused."""
+        """Hold offsets of a group back. Raises Refused."""
         self._check_open(tx, transactional_id, producer)
         hold_places(tx, producer.id, group_id, commits)
 
     def check_open(self, transactional_id: str, producer: ProducerId) -> None:
-        """Make sure that a producer has a transaction open. Raises Refused."""
+        """Check that a producer has a transaction open. Raises Refused."""
         self._database.run(lambda tx: self._check_open(tx, transactional_id, producer))
 
     def _check_open(self, tx: Transaction, transactional_id: str, producer: ProducerId) -> None:
@@ -184,10 +185,10 @@ class TransactionStore:
     # -- the end
 
     def end(self, transactional_id: str, producer: ProducerId, *, committed: bool) -> None:
-        """Decide a transaction; once it returns that is durable, and so are its marks. Raises Refused.
+        """Decide a transaction; on return the decision and its marks are durable. Raises Refused.
 
-        A decision whose marks cannot be written now stands all the same: clients ask again and are told when
-        the marks are there. Any other number would let them give up on a transaction that has been decided.
+        A decision whose marks cannot be written now is still valid: clients ask again and are told when the
+        marks are there. Any other number would let them give up on a decided transaction.
         """
         done = _S.COMMITTED if committed else _S.ABORTED
 
@@ -210,7 +211,7 @@ class TransactionStore:
     def _decide(
         self, tx: Transaction, row: _ProducerRow, *, committed: bool
     ) -> tuple[_ProducerRow, Sequence[LogPlace]]:
-        """Write down what becomes of a transaction, and what follows from it; return what has risen, too."""
+        """Store the decision on a transaction and its effects; return the partitions that have grown, too."""
         risen = self._batches.settle(tx, row.id, committed=committed)
         settle_places(tx, row.id, committed=committed)
         if self._batches.holds_back or not row.partitions:
@@ -221,7 +222,7 @@ class TransactionStore:
         return decided, risen
 
     def finish(self, transactional_id: str, risen: Sequence[LogPlace] = ()) -> None:
-        """Write the marks of a decision that has none yet; may be called again. `risen`: what it added to."""
+        """Write the missing marks of a decision; may be called again. `risen`: partitions that grew."""
         if self._batches.holds_back:
             self._batches.mark(-1, -1, risen, committed=True)
             return
@@ -244,13 +245,13 @@ class TransactionStore:
         self._database.run(change)
 
     def abort_late(self) -> int:
-        """Take back transactions that are open for too long, and finish what was decided; return how many."""
+        """Abort overdue transactions, and finish decided ones; return how many."""
         now_ms = own_ms(self._clock)
         rows = self._database.look(lambda tx: tx.rows("log", "kafka_producers_late", now_ms=now_ms))
         for (transactional_id,) in rows:
             try:
                 self._abort_if_late(transactional_id, now_ms)
-            except Error as exc:  # of one partition, say: the others' transactions end all the same
+            except Error as exc:  # of one partition, say: the transactions of others end all the same
                 logger.warning("transaction of %s is not ended yet: %s", transactional_id, exc)
         return len(rows)
 
@@ -266,7 +267,7 @@ class TransactionStore:
         self.finish(transactional_id)
 
     def expire(self, age_ms: int, topics: Iterable[int]) -> None:
-        """Forget producers that were not heard of for that long, and those of topics that are gone."""
+        """Forget producers that have been silent for that long, and those of deleted topics."""
         params: dict[str, Any] = {"age_ms": age_ms, "now_ms": own_ms(self._clock)}
 
         def change(tx: Transaction) -> None:
@@ -296,7 +297,7 @@ class TransactionStore:
         return _ProducerRow(id, epoch, _S(state), tuple(_partitions(partitions)), timeout_ms, started_ms)
 
     def _checked(self, tx: Transaction, transactional_id: str, producer: ProducerId) -> _ProducerRow:
-        """Return a producer's row, locked, if that is who asks. Raises Refused."""
+        """Return a producer's row, locked, if its id and epoch match. Raises Refused."""
         row = self._find(tx, transactional_id)
         if row is None or row.id != producer.id:
             raise Refused(E.INVALID_PRODUCER_ID_MAPPING)

@@ -1,6 +1,6 @@
-"""Adding what clients send: in the event loop where that takes no waiting, else in a thread of the door.
+"""Adds records that clients send: in the event loop if this needs no waiting, else in a thread of the door.
 
-A partition that is locked keeps no thread of the door for long (`lock_waits`): only its own writers wait.
+A locked partition holds a thread of the door only briefly (`lock_waits`): only its own writers wait.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from penstock.model.limits import LimitsSettings
 from penstock.model.token import GivenToken
 from penstock.operate.producing import AppendedRecord, RecordWanted, produce, produce_at_once
 
-SMALL_BYTES = 16 * 1024  # of a request that is read in the loop: more would hold up others
-_AT_ONCE_BYTES, _AT_ONCE_RECORDS = 24 * 1024, 100  # that are added in the loop: it takes half a millisecond
+SMALL_BYTES = 16 * 1024  # of a request that the loop parses: larger ones would delay others
+_AT_ONCE_BYTES, _AT_ONCE_RECORDS = 24 * 1024, 100  # added in the loop: half a millisecond
 
 
 class Adding:
@@ -34,7 +34,7 @@ class Adding:
         token: GivenToken | None = None,
         at_once: bool = True,
     ) -> list[AppendedRecord]:
-        """Add records; return where they stand, once they are durable. Raises what `produce` raises.
+        """Add records; return their partitions and offsets once they are durable. Raises as `produce` does.
 
         `at_once`: in the loop if possible. Not for a stream, whose next requests gather meanwhile.
         """

@@ -1,10 +1,10 @@
-"""How many bytes of answers are in hand, of all connections of a door, and who is ended for them.
+"""Bounds the bytes of answers in memory, over all connections of a door.
 
-A client that asks for much and takes nothing has its answer kept for it, and so many clients would fill any
-memory. So large answers are counted from the read until the client has taken them, but for a last piece. An
-answer has at most a part of the room that is left: those who take nothing leave less and less to the others,
-and never end them. Beyond the bound a request is answered 503. While more than half of the room is used, who
-takes nothing of its answer for some seconds is ended.
+A client that asks for much and reads nothing keeps its answer in memory, and many such clients would fill any
+memory. So large answers count from the read until the client has taken all but the last piece. An answer may
+use a fraction of the room that is left: clients that read nothing shrink the share of the others, and never
+cut them off. Beyond the bound a request is answered 503. While more than half of the room is used, a client
+that takes nothing of its answer for some seconds is disconnected.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from penstock.errors import GatewayBusy
 
 logger = logging.getLogger("penstock.gateway")
 
-PIECE_BYTES = 64 * 1024  # that are sent at a time; a smaller answer is not counted
-TAKE_SECONDS = 10.0  # in which a client takes a piece, while there is little room
+PIECE_BYTES = 64 * 1024  # sent at a time; a smaller answer is not counted
+TAKE_SECONDS = 10.0  # for a client to take a piece, while room is short
 _LEAST_ANSWER = 64 * 1024
-_PARTS = 4  # an answer has at most such a part of the room that is left
+_PARTS = 4  # an answer may use one such part of the room that is left
 
 
 class AnswerRoom:
@@ -33,18 +33,18 @@ class AnswerRoom:
 
     @property
     def is_short(self) -> bool:
-        """Whether answers that nobody takes leave too little to the others."""
+        """Whether answers that no client takes leave too little to the others."""
         return self.used > self._most_bytes // 2
 
     def share(self, most: int) -> int:
-        """Return how many bytes an answer may have, with so many at most. Raises GatewayBusy for none."""
+        """Return how many bytes an answer may have, `most` at most. Raises GatewayBusy for none."""
         left = self._most_bytes - self.used
         if left <= 0:
             raise self._full()
         return min(most, max(_LEAST_ANSWER, left // _PARTS))
 
     def count(self, change: int) -> None:
-        """Count bytes of an answer, or say that they are gone."""
+        """Add bytes to the count, or subtract them."""
         with self._lock:
             self.used += change
 
@@ -60,7 +60,7 @@ class AnswerRoom:
 
 
 class AnswerShare:
-    """What the answer to one request has of the room. `is_kept`: it is being sent, and gives it back then."""
+    """The room that one request's answer takes. `is_kept`: it is being sent, which gives the room back."""
 
     __slots__ = ("_room", "_size", "is_kept")
 
@@ -68,7 +68,7 @@ class AnswerShare:
         self._room, self._size, self.is_kept = room, 0, False
 
     def ask(self, most: int) -> int:
-        """Return how many bytes may be read for the answer, with so many at most. Raises GatewayBusy."""
+        """Return how many bytes to read for the answer, `most` at most. Raises GatewayBusy."""
         return self._room.share(most)
 
     def count(self, size: int) -> None:
@@ -77,11 +77,11 @@ class AnswerShare:
         self._size = size
 
     def keep(self, size: int, *, may_refuse: bool) -> None:
-        """Count an answer, as it is made now, until it is sent.
+        """Count a finished answer until it is sent.
 
         Raises GatewayBusy if it may: not after a request that changed something, which would be repeated.
         """
-        # There was room for what was read; that it takes more as JSON is not the client's fault.
+        # There was room for the records that were read; that JSON is larger is not the client's fault.
         if self._size or not may_refuse:
             self.count(size)
         else:
@@ -90,14 +90,14 @@ class AnswerShare:
         self.is_kept = True
 
     def give_back(self) -> None:
-        """Say that the answer is not in hand any more."""
+        """Give the room back."""
         if self._size:
             self.count(0)
 
     async def send(self, send: Callable[[Any], Awaitable[None]], head: Any, body: bytes) -> None:
-        """Send an answer piece by piece, each once the client has taken those before; then give it back.
+        """Send an answer piece by piece, each after the client took the ones before; then give the room back.
 
-        Where it takes nothing while there is little room, the rest is not sent: that ends the connection.
+        If the client takes nothing while room is short, the rest is not sent: the connection ends.
         """
         try:
             for message in chain([head], _pieces(body)):

@@ -1,7 +1,7 @@
-"""The ASGI application: three paths, each a few lines over a value of this room; and REST, where wanted.
+"""The ASGI application: three paths, each a few lines over a value of this room; and REST on demand.
 
-Every handler is async and waits for nothing but a probe of the store, for a bounded time: it never holds up
-the event loop, which may be that of a caller's own web application.
+Every handler is async and waits for nothing but a store probe, for a bounded time: it never blocks the event
+loop, which may belong to the caller's own web application.
 """
 
 from asyncio import gather
@@ -39,7 +39,7 @@ def application(
 ) -> Starlette:
     """Return the application for some outboxes, with the REST door of a store. Raises InvalidInput.
 
-    `more`: routes of others that are served beside ours.
+    `more`: routes of other rooms, served beside these.
     """
     if not outboxes:
         raise InvalidInput("gateway.app() needs an outbox: gateway.app(outbox)")
@@ -74,5 +74,5 @@ def application(
         from .rest.problems import on_http
 
         made = Starlette(routes=[*api.routes(), *routes], exception_handlers={HTTPException: on_http})
-    made.router.redirect_slashes = False  # Starlette would redirect to whatever the Host header says
+    made.router.redirect_slashes = False  # Starlette would redirect to any host in the Host header
     return made

@@ -1,9 +1,9 @@
-"""How many bytes of requests are in hand, of all connections of a door, and what is done with more.
+"""Bounds the bytes of requests in memory, over all connections of a door.
 
-So many connections with so large a body each would be more than any machine has. Bytes are counted as they
-come, never as they are announced, and until the request is answered. A request that finds no room is refused
-with 503; a stream is read on when there is room again. One principal or address gets a part of the room
-(`access/places.py`), but always that of one request.
+All connections with bodies of the largest size would exceed any machine's memory. Bytes count as they arrive,
+never as announced, until the request is answered. A request that finds no room is refused with 503; a stream
+is read again once there is room. One principal or address gets a part of the room (`access/places.py`), but
+always enough for one request.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ class BodyRoom:
 
     @property
     def used(self) -> int:
-        """The bytes in hand."""
+        """The bytes in memory."""
         return self._places.used
 
     def take(self, size: int, holder: Holder = UNKNOWN) -> None:
-        """Count bytes that came. Raises GatewayBusy if there is no room for them."""
+        """Count received bytes. Raises GatewayBusy if there is no room for them."""
         if not self._places.take(holder, size):
             raise GatewayBusy(f"it has {self.used} bytes of requests in hand, of {self._places.most}")
 
     async def wait(self, size: int, holder: Holder = UNKNOWN) -> None:
-        """Count bytes that came, once there is room; one request is taken however large it is."""
+        """Count received bytes once there is room; a single request is taken however large it is."""
         while self.used and not self._places.has(holder, size):
             self._freed.clear()
             await self._freed.wait()
@@ -46,13 +46,13 @@ class BodyRoom:
         return self.used > self._places.most // 2
 
     def give_back(self, size: int, holder: Holder = UNKNOWN) -> None:
-        """Say that bytes are not in hand any more."""
+        """Give bytes back."""
         self._places.give_back(holder, size)
         self._freed.set()
 
 
 class BodyShare:
-    """What one request has taken of the room; given back when a `with` block ends. `holder`: whose it is."""
+    """The room that one request takes, given back at the end of a `with` block, and its holder."""
 
     __slots__ = ("_room", "_size", "holder")
 
@@ -60,12 +60,12 @@ class BodyShare:
         self._room, self._size, self.holder = room, 0, holder
 
     def take(self, size: int) -> None:
-        """Count bytes that came. Raises GatewayBusy."""
+        """Count received bytes. Raises GatewayBusy."""
         self._room.take(size, self.holder)
         self._size += size
 
     async def reserve(self, size: int) -> None:
-        """Count bytes that may come, once there is room for them."""
+        """Count bytes that may arrive, once there is room for them."""
         await self._room.wait(size, self.holder)
         self._size += size
 

@@ -1,7 +1,7 @@
-"""Values in the content type that a client asks for: JSON or Protobuf, by the schema that is registered.
+"""Converts values to the content type that a client asks for, JSON or Protobuf, by the registered schema.
 
-What is published and cannot be converted is refused. A record that is read and cannot be is given as it is
-stored, with the reason: one odd record must not hold up a group.
+A published value that cannot be converted is refused. A record that cannot be converted is delivered as it is
+stored, with the reason: one odd record must not block a group.
 """
 
 from threading import Lock
@@ -19,19 +19,19 @@ from penstock.operate.producing import RecordWanted
 from penstock.operate.value_schemas import schema_of
 
 CONTENT_TYPES = (JSON, PROTOBUF)
-_KEPT_SECONDS = 2.0  # a schema that is replaced is in force after that
+_KEPT_SECONDS = 2.0  # after which a replaced schema is in force
 _MOST_KEPT = 1000
 
 
 class Conversion:
-    """Converts for the clients of a door. From any thread; asks the store where it has not lately."""
+    """Converts for the clients of a door. From any thread; asks the store when its cache is too old."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock, self._lock = store, clock, Lock()
         self._kept: dict[tuple[str, str], tuple[float, ProtobufJson | None]] = {}
 
     def check(self, wanted: str) -> str:
-        """Return a content type that can be asked for, or nothing. Raises InvalidInput."""
+        """Return a requested content type, or an empty one, if it is supported. Raises InvalidInput."""
         if wanted and wanted not in CONTENT_TYPES:
             raise InvalidInput(
                 f"convert_to is {wanted[:80]!r}, and must be one of {', '.join(CONTENT_TYPES)}"
@@ -39,7 +39,7 @@ class Conversion:
         return wanted
 
     def published(self, topic: str, record: RecordWanted, wanted: str) -> RecordWanted:
-        """Return what is to be added, as the content type that is asked for. Raises NotConvertible."""
+        """Return the record to add, in the content type that is asked for. Raises NotConvertible."""
         if not wanted or record.value is None:
             return record
         content_type = _content_type(record.headers)
@@ -50,7 +50,7 @@ class Conversion:
         return RecordWanted(value, record.type, record.key, headers, record.id, record.timestamp_ms)
 
     def given(self, record: Record, wanted: str) -> tuple[Record, str]:
-        """Return a record with the content type that is asked for; or as it is, and why."""
+        """Return a record in the content type that is asked for; or unconverted, with the reason."""
         if not wanted or record.data is None:
             return record, ""
         content_type = _content_type(record.raw_headers)
@@ -72,7 +72,7 @@ class Conversion:
         return schema.convert(value, content_type, wanted)
 
     def _schema(self, topic: str, type: str) -> ProtobufJson | None:
-        if max(len(topic), len(type)) > NAME_CHARACTERS:  # no schema is registered for it
+        if max(len(topic), len(type)) > NAME_CHARACTERS:  # such a name has no schema
             return None
         now, key = self._clock.monotonic(), (topic, type)
         kept = self._kept.get(key)
@@ -96,6 +96,6 @@ def _is_kind(content_type: str, wanted: str) -> bool:
 
 
 def _marked(headers: RawHeaders, wanted: str) -> RawHeaders:
-    """Return headers that name another content type; JSON needs none."""
+    """Return headers with another content type; JSON needs none."""
     rest = tuple(each for each in headers if each[0] != CONTENT_TYPE)
     return rest if wanted == JSON else ((CONTENT_TYPE, wanted.encode()), *rest)

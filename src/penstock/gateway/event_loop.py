@@ -1,4 +1,4 @@
-"""The event loops of the doors: uvloop's where it is installed, as at the Kafka port, else asyncio's own."""
+"""The event loops of the doors: uvloop where installed, as at the Kafka port, else asyncio's own."""
 
 import asyncio
 from typing import Any
@@ -10,12 +10,12 @@ except ImportError:
 
 
 class _Impatient:
-    """Gives a TLS handshake so many seconds: uvicorn cannot be told how long it may take."""
+    """Limits the time of a TLS handshake, which uvicorn has no option for."""
 
     handshake_seconds: float | None = None
 
     async def create_server(self, *args: Any, **kwargs: Any) -> asyncio.AbstractServer:
-        """Listen, with that bound."""
+        """Listen, with that limit."""
         if kwargs.get("ssl") is not None:
             kwargs.setdefault("ssl_handshake_timeout", self.handshake_seconds)
         made: asyncio.AbstractServer = await super().create_server(*args, **kwargs)  # type: ignore[misc]

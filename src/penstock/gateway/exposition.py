@@ -1,8 +1,8 @@
 """Series in the text format of Prometheus, version 0.0.4.
 
-| line                                | says                                                             |
+| line                                | meaning                                                          |
 |-------------------------------------|------------------------------------------------------------------|
-| `# HELP name text`                  | what it means; `\\` and line feeds are escaped                    |
+| `# HELP name text`                  | its description; `\\` and line feeds are escaped                  |
 | `# TYPE name kind`                  | counter, gauge or histogram                                      |
 | `name{label="value"} number`        | a value; in labels `"` is escaped, too                           |
 | `name_bucket{le="0.1"} number`      | of a histogram: observations up to a bound, those below included |
@@ -21,7 +21,7 @@ _IN_LABEL = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 def exposition(series: Iterable[Series]) -> str:
-    """Return series with their values as they are now."""
+    """Return series with their current values."""
     return "".join(f"{line}\n" for each in series for line in _lines(each))
 
 
@@ -30,7 +30,7 @@ def _lines(series: Series) -> Iterator[str]:
     yield f"# TYPE {series.name} {series.kind.value}"
     values = series.values()
     if not values and not series.labels and series.kind is not SeriesKind.GAUGE:
-        values = {(): Buckets() if series.kind is SeriesKind.HISTOGRAM else 0}  # nothing counted is a count
+        values = {(): Buckets() if series.kind is SeriesKind.HISTOGRAM else 0}  # uncounted means 0
     for labels, value in sorted(values.items()):
         named = _named(series.labels, labels)
         if isinstance(value, Buckets):

@@ -1,8 +1,8 @@
-"""Refuses requests to host names that this machine is not known by: DNS rebinding.
+"""Refuses requests to unknown host names: DNS rebinding.
 
-A page of another site can have its own name resolve to this machine. To the browser such a page is then of
-the same site: it reads answers and publishes. Its requests bear that name in `Host`. An IP address in `Host`
-cannot be rebound, and with TLS the certificate speaks against the name.
+A page of another site can have its own name resolve to this machine. The browser then treats the page as the
+same site, so it can read answers and publish. Its requests carry that name in `Host`. An IP address in `Host`
+cannot be rebound, and with TLS the certificate does not match the name.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ class KnownHosts:
                 if name == b"host" and not self._knows(value.decode("latin-1")):
                     refused = UnknownHost(value.decode("latin-1"))
                     await send_problem(send, status_of(refused), refused)
-                    return  # a request without a Host, as of HTTP/1.0, comes from no browser
+                    return  # no browser sends a request without Host, as in HTTP/1.0
         await self._app(scope, receive, send)
 
     def _knows(self, sent: str) -> bool:

@@ -1,4 +1,4 @@
-"""The groups that clients of this process read: begun when one is asked for, given back when nobody asks."""
+"""The groups that clients of this process read: started on the first request, given back when idle."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ _LOOK_SECONDS = 1.0
 
 
 class LeasedGroups:
-    """Each group on each topic that a client has asked for. In one event loop, but for `close`."""
+    """Each group on each topic that a client has asked for. In one event loop, except `close`."""
 
     def __init__(
         self, store: Store, clock: Clock, settings: GatewaySettings, threads: ThreadPoolExecutor
@@ -31,16 +31,16 @@ class LeasedGroups:
         self._store, self._clock, self._settings, self._threads = store, clock, settings, threads
         self._groups: dict[tuple[str, str], asyncio.Task[LeasedGroup]] = {}
         self._places = SharedPlaces(settings.groups)
-        self._holders: dict[tuple[str, str], Holder] = {}  # who asked for a group first
+        self._holders: dict[tuple[str, str], Holder] = {}  # the first to ask for a group
         self._looking: asyncio.Task[None] | None = None
         self._lock = Lock()
-        self._started: set[LeasedGroup] = set()  # under the lock, as is:
+        self._started: set[LeasedGroup] = set()  # guarded by the lock, as is:
         self._is_closing = False
 
     async def get(
         self, group: str, topic: str, start: Start = "earliest", *, principal: Principal
     ) -> LeasedGroup:
-        """Return a group, which is served from now on. Raises UnknownTopic, GroupKindDiffers, GatewayBusy."""
+        """Return a group and serve it from now on. Raises UnknownTopic, GroupKindDiffers, GatewayBusy."""
         task = self._groups.get((group, topic))
         if task is None:
             holder = holder_of(principal)
@@ -56,14 +56,14 @@ class LeasedGroups:
         return found
 
     async def serving(self, group: str, topic: str, lease: str) -> LeasedGroup:
-        """Return a group that is served already, because a lease was given. Raises UnknownLease."""
+        """Return the group that gave a lease, if it is still served. Raises UnknownLease."""
         task = self._groups.get((group, topic))
         if task is None:
             raise UnknownLease(lease)
         return await asyncio.shield(task)
 
     async def drop(self, group: str, topic: str) -> None:
-        """Serve a group no longer on a topic, because that is to be deleted."""
+        """Stop serving a group on a topic that is to be deleted."""
         task = self._forget((group, topic))
         if task is not None:
             found = await asyncio.shield(task)
@@ -72,14 +72,14 @@ class LeasedGroups:
     def close(self) -> None:
         """Give all groups back; from another thread, while the event loop still runs.
 
-        One that is about to start in a thread of the pool is given back there.
+        A group that is just starting in a thread of the pool is given back there.
         """
         with self._lock:
             self._is_closing = True
             started = list(self._started)
         for each in started:
             self._stop(each)
-        self._groups.clear()  # nobody asks any more
+        self._groups.clear()  # no client asks any more
 
     async def _begin(self, group: str, topic: str, start: Start) -> LeasedGroup:
         loop = asyncio.get_running_loop()
@@ -113,13 +113,13 @@ class LeasedGroups:
         return self._groups.pop(place, None)
 
     async def _look(self) -> None:
-        """Give back what nobody has asked for in a while."""
+        """Give back the groups that have been idle for a while."""
         loop = asyncio.get_running_loop()
         while self._groups and not self._is_closing:
             await asyncio.sleep(min(_LOOK_SECONDS, self._settings.group_idle.total_seconds()))
             for place, task in list(self._groups.items()):
                 if task.done() and task.result().is_idle:
-                    self._forget(place)  # who asks meanwhile begins anew: two members share
+                    self._forget(place)  # a client that asks meanwhile starts a new one: two members share
                     try:
                         await loop.run_in_executor(None, self._stop, task.result())
                     except Exception as exc:

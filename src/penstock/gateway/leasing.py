@@ -1,19 +1,19 @@
 """A group whose handlers are clients over a connection: each record is a call that waits for its client.
 
-The group is served by a worker like any other: cursors, order per key, retries, dead letters, sharing with
-other processes are the worker's. Its one handler puts a record where the next client finds it, and ends when
-that client says what became of it, or when its lease lapses. So nothing here outlives the process, and
-nothing needs to: what was handed out and not settled comes again, from whoever serves the group then.
+A worker serves the group like any other: cursors, order per key, retries, dead letters and sharing with other
+processes are the worker's. Its one handler puts a record where the next client finds it, and ends when that
+client answers or its lease lapses. So no state here outlives the process, and none needs to: records that
+were handed out and not settled are delivered again by the group's next owner.
 
-| a client says                | its handler answers | the record                                   |
+| a client's answer            | outcome of its call | the record                                   |
 |------------------------------|---------------------|----------------------------------------------|
 | ack                          | `Done`              | is done                                      |
 | nack                         | raises              | waits with its key, by the retry policy      |
-| nack, after a time           | `Retry(after)`      | waits with its key, so long                  |
+| nack, after a time           | `Retry(after)`      | waits with its key, for that time            |
 | nack, dead                   | `Cancel(reason)`    | is a dead letter, and its key goes on        |
-| nothing, until it lapses     | `Snooze(now)`       | comes again, marked; no attempt is counted   |
+| none, until the lease lapses | `Snooze(now)`       | comes again, marked; no attempt is counted   |
 
-All of it happens in one event loop; only `settled` is told by the worker's thread.
+All of it runs in one event loop; only `settled` is called by the worker's thread.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ _LINGER_SECONDS = 10.0
 
 
 class Nacked(Exception):
-    """A client could not handle a record; what it says of it is kept as the reason."""
+    """A client could not handle a record; its message is kept as the reason."""
 
 
 @dataclass(eq=False, slots=True)
 class HeldRecord:
-    """A record that waits for a client, or for what its client says of it."""
+    """A record that waits for a client, or for its client's answer."""
 
     record: Record
     place: HeldPlace
@@ -55,7 +55,7 @@ class HeldRecord:
 
 @dataclass(eq=False, slots=True)
 class Lease:
-    """Some records in the hands of one client, for a while; `held` are those that it was given."""
+    """Some records in the hands of one client, for a while; `held` are the records it was given."""
 
     id: str
     held: dict[HeldPlace, HeldRecord] = field(default_factory=dict)
@@ -64,17 +64,17 @@ class Lease:
 
     @property
     def records(self) -> list[Record]:
-        """What it holds, in the order in which it was given."""
+        """The records it holds, in the order in which it was given them."""
         return [each.record for each in self.held.values()]
 
     @property
     def unanswered(self) -> list[HeldRecord]:
-        """What its client has said nothing of yet."""
+        """The records that its client has not answered yet."""
         return [each for each in self.held.values() if not each.answer.done()]
 
 
 class LeasedGroup:
-    """One group on one topic, for clients of this process. In the event loop that it was made in."""
+    """One group on one topic, for clients of this process. In the event loop that created it."""
 
     def __init__(
         self, store: Store, clock: Clock, settings: GatewaySettings, group: str, topic: str, start: Start
@@ -101,12 +101,12 @@ class LeasedGroup:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no client has asked for a while, and none holds anything."""
+        """Whether no client has asked for a while, and none holds a record."""
         quiet = self._loop.time() - self.asked_at >= self._settings.group_idle.total_seconds()
         return quiet and not self._waiters and not any(each.unanswered for each in self._leases.values())
 
     async def ready(self, wait: float) -> None:
-        """Wait until there is a record to take, so long at most."""
+        """Wait until there is a record to take, at most `wait` seconds."""
         until = self._loop.time() + wait
         while not self._ready:
             left = until - self._loop.time()
@@ -114,7 +114,7 @@ class LeasedGroup:
                 break
 
     def take(self, credits: int, *, max_bytes: int, seconds: float) -> Lease:
-        """Give a client up to so many records of those that are there, and about so many bytes."""
+        """Lease up to `credits` of the ready records to a client, of about `max_bytes`."""
         self.asked_at = self._loop.time()
         lease, size = Lease(uuid4().hex), 0
         while self._ready and len(lease.held) < credits and (not lease.held or size < max_bytes):
@@ -135,15 +135,15 @@ class LeasedGroup:
             raise UnknownLease(id) from None
 
     def extend(self, id: str, seconds: float) -> Lease:
-        """Let a lease last so long from now on. Raises UnknownLease."""
+        """Let a lease last `seconds` from now. Raises UnknownLease."""
         lease = self.find(id)
         self._extend(lease, seconds)
         return lease
 
     async def answer(self, held: Iterable[HeldRecord], outcome: Outcome | Nacked) -> int:
-        """Say what became of records; return how many of them nothing had been said of, once it is settled.
+        """Answer records; return how many of them had no answer yet, once it is settled.
 
-        Raises NotSettled; nothing is undone then, and saying it again waits again.
+        Raises NotSettled; nothing is undone then, and repeating the answer waits again.
         """
         count, waiting = 0, []
         for each in held:
@@ -163,25 +163,25 @@ class LeasedGroup:
         return count
 
     def end(self, lease: Lease) -> None:
-        """Forget a lease whose client has said everything, and will say no more."""
+        """Forget a lease that its client has answered entirely and will not use again."""
         self._leases.pop(lease.id, None)
         if lease.timer is not None:
             lease.timer.cancel()
 
     def linger(self, lease: Lease) -> None:
-        """Keep a lease of which everything is said for a moment: its client may say it again."""
+        """Keep a fully answered lease for a moment: its client may repeat an answer."""
         if not lease.unanswered:
             self._extend(lease, min(lease.seconds, _LINGER_SECONDS))
 
     def hand_back(self, held: Iterable[HeldRecord]) -> None:
-        """Let records come again at once: their client is gone."""
+        """Deliver records again at once: their client is gone."""
         for each in held:
             if not each.answer.done():
                 self._out[each.place] = each
                 each.answer.set_result(Snooze(timedelta()))
 
     def stop(self) -> None:
-        """End serving it: what clients hold comes again; from another thread than the loop's."""
+        """Stop serving the group: records that clients hold come again; from any thread but the loop's."""
         self.worker.stop(0.0)
 
     # -- inside
@@ -214,7 +214,7 @@ class LeasedGroup:
             self._waiters.discard(waiter)
             if (
                 waiter.done() and self._ready and self._waiters
-            ):  # it may have gone meanwhile: let another look
+            ):  # the waiter may have gone meanwhile: wake another
                 next(iter(self._waiters)).get_loop().call_soon(self._pass_on)
 
     def _pass_on(self) -> None:
@@ -253,11 +253,11 @@ def held_within(
     ranges: Iterable[tuple[int, int, int]],
     nothing: Callable[[int, int, int], Error],
 ) -> list[HeldRecord]:
-    """Return the records in ranges (partition, first, last), each once. Raises `nothing` of an empty one."""
+    """Return the records in ranges (partition, first, last), each once. Raises `nothing` if one is empty."""
     offsets: dict[int, list[int]] = {}
     for partition, offset in sorted(held):
         offsets.setdefault(partition, []).append(offset)
-    spans: dict[int, list[tuple[int, int]]] = {}  # of places in these lists
+    spans: dict[int, list[tuple[int, int]]] = {}  # of indexes into these lists
     for partition, first, last in ranges:
         within = offsets.get(partition, [])
         span = bisect_left(within, first), bisect_right(within, last)

@@ -1,8 +1,8 @@
 """Serves an ASGI application beside a worker or a broker: a socket, a thread, an event loop of its own.
 
-Nothing else waits for it, and its work is bounded: so many connections, each with a time to ask in,
-and a short end. The socket is opened by `open`, in the caller's thread: an address that cannot be had is
-refused before anything runs.
+No other part of the process waits for it, and its work is bounded: a number of connections, a time limit for
+each to send a request, and a short shutdown. `open` opens the socket in the caller's thread: an address that
+is not available is refused before anything runs.
 """
 
 import asyncio
@@ -35,19 +35,19 @@ except ImportError as exc:
 
 logger = logging.getLogger("penstock.gateway")
 
-_CONNECTIONS = 100  # of clients that are known; more at a time are answered 503
-_GRACE_SECONDS = 1  # for answers that are under way when it stops
-_HANG_UP_SECONDS = 1  # for what notices that its client is gone
+_CONNECTIONS = 100  # of known clients; more at a time are answered 503
+_GRACE_SECONDS = 1  # for answers in flight at the stop
+_HANG_UP_SECONDS = 1  # for handlers to notice that their client is gone
 _JOIN_SECONDS = 5.0
-_MOST_LINES = 1000  # of the head of a request
-REQUEST_SECONDS = 5.0  # within which a new connection has to ask something
-_CLOSE_SECONDS = 10.0  # for a client to take the rest of what was sent to it before its connection was closed
+_MOST_LINES = 1000  # in the head of a request
+REQUEST_SECONDS = 5.0  # for a new connection to send a request
+_CLOSE_SECONDS = 10.0  # for a client to take the next part of the rest, once its connection is closing
 
 
 class GatheringTransport:
-    """A transport that sends what is written in one turn of the loop by one call: an answer's head and body.
+    """A transport that sends all writes of one turn of the loop in one call: an answer's head and body.
 
-    All else is the transport's own.
+    All else is passed to the real transport.
     """
 
     def __init__(self, transport: Any, loop: Any) -> None:
@@ -55,13 +55,13 @@ class GatheringTransport:
         self._parts: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        """Send it, with what else is written now."""
+        """Send data, together with other writes of this turn."""
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
 
     def close(self) -> None:
-        """Send what was written, and close: once the client has taken the rest, or takes nothing more."""
+        """Send the rest, and close once the client has taken it, or takes nothing more."""
         if self._transport.is_closing():
             return
         self._flush()
@@ -78,7 +78,7 @@ class GatheringTransport:
     def _flush(self) -> None:
         if self._parts:
             parts, self._parts = self._parts, []
-            if self._transport.is_closing():  # it has given way to others; uvloop's would raise RuntimeError
+            if self._transport.is_closing():  # it was closed for others; uvloop's would raise RuntimeError
                 return
             self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
@@ -87,10 +87,10 @@ class GatheringTransport:
 
 
 class ImpatientProtocol(H11Protocol):
-    """Closes a connection that asks nothing, at first or after an answer, though it may send a byte at times.
+    """Closes a connection without a request, at first or after an answer, even if bytes trickle in.
 
-    Enough of them would else take all places, and probes fail. One whose requests show nobody gives way to
-    others once there are many (`access/places.py`).
+    Enough such connections would take all places, and probes would fail. A connection without a known client
+    gives way to others once there are many (`access/places.py`).
     """
 
     def __init__(self, *args: Any, places: "ConnectionPlaces[ImpatientProtocol]", **more: Any) -> None:
@@ -98,7 +98,7 @@ class ImpatientProtocol(H11Protocol):
         self._places = places
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for the head of a request, so long."""
+        """Start the time limit for the head of a request."""
         super().connection_made(GatheringTransport(transport, self.loop))  # type: ignore[arg-type]
         certificate = transport.get_extra_info("peercert")
         self.app = _with(self.app, {PLACE: self, **({CERTIFICATE: certificate} if certificate else {})})
@@ -108,7 +108,7 @@ class ImpatientProtocol(H11Protocol):
         self._impatience = self.loop.call_later(REQUEST_SECONDS, self._close_if_silent)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give its place back, and let go of what holds it: a full search for cycles comes rarely."""
+        """Give the place back, and drop references to it: a full search for cycles comes rarely."""
         self._places.leave(self)
         super().connection_lost(exc)
         self._impatience.cancel()
@@ -117,20 +117,20 @@ class ImpatientProtocol(H11Protocol):
             self.cycle = None  # type: ignore[assignment]
 
     def know(self, principal: Principal) -> bool:
-        """Say who asks on it; return False if they hold as many connections as they may."""
+        """Set the principal of the connection; return False if it has too many connections."""
         return self._places.know(self, principal)
 
     def abort(self) -> None:
-        """End it: others need its place."""
+        """End the connection: others need its place."""
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came. The time to ask in goes on until the head of a request is whole."""
+        """Take received bytes. The time limit runs on until the head of a request is whole."""
         self.conn.receive_data(data)
         self.handle_events()
 
     def handle_events(self) -> None:
-        """Go on with what has come, unless it is a head of very many lines: h11 reads a head in one piece."""
+        """Parse received bytes, unless a head has too many lines: h11 parses a head in one piece."""
         if self.conn.their_state is IDLE:
             came = self.conn.trailing_data[0]
             if came.count(b"\n", 0, came.find(b"\r\n\r\n") % (len(came) + 1)) > _MOST_LINES:
@@ -139,7 +139,7 @@ class ImpatientProtocol(H11Protocol):
         super().handle_events()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection, some time after its last answer, unless it has asked again."""
+        """Close a connection some time after its last answer, unless another request has begun."""
         if self.cycle is None or self.cycle.response_complete:
             super().timeout_keep_alive_handler()
 
@@ -159,7 +159,7 @@ def _with(app: Any, more: dict[str, Any]) -> Any:
 class EndingServer(Server):
     """Hangs up on clients that are still there after the grace period.
 
-    They may be idle behind TLS or have sent half a body. By itself uvicorn logs each as an error.
+    They may be idle behind TLS or have sent half a body. Uvicorn alone would log each as an error.
     """
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -190,9 +190,9 @@ class HttpListener:
         tls: SSLContext | None = None,
         names: Sequence[str] = (),
     ) -> None:
-        """`port` 0 picks a free one. `tls`: what connections are encrypted with.
+        """`port` 0 picks a free one. `tls`: the context that encrypts connections.
 
-        `names`: host names that clients know it by, besides `host` and those of `gateway.host_names`.
+        `names`: host names that clients use, besides `host` and those of `gateway.host_names`.
         """
         self._host, self._port = host, port
         self._socket: socket.socket | None = None
@@ -211,13 +211,13 @@ class HttpListener:
             ws="none",
         )
         if tls is not None:
-            config.load()  # its own way takes names of files, and reads them once
+            config.load()  # uvicorn's own way takes file names, and reads them once
             config.ssl = tls
         self._server = EndingServer(config)
 
     @property
     def address(self) -> str:
-        """Where it listens, with the port that was picked: `127.0.0.1:8420`, `[::1]:8420`."""
+        """The address it listens on, with the port that was picked: `127.0.0.1:8420`, `[::1]:8420`."""
         assert self._socket is not None, "it is not open"
         host, port = self._socket.getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -232,13 +232,13 @@ class HttpListener:
             # Connections inherit it; asyncio sets it only where the socket names its protocol, and this one
             # does not: answers in two pieces would wait 40 ms for the client's acknowledgement.
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except UnicodeError as exc:  # no name in DNS can look like that
+        except UnicodeError as exc:  # no DNS name can look like that
             raise AddressRefused(self._host, self._port, "that is no name of a host") from exc
         except OSError as exc:
             raise AddressRefused(self._host, self._port, exc.strerror or str(exc)) from exc
 
     def start(self) -> None:
-        """Begin to answer; returns at once."""
+        """Start to serve; returns at once."""
         if self._socket is None:
             self.open()
         if self._thread is None:
@@ -246,7 +246,7 @@ class HttpListener:
             self._thread.start()
 
     def stop(self) -> None:
-        """End; what is being answered has a moment to end."""
+        """End; answers in flight have a moment to finish."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)

@@ -1,8 +1,8 @@
-"""Who asks over HTTP: a certificate, `Authorization: Bearer` or `Basic`, or nobody.
+"""Authenticates HTTP requests: by certificate, `Authorization: Bearer` or `Basic`, or as anonymous.
 
-Every request gets a principal in `scope["state"]["principal"]`, or 401. Probes are asked by machines that
-have no secret, so `/healthz` and `/readyz` are answered to everybody, without details. What a principal may
-do is asked by each path: `access.check(principal, right, resource)`.
+Every request gets a principal in `scope["state"]["principal"]`, or 401. Machines without a secret send
+probes, so `/healthz` and `/readyz` answer every client, without details. Each path checks the rights of its
+principal: `access.check(principal, right, resource)`.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from penstock.errors import ForeignPage, GatewayBusy, Unauthenticated
 from .problem import send_problem
 
 DOOR = "http"
-PLACE = "penstock.place"  # of the scope: the connection, which counts for who asks on it
-CERTIFICATE = "penstock.certificate"  # of the scope: what the client has shown, verified by TLS
-UNKNOWN = "unknown"  # the method of who asks an open path and shows nothing that holds
+PLACE = "penstock.place"  # of the scope: the connection, which counts for its principal
+CERTIFICATE = "penstock.certificate"  # of the scope: the client certificate, verified by TLS
+UNKNOWN = "unknown"  # the method of a client of an open path without a valid credential
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 _HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OF_PAGES = frozenset({b"origin", b"sec-fetch-site", b"host", b"authorization"})
@@ -36,7 +36,7 @@ class Locked:
         self._app, self._access, self._plaintext = app, access, secrets_in_plaintext
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request as somebody."""
+        """Authenticate a request and pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -66,7 +66,7 @@ class Locked:
         certificate = scope.get(CERTIFICATE)
         is_open = scope["path"] in OPEN_PATHS
         if is_open and not said and not certificate and not self._access.admits_anonymous:
-            raise Unauthenticated("nothing was shown")  # a probe: no failure that anybody should hear of
+            raise Unauthenticated("nothing was shown")  # a probe: not a failure worth reporting
         return await authenticated(self._access, peer, said, certificate)
 
     def _peer(self, scope: Any) -> Peer:
@@ -76,17 +76,17 @@ class Locked:
 
 
 def foreign_page(scope: Any) -> str | None:
-    """Return the site of the page that asks, if it is another and the request would change something.
+    """Return the site of the page that sends a request, if it is another and the request is not harmless.
 
-    A browser adds a password that it knows, or a certificate, to whatever a page asks for, and it reaches
-    ports of its own machine: any page could publish as its visitor. Who shows a token has meant to.
+    A browser adds a password that it knows, or a certificate, to any page's requests, and it reaches ports of
+    its own machine: any page could publish as its visitor. A token is never added without intent.
     """
     if scope["method"] in _HARMLESS:
         return None
     said = {name: value for name, value in scope["headers"] if name in _OF_PAGES}
     origin, site = said.get(b"origin"), said.get(b"sec-fetch-site")
     if site is None and origin is None:
-        return None  # no browser
+        return None  # not a browser
     if said.get(b"authorization", b"")[:7].lower() == b"bearer ":
         return None
     if site is not None:
@@ -99,7 +99,7 @@ def foreign_page(scope: Any) -> str | None:
 async def authenticated(
     access: Access, peer: Peer, said: Sequence[bytes], certificate: Mapping[str, Any] | None
 ) -> Principal:
-    """Return who somebody is by what `authorization` says, or by a certificate. Raises Unauthenticated."""
+    """Return the principal of an `authorization` header, or of a certificate. Raises Unauthenticated."""
     if certificate:
         access.check_revoked(certificate, peer)
     if len(said) > 1 or any(len(each) > _MOST_CHARACTERS for each in said):
@@ -121,13 +121,13 @@ async def authenticated(
 
 
 def may_look(request: Any) -> bool:
-    """Return whether who asks may see how the store is; everybody where there is no lock."""
+    """Return whether the caller may see the state of the store; without a lock every caller may."""
     access: Access | None = getattr(request.state, "access", None)
     return access is None or access.allowed(request.state.principal, AccessRight.DESCRIBE, CLUSTER)
 
 
 def sees_reasons(request: Any) -> bool:
-    """Return whether a probe is told why; a machine without a secret gets yes or no, which is no refusal."""
+    """Return whether a probe gets reasons; without a secret it gets yes or no, which is not a refusal."""
     access: Access | None = getattr(request.state, "access", None)
     if access is None:
         return True

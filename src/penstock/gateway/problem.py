@@ -1,4 +1,4 @@
-"""What a refused request is told: application/problem+json (RFC 9457)."""
+"""The body of an error answer: application/problem+json (RFC 9457)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +11,7 @@ PROBLEM = "application/problem+json"
 
 
 class Problem(msgspec.Struct, omit_defaults=True):
-    """What went wrong. `code` is stable; `detail` is for people, and names the remedy."""
+    """The problem. `code` is stable; `detail` is for people, and names the remedy."""
 
     type: str
     title: str
@@ -22,19 +22,19 @@ class Problem(msgspec.Struct, omit_defaults=True):
 
 
 def problem_of(status: int, code: str, detail: str | None, *, retryable: bool = False) -> Problem:
-    """Return what is told of an error."""
+    """Return the problem for an error."""
     return Problem(f"urn:penstock:{code}", code, status, code, detail, retryable)
 
 
 def problem(status: int, error: Error) -> bytes:
-    """Return the body of an answer that says what went wrong."""
+    """Return the body of an error answer."""
     return msgspec.json.encode(problem_of(status, error.code, str(error), retryable=error.retryable))
 
 
 async def send_problem(
     send: Any, status: int, error: Error, headers: Iterable[tuple[bytes, bytes]] = ()
 ) -> None:
-    """Send it as a whole answer."""
+    """Send an error as a whole answer."""
     body = problem(status, error)
     head = [
         (b"content-type", PROBLEM.encode()),

@@ -1,6 +1,6 @@
 """Whether a process is ready: its store answers, its worker runs, its lease is fresh, no group is given up.
 
-Everything but the store is known without asking anybody.
+All but the store's state is known without a query.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _HUNG = (
 
 
 class Unready(NamedTuple):
-    """One reason why a process is not ready: of which store, in a word, in a sentence, and what to do."""
+    """One reason why a process is not ready: its store, a code, a sentence, and a remedy."""
 
     store: str
     reason: str
@@ -40,7 +40,7 @@ class Unready(NamedTuple):
 
 
 class OutboxProbe:
-    """Asks how an outbox of this process is; from any event loop."""
+    """Checks an outbox of this process; from any event loop."""
 
     def __init__(self, outbox: Outbox, *, needs_worker: bool) -> None:
         self._outbox, self._needs_worker = outbox, needs_worker
@@ -50,12 +50,12 @@ class OutboxProbe:
         """Return all reasons why it is not ready, within `store_probe.ANSWER_SECONDS` and a little more."""
         name, trouble = self._outbox.store.name, await self._store.ask()
         found = [] if trouble is None else [_of_store(name, trouble)]
-        health = self._outbox.health()  # after the wait, so that it is what holds now
+        health = self._outbox.health()  # after the wait, so that it is current
         return [*found, *of_worker(name, health, needs_worker=self._needs_worker)]
 
 
 def of_worker(name: str, health: WorkerHealth, *, needs_worker: bool) -> Iterator[Unready]:
-    """Yield what is wrong with the workers of an outbox, as far as the process knows it."""
+    """Yield the problems of an outbox's workers, as far as the process knows them."""
     if not health.workers:
         if needs_worker:
             yield Unready(name, "not_running", "no worker of this store runs in this process", _START)

@@ -1,7 +1,7 @@
-"""What a scrape gives: the series of the process. It asks no store: its cost does not grow with what waits.
+"""A scrape: the series of the process. It asks no store: its cost does not grow with the backlog.
 
-Most values are there already, counted or measured by the workers. Those that change by themselves are taken
-here: the lease, the workers, what is with a handler.
+Workers have already counted or measured most values. Values that change without an event are taken here: the
+lease, the workers, the records with a handler.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _TAKEN = (metrics.WORKERS, metrics.LEASE, metrics.RUNNING_CALLS)
 
 
 def scrape(outboxes: Sequence[Outbox]) -> str:
-    """Return all series as they are now, in the text format."""
+    """Return all current series in the text format."""
     metrics.BUILD.set(1, version=own_version())
     taken: dict[tuple[Series, Labels], float] = {}
     for outbox in outboxes:
@@ -30,7 +30,7 @@ def scrape(outboxes: Sequence[Outbox]) -> str:
     for (series, labels), value in taken.items():
         series.set(value, **dict(zip(series.labels, labels, strict=True)))
     stores = {each.store.name for each in outboxes}
-    for series in _TAKEN:  # only now, so that another scrape misses none
+    for series in _TAKEN:  # only now, so that a concurrent scrape misses none
         for labels in series.values():
             if labels[0] in stores and (series, labels) not in taken:
                 series.forget(*labels)

@@ -1,4 +1,4 @@
-"""What the doors of the gateway admit, and how long they wait."""
+"""Bounds and times of the gateway's doors."""
 
 from datetime import timedelta
 
@@ -76,7 +76,7 @@ class GatewaySettings(Settings, room="gateway"):
 
 
 class TinyqSettings(Settings, room="tinyq"):
-    """The TinyQ port: who is admitted, its bounds and times."""
+    """The TinyQ port: admission, bounds and times."""
 
     password_sha256: str = setting(
         "", "SHA-256 of the password, 64 digits in hex; empty: a token of the access file is shown instead."

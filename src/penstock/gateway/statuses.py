@@ -1,7 +1,7 @@
-"""From an error's code to the status of HTTP: the REST door's own table.
+"""From an error's code to the HTTP status: the REST door's own table.
 
-What the caller can mend is 4xx; what passes by itself is 503, with `Retry-After`; what a caller of this door
-cannot have caused is 500.
+An error that the caller can mend is 4xx; one that passes with time is 503, with `Retry-After`; one that a
+caller of this door cannot have caused is 500.
 """
 
 from penstock.errors import Error
@@ -14,9 +14,9 @@ _LATE = 408
 _CONFLICT = 409
 _TOO_LARGE = 413
 _UNSUPPORTED = 415
-_GONE_RANGE = 416  # offsets that the log does not hold
+_GONE_RANGE = 416  # offsets outside the log
 _MISDIRECTED = 421
-_UNPROCESSABLE = 422  # as the draft on Idempotency-Key asks for a key with another body
+_UNPROCESSABLE = 422  # as the Idempotency-Key draft demands for a key with another body
 _OFTEN = 429
 _ODD = 500
 _AWAY = 503
@@ -187,5 +187,5 @@ STATUSES: dict[str, int] = {
 
 
 def status_of(error: Error) -> int:
-    """Return the status that an error has over HTTP."""
+    """Return the HTTP status of an error."""
     return STATUSES.get(error.code, _ODD)

@@ -1,9 +1,9 @@
 """Asks a store whether it answers, and does not wait for one that hangs.
 
-A driver's call cannot be interrupted, so it is made in a thread of its own and the question waits for that
-thread only so long. Questions that come meanwhile wait for the same answer: however often a probe comes, the
-store is asked once at a time. A call that hangs for long may hang in a connection that is lost, while the
-store is well again, so another is made beside it; a few at most, for threads are not endless.
+A driver's call cannot be interrupted, so it runs in a thread of its own and the question waits for that
+thread for a limited time. Questions that come meanwhile wait for the same answer: however often a probe
+comes, the store is asked once at a time. A call that hangs for long may hang in a lost connection while the
+store is well again, so another is made beside it; a few at most, since threads are limited.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from penstock.redaction import traced
 
 logger = logging.getLogger("penstock.gateway")
 
-ANSWER_SECONDS = 2.0  # so long a question waits for the store
-HOPELESS_SECONDS = 10.0  # so long a call hangs before another is made beside it
+ANSWER_SECONDS = 2.0  # how long a question waits for the store
+HOPELESS_SECONDS = 10.0  # how long a call hangs before another is made beside it
 MOST_CALLS = 3
 
 _Waiter = asyncio.Future[None]
 
 
 class StoreSilence(Exception):
-    """The store has not answered yet; it may be asked again."""
+    """The store has not answered yet; ask again later."""
 
 
 class StoreCall:
-    """One call of the store, in a thread: under way, or ended with what went wrong, if anything did."""
+    """One call of the store, in a thread: running, or ended, with its error if there was one."""
 
     def __init__(self, store: Store, began: float) -> None:
         self.began, self.is_done = began, False
@@ -40,11 +40,11 @@ class StoreCall:
         self._waiters: set[_Waiter] = set()
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the call; returns at once."""
         Thread(target=self._run, name="penstock-probe", daemon=True).start()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for its end, that long at most; return whether it has come."""
+        """Wait for its end, `seconds` at most; return whether it has come."""
         waiter: _Waiter = asyncio.get_running_loop().create_future()
         with self._lock:
             if self.is_done:
@@ -72,15 +72,15 @@ class StoreCall:
 
 
 class StoreProbe:
-    """The question to one store. From any thread and event loop."""
+    """Probes one store. From any thread and event loop."""
 
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self._store, self._clock = store, clock or SteadyClock()
-        self._calls: list[StoreCall] = []  # those under way, the oldest first
+        self._calls: list[StoreCall] = []  # in flight, the oldest first
         self._lock = Lock()
 
     async def ask(self) -> Exception | None:
-        """Return what is wrong with the store; None: it answers, and its tables can be used."""
+        """Return the store's error; None: it answers, and its tables can be used."""
         call = self._call()
         if await call.wait(ANSWER_SECONDS):
             return call.trouble
@@ -88,7 +88,7 @@ class StoreProbe:
         return StoreSilence(f"the store has not answered for {silent:.1f} s")
 
     def _call(self) -> StoreCall:
-        """Return a call to wait for: the one under way, or a new one."""
+        """Return a call to wait for: the one in flight, or a new one."""
         with self._lock:
             now = self._clock.monotonic()
             self._calls = [each for each in self._calls if not each.is_done]
@@ -96,7 +96,7 @@ class StoreProbe:
             if self._calls and (is_enough or now - self._calls[-1].began < HOPELESS_SECONDS):
                 return self._calls[-1]
             call = StoreCall(self._store, now)
-            call.start()  # first: one that gets no thread is not waited for
+            call.start()  # first: a call that gets no thread is not waited for
             self._calls.append(call)
             return call
 

@@ -20,14 +20,14 @@ from .leasing import DONE, HeldPlace, HeldRecord, Lease, LeasedGroup, Nacked, he
 
 SendRecords = Callable[[Sequence[Record]], Awaitable[None]]
 MOST_CREDITS = 1000
-_WAIT_SECONDS = 1.0  # after which it is asked again whether the client may read
+_WAIT_SECONDS = 1.0  # between checks of the client's right to read
 _ALL_BYTES = 1 << 40  # the bound is in records
 
 
 class GroupSubscription:
-    """What the client has in hand is never more than its credits. It ends with the connection.
+    """A client never has more records in hand than its credits. The subscription ends with the connection.
 
-    Whether it may read is asked again and again, and what it is given counts for its limit. In the old TinyQ
+    The right to read is checked again and again, and records count for the client's limit. In the old TinyQ
     protocol, which has no acknowledgements, a record is done once it is handed to the socket.
     """
 
@@ -79,19 +79,19 @@ class GroupSubscription:
                 self._served.hand_back(list(self._in_hand.values()))
 
     def check(self) -> None:
-        """Let the client go on if it may read. Raises NotAllowed, Unauthenticated."""
+        """Check that the client may read. Raises NotAllowed, Unauthenticated."""
         if not self._access.holds(self._principal):
             raise Unauthenticated("what was shown does not hold any more")
         for each in (topic_of(self.topic), group_of(self.group)):
             self._access.check(self._principal, AccessRight.READ, each)
 
     def add(self, credits: int) -> None:
-        """Let the client have so many in hand, from now on."""
+        """Set how many records the client may have in hand from now on."""
         self._credits = min(credits, MOST_CREDITS)
         self._changed.set()
 
     async def answer(self, ranges: Sequence[tuple[int, int, int]], outcome: Outcome | Nacked) -> int:
-        """Settle what the client has in hand. Raises InvalidInput for what it has not, NotSettled."""
+        """Settle records that the client has in hand. Raises InvalidInput for others, NotSettled."""
         if len(ranges) > MOST_CREDITS:
             raise InvalidInput(f"{len(ranges)} ranges at once; send {MOST_CREDITS} or fewer")
         picked = held_within(self._in_hand, ranges, _nothing)
@@ -99,17 +99,17 @@ class GroupSubscription:
         return await self._served.answer(picked, outcome) if self._served else 0
 
     def _charged(self, records: Sequence[Record]) -> float:
-        """Count what was sent; return the seconds that the client has to wait for more."""
+        """Charge sent records; return how many seconds the client has to wait for more."""
         size = sum(len(each.data or b"") for each in records)
         return self._access.charge(self._principal, self.topic, size, requests=0) if size else 0.0
 
     async def _wait(self) -> None:
-        with suppress(TimeoutError):  # `wait_for` of Python 3.11 may drop that its task is cancelled
+        with suppress(TimeoutError):  # `wait_for` of Python 3.11 may swallow its task's cancellation
             async with asyncio.timeout(_WAIT_SECONDS):
                 await self._changed.wait()
 
     def _left(self, served: LeasedGroup, lease: Lease, held: HeldRecord, _: object) -> None:
-        """Take note that a record is no longer in hand: it was answered for, or has lapsed."""
+        """Record that a record is no longer in hand: it was answered, or its lease lapsed."""
         if self._in_hand.get(held.place) is held:
             del self._in_hand[held.place]
         if not lease.unanswered:

@@ -1,4 +1,4 @@
-"""Forgets old tokens of requests, once in a while, at whichever door tokens are used."""
+"""Forgets old tokens of requests, once in a while, at any door that uses tokens."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,14 +10,14 @@ _EVERY_SECONDS = 3600.0
 
 
 class TokenUpkeep:
-    """Of one door. From any thread; who is second in an hour finds it done."""
+    """Of one door. From any thread; a second caller within the hour finds it done."""
 
     def __init__(self, store: Store, threads: ThreadPoolExecutor, clock: Clock) -> None:
         self._store, self._threads, self._clock = store, threads, clock
         self._tended = clock.monotonic()
 
     def tend(self) -> None:
-        """Forget what is old, if it was not done lately; in a thread, without waiting for it."""
+        """Forget old tokens unless that was done lately; in a thread, without waiting for it."""
         now = self._clock.monotonic()
         if now - self._tended >= _EVERY_SECONDS:
             self._tended = now

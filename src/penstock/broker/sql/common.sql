@@ -4,7 +4,7 @@
 -- == Brokers
 
 -- name: broker_put
--- Say which member serves an address, which keeps its number; walks the unique index, locks that row.
+-- Record the member that serves an address, which keeps its number; walks the unique index, locks that row.
 -- without on_conflict: update_or_insert(broker_put_update, broker_put_insert)
 INSERT INTO penstock_broker (host, port, member) VALUES (:host, :port, :member)
 ON CONFLICT (host, port) DO UPDATE SET member = excluded.member;
@@ -28,20 +28,20 @@ DELETE FROM penstock_broker WHERE node_id = :node_id AND member = :member;
 -- == Groups of clients
 
 -- name: kafka_group_find
--- What is known of a group; walks the primary key, locks nothing.
+-- The stored state of a group; walks the primary key, locks nothing.
 SELECT owner, epoch, generation, protocol_type, protocol, leader, members FROM penstock_kafka_group
 WHERE group_id = :group_id;
 
 -- name: kafka_groups
--- What is known of all groups, in short; reads the table, locks nothing.
+-- Summaries of all groups; reads the table, locks nothing.
 SELECT group_id, protocol_type, members <> '[]' FROM penstock_kafka_group;
 
 -- name: kafka_group_lock
--- Who coordinates a group, locked until the transaction ends; walks the primary key.
+-- The coordinator of a group, locked until the transaction ends; walks the primary key.
 SELECT owner, epoch FROM penstock_kafka_group WHERE group_id = :group_id FOR UPDATE;
 
 -- name: kafka_group_add
--- Begin to coordinate a group that nobody has coordinated; locks nothing.
+-- Begin to coordinate a group that no broker has coordinated; locks nothing.
 -- without on_conflict: instead(kafka_group_add_missing)
 INSERT INTO penstock_kafka_group (group_id, owner, epoch) VALUES (:group_id, :owner, 0)
 ON CONFLICT (group_id) DO NOTHING;
@@ -56,7 +56,7 @@ WHERE NOT EXISTS (SELECT 1 FROM penstock_kafka_group g WHERE g.group_id = :group
 UPDATE penstock_kafka_group SET owner = :owner, epoch = epoch + 1 WHERE group_id = :group_id;
 
 -- name: kafka_group_put
--- Write down the present generation of a group, if it is still coordinated here; walks the primary key, locks that row.
+-- Store the present generation of a group, if it is still coordinated here; walks the primary key, locks that row.
 UPDATE penstock_kafka_group
 SET generation = :generation, protocol_type = :protocol_type, protocol = :protocol, leader = :leader, members = :members
 WHERE group_id = :group_id AND owner = :owner AND epoch = :epoch;

@@ -4,14 +4,14 @@
 |-------------------|--------------------------------------------------------------------------------|
 | `proto/`          | the description, and its compiled form (`python -m tools.protos`)              |
 | `messages.py`     | the messages and services of the description, as they are at run time          |
-| `lock.py`         | who asks: metadata or a certificate                                            |
-| `call.py`         | one call: who asks, and whether that is allowed                                |
+| `lock.py`         | authentication: metadata or a certificate                                      |
+| `call.py`         | one call: its principal, and the check of its rights                           |
 | `methods.py`      | from a method of the description to a function of this folder                  |
 | `problems.py`     | errors as a status with details; `codes.py` is the table                       |
-| `door.py`         | what all calls share; `listener.py` is the port                                |
-| the others        | the methods, by what they are about                                            |
+| `door.py`         | state that all calls share; `listener.py` is the port                          |
+| the others        | the methods, by subject                                                        |
 
-Every rule is in the rooms below, and what REST and gRPC both do is one function there.
+Every rule is in the rooms below, and REST and gRPC share one function there for each act.
 """
 
 import os

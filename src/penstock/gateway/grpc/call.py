@@ -1,4 +1,4 @@
-"""One call of a method: who asks, and whether that is allowed."""
+"""One call of a method: its principal, and the check of its rights."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,24 +29,24 @@ class GrpcCall:
 
     @property
     def store(self) -> Store:
-        """The store that is served."""
+        """The store of this door."""
         return self.door.store
 
     @property
     def actor(self) -> str:
-        """Who the audit says has done it."""
+        """The actor in the audit."""
         return f"grpc:{self.principal.name}"
 
     @property
     def trace(self) -> bytes | None:
-        """The trace that the call is part of."""
+        """The trace that the call belongs to."""
         found = self.metadata.get(TRACEPARENT)
         return found.encode("latin-1", "replace") if isinstance(found, str) else found
 
     def allow(self, action: AccessRight, *resources: Resource) -> None:
-        """Let the call go on if who asks may do that to each of them. Raises NotAllowed, Unauthenticated.
+        """Check that the caller has a right to each resource. Raises NotAllowed, Unauthenticated.
 
-        A stream asks again and again: what was shown at its beginning may not hold any more.
+        A stream checks again and again: the credential of its start may no longer be valid.
         """
         if not self.door.access.holds(self.principal):
             raise Unauthenticated("what was shown does not hold any more")
@@ -54,22 +54,22 @@ class GrpcCall:
             self.door.access.check(self.principal, action, each)
 
     def sees(self, resource: Resource) -> bool:
-        """Return whether who asks may know of it: listings leave out the rest."""
+        """Return whether the caller may know of a resource: listings leave out the rest."""
         return self.door.access.sees(self.principal, resource)
 
     def sees_topic(self, name: str) -> bool:
-        """Return whether who asks may know of a topic."""
+        """Return whether the caller may know of a topic."""
         return self.sees(topic(name))
 
     def admit(self, topic: str, size: int) -> None:
-        """Count the bytes of a request, unless the limit of who asks is used up. Raises RateLimited."""
+        """Charge the bytes of a request, unless the caller's limit is used up. Raises RateLimited."""
         self.door.access.admit(self.principal, topic, size)
 
     def charge(self, topic: str, records: Iterable[Record]) -> None:
-        """Count the bytes of records that who asks is given."""
+        """Charge the bytes of records that the caller receives."""
         size = sum(len(each.data or b"") for each in records)
         self.door.access.charge(self.principal, topic, size, requests=0)
 
     async def asked(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Ask the store, in a thread of the door, without holding up the others."""
+        """Ask the store, in a thread of the door, so that other calls go on."""
         return await self.door.in_thread(partial(work, *args, **kwargs))

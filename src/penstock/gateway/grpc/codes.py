@@ -1,4 +1,4 @@
-"""From an error to a status of gRPC: by the status that it has over HTTP, so that both doors say the same."""
+"""From an error to a gRPC status: by its HTTP status, so that both doors agree."""
 
 import grpc
 
@@ -27,5 +27,5 @@ CODES: dict[int, grpc.StatusCode] = {
 
 
 def code_of(error: Error) -> grpc.StatusCode:
-    """Return the status that an error has over gRPC."""
+    """Return the gRPC status of an error."""
     return CODES[status_of(error)]

@@ -1,4 +1,4 @@
-"""Reading from an offset on, and consuming as a group over one stream in both directions."""
+"""Reading from an offset, and consuming as a group over one bidirectional stream."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -24,13 +24,13 @@ from .shapes import record_shown
 
 _READ_RECORDS, _READ_BYTES, _MOST_RECORDS = 100, 1 << 20, 1000
 _ANSWER_BYTES = 1 << 20  # of records in one answer: clients take 4 MiB by default
-_SETTLING = 64  # acknowledgements of one stream that wait to be written down
+_SETTLING = 64  # acknowledgements of one stream that wait to be settled
 _DAY_SECONDS = 86_400.0
 _NO_REASON = "refused by its client"
 
 
 async def read(call: GrpcCall, request: Any) -> Any:
-    """Return records of a partition from an offset on; fewer than asked for if they are large."""
+    """Return records of a partition from an offset on; fewer than requested if they are large."""
     call.allow(AccessRight.READ, topic(request.topic))
     if not 0 <= request.offset <= LAST_OFFSET or request.limit > _MOST_RECORDS or request.partition < 0:
         raise InvalidInput(
@@ -57,7 +57,7 @@ async def read(call: GrpcCall, request: Any) -> Any:
 
 
 async def subscribe(call: GrpcCall, requests: AsyncIterator[Any], send: Send) -> None:
-    """Send records of a group to a client and hear what became of them, until either ends."""
+    """Send records of a group to a client and settle its answers, until either side ends."""
     try:
         async with asyncio.timeout(call.door.settings.body_time.total_seconds()):
             first = await anext(requests)
@@ -76,7 +76,7 @@ async def subscribe(call: GrpcCall, requests: AsyncIterator[Any], send: Send) ->
         running.cancel()
         hearing.cancel()
         for each in (running, hearing):
-            with suppress(asyncio.CancelledError, Exception):  # the first of them is raised above
+            with suppress(asyncio.CancelledError, Exception):  # the first of these errors is raised above
                 await each
 
 
@@ -116,9 +116,9 @@ class _GroupStream:
         call.admit(begin.topic, begin.ByteSize())
 
     async def send(self, records: Sequence[Record]) -> None:
-        """Send records, in messages that clients take."""
+        """Send records, in messages small enough for clients."""
         for some in _pieces(records):
-            if self._convert_to:  # it may ask the store
+            if self._convert_to:  # conversion may ask the store
                 shown = await self._call.asked(_shown, self._call, some, self._convert_to, delivered=True)
             else:
                 shown = _shown(self._call, some, "", delivered=True)
@@ -126,7 +126,7 @@ class _GroupStream:
                 await self._send(SubscribeResponse(records={"records": shown}))
 
     async def hear(self, requests: AsyncIterator[Any]) -> None:
-        """Do what the client says, until it has said everything and that is done."""
+        """Carry out the client's requests until it has sent all and all are done."""
         settling: set[asyncio.Task[None]] = set()
         try:
             async for each in requests:
@@ -162,7 +162,7 @@ class _GroupStream:
 def _ended(settling: "set[asyncio.Task[None]]", task: "asyncio.Task[None]") -> None:
     settling.discard(task)
     if not task.cancelled():
-        task.exception()  # the answer could not be sent: the client has gone, and the stream ends by itself
+        task.exception()  # the answer could not be sent: the client has gone, and the stream ends anyway
 
 
 def _outcome(said: Any) -> Outcome | Nacked:

@@ -1,4 +1,4 @@
-"""What all calls of a gRPC port share: the store, who may do what, and threads to ask the store in."""
+"""State that all calls of a gRPC port share: the store, access control, and threads that ask the store."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class GrpcDoor:
-    """Answers for every call. It holds nothing that the store has not. In one event loop, but for `close`."""
+    """Answers every call. It holds no state that the store does not. In one event loop, except `close`."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class GrpcDoor:
         self.threads = ThreadPoolExecutor(self.settings.threads, "penstock-grpc")
         largest = self.settings.body_bytes
         half = self.settings.bodies_bytes // 2
-        # Coming, and in hand. Of what comes one principal never has all: there is room for two.
+        # Arriving, and in memory. One principal never takes all of the arriving room: there is room for two.
         self.reading, self.bodies = BodyRoom(max(half, 2 * largest), largest), BodyRoom(half, largest)
         self.calls = SharedPlaces(self.settings.connections)
-        # Watches of the health, by clients that show nothing.
+        # Watches of the health by anonymous clients.
         self.watches = SharedPlaces(max(8, self.settings.connections // 4))
         self.groups = LeasedGroups(store, clock, self.settings, self.threads)
         self.adding = Adding(store, clock, self.threads, LimitsSettings.load())
@@ -50,13 +50,13 @@ class GrpcDoor:
         self.tokens = TokenUpkeep(store, self.threads, clock)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Ask the store, without holding up the others."""
+        """Ask the store without blocking other calls."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, work)
 
     def give_back(self) -> None:
-        """Give the groups back that clients read; from another thread, while the event loop still runs."""
+        """Give back the groups that clients read; from another thread, while the event loop still runs."""
         self.groups.close()
 
     def close(self) -> None:
-        """End the threads; what they do is waited for."""
+        """End the threads, after their work."""
         self.threads.shutdown()

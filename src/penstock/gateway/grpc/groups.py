@@ -37,7 +37,7 @@ async def _shown(call: GrpcCall, name: str) -> Any:
 
 
 async def create(call: GrpcCall, request: Any) -> Any:
-    """Make a group on a topic; one that is there stays as it is."""
+    """Create a group on a topic; an existing one stays as it is."""
     call.allow(AccessRight.READ, topic(request.topic), group(request.name))
     start: Start = "latest" if request.from_latest else "earliest"
     await call.asked(create_group, call.store, request.name, request.topic, start=start)
@@ -45,13 +45,13 @@ async def create(call: GrpcCall, request: Any) -> Any:
 
 
 async def pause(call: GrpcCall, request: Any) -> Any:
-    """Give a group nothing until it is resumed."""
+    """Stop delivery to a group until it is resumed."""
     call.allow(AccessRight.ALTER, group(request.name))
     return _Changed(changed=await call.asked(groups.pause, call.store, request.name, actor=call.actor))
 
 
 async def resume(call: GrpcCall, request: Any) -> Any:
-    """Let a paused group go on."""
+    """Resume a paused group."""
     call.allow(AccessRight.ALTER, group(request.name))
     return _Changed(changed=await call.asked(groups.resume, call.store, request.name, actor=call.actor))
 

@@ -1,4 +1,4 @@
-"""grpc.health.v1: whether the store answers, for probes, which have no secret and are told yes or no."""
+"""grpc.health.v1: whether the store answers. Probes need no secret and get yes or no."""
 
 import asyncio
 from typing import Any
@@ -14,12 +14,12 @@ from .lock import peer_of
 from .methods import refuse
 from .problems import problem_of
 
-_LOOK_SECONDS = 5.0  # between looks while somebody watches
+_LOOK_SECONDS = 5.0  # between checks while a client watches
 _STATUS = health_pb2.HealthCheckResponse
 
 
 class Health(health.aio.HealthServicer):  # type: ignore[misc]
-    """Asks the store whenever it is asked; while somebody watches, every few seconds."""
+    """Asks the store at each request; while a client watches, every few seconds."""
 
     def __init__(self, probe: OutboxProbe, services: tuple[str, ...], places: SharedPlaces) -> None:
         super().__init__()

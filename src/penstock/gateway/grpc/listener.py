@@ -1,8 +1,8 @@
 """The gRPC port: grpcio's asyncio server, in a thread and an event loop of its own.
 
-TLS is grpcio's: it asks for the identity in force at every handshake, so a certificate is renewed while
-connections run. It can require a client certificate or not ask for one, so where certificates are optional,
-clients of this port show a token or a password.
+grpcio does TLS: it asks for the identity in force at every handshake, so a certificate is renewed without a
+restart. It can either require a client certificate or not ask for one, so where certificates are optional,
+clients of this port authenticate with a token or a password.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ METHODS = {
     "Groups": GROUPS,
     "Schemas": SCHEMAS,
 }
-_GRACE_SECONDS = 1.0  # for calls that are under way when it stops
+_GRACE_SECONDS = 1.0  # for calls in flight at the stop
 _JOIN_SECONDS = 10.0
 _HEAD_BYTES, _MOST_HEAD_BYTES = 16 * 1024, 32 * 1024
 _HANDSHAKE_MS, _IDLE_MS, _KEEPALIVE_MS = 5_000, 300_000, 60_000
@@ -57,7 +57,7 @@ class GrpcListener:
     """Listens from `start` to `stop`."""
 
     def __init__(self, door: GrpcDoor, host: str, port: int, *, tls: ServerTls | None = None) -> None:
-        """`port` 0 picks a free one. `tls`: what connections are encrypted with."""
+        """`port` 0 picks a free one. `tls`: the identity of the port; none: no encryption."""
         self._door, self._host, self._port, self._tls = door, host, port, tls
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -66,11 +66,11 @@ class GrpcListener:
 
     @property
     def address(self) -> str:
-        """Where it listens, with the port that was picked."""
+        """The address it listens on, with the port that was picked."""
         return f"{_bracketed(self._host)}:{self._bound.result(0)}"
 
     def start(self) -> None:
-        """Take the address and answer; returns once it does. Raises AddressRefused."""
+        """Take the address and serve it; returns once it does. Raises AddressRefused."""
         if self._thread is None:
             self._thread = Thread(target=self._run, name="penstock-grpc", daemon=True)
             self._thread.start()
@@ -111,7 +111,7 @@ class GrpcListener:
         door, settings = self._door, self._door.settings
         server = made_server(
             interceptors=[_ReflectionLock(door)],
-            maximum_concurrent_rpcs=2 * settings.connections,  # with those that only try to get in
+            maximum_concurrent_rpcs=2 * settings.connections,  # including calls that only try to get in
             options=[
                 ("grpc.max_receive_message_length", settings.body_bytes),
                 ("grpc.max_send_message_length", -1),
@@ -140,13 +140,13 @@ class GrpcListener:
 
 
 class _ReflectionLock(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Who asks for the description is somebody, too, as who asks for that of REST."""
+    """Reflection needs a principal, too, like the description of REST."""
 
     def __init__(self, door: GrpcDoor) -> None:
         self._door = door
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
-        """Let a call of another service go on."""
+        """Pass a call of another service on."""
         handler = await continuation(details)
         if handler is None or not details.method.startswith(_REFLECTION):
             return handler

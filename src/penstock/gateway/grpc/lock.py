@@ -1,4 +1,4 @@
-"""Who asks over gRPC: the metadata `authorization`, as in HTTP, or a client certificate, or nobody."""
+"""Authenticates gRPC calls: metadata `authorization` as in HTTP, client certificate, or anonymous."""
 
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,7 @@ _shown = lru_cache(256)(certificate_of)
 
 
 async def principal_of(access: Access, context: Any, *, secrets_in_plaintext: bool) -> Principal:
-    """Return who a call is from. Raises Unauthenticated."""
+    """Return the principal of a call. Raises Unauthenticated."""
     said = [_bytes(value) for name, value in context.invocation_metadata() or () if name == "authorization"]
     known = context.auth_context()
     certificate = known.get("x509_pem_cert")
@@ -28,7 +28,7 @@ async def principal_of(access: Access, context: Any, *, secrets_in_plaintext: bo
 
 
 def peer_of(text: str, known: Any, *, secrets_in_plaintext: bool) -> Peer:
-    """Return the other end of a connection: gRPC says `ipv4:127.0.0.1:57112` or `ipv6:%5B::1%5D:57112`."""
+    """Return the other end of a connection: gRPC writes `ipv4:127.0.0.1:57112` or `ipv6:%5B::1%5D:57112`."""
     kind, _, rest = unquote(text).partition(":")
     address = rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else "local"
     is_encrypted = b"ssl" in known.get("transport_security_type", ())

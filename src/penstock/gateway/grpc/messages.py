@@ -1,7 +1,8 @@
 """The messages and services of the description, made at run time from its compiled form.
 
-There is no generated code: that runs only with the Protobuf that made it or a later one, and the description
-holds all that it would say. They live in a pool of their own, beside whatever else a process has loaded.
+No code is generated: generated code runs only with the Protobuf release that made it or a later one, and the
+description holds the same information. The messages live in a pool of their own, apart from any other in the
+process.
 """
 
 from importlib.resources import files

@@ -1,9 +1,9 @@
-"""From a method of the description to a function of this folder: who asks, the message, the errors.
+"""From a method of the description to a function of this folder: authentication, messages, errors.
 
-A call with one message is read as a stream of one: so a message that does not come in time is given up. gRPC
-tells of a message only when it is whole. So before one is read room is reserved for the largest there may be,
-and a client that is slow to send while little room is left is given up sooner. A stream may rest between its
-messages; it is read only for somebody who may do to some topic what it is for.
+A call with one message is read as a stream of one, so that a message that does not arrive in time can be
+given up. gRPC reports a message only when it is whole. So room for the largest message is reserved before the
+read, and a slow client is given up sooner while room is short. A stream may rest between its messages; it is
+read only for principals with its right to some topic.
 """
 
 import asyncio
@@ -31,15 +31,15 @@ from .problems import GrpcProblem, defect, problem_of
 if TYPE_CHECKING:
     from .door import GrpcDoor
 
-_SHORT_SECONDS = 2.0  # for a message to come while little room is left
-_STREAMS = {"PublishStream": AccessRight.WRITE, "Subscribe": AccessRight.READ}  # what each is for
+_SHORT_SECONDS = 2.0  # for a message to arrive while room is short
+_STREAMS = {"PublishStream": AccessRight.WRITE, "Subscribe": AccessRight.READ}  # the right that each needs
 Send = Callable[[Any], Awaitable[None]]
 OneMethod = Callable[[GrpcCall, Any], Awaitable[Any]]
 StreamMethod = Callable[[GrpcCall, AsyncIterator[Any], Send], Awaitable[None]]
 
 
 def handlers_of(door: "GrpcDoor", name: str, methods: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    """Return what serves a service: a function for each of its methods, by its name."""
+    """Return the handlers of a service: a function for each of its methods, by name."""
     described = service(name).methods
     assert methods.keys() == {each.name for each in described}, f"{name} has other methods"
     made = {}
@@ -63,7 +63,7 @@ def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
                 with BodyShare(door.bodies, holder) as share:
                     share.take(len(data))
                     asked = await _read(door, request, data)
-                    del data  # the loop would else free all of it in one piece at the end
+                    del data  # else the loop frees all of it in one piece at the end
                     said: bytes = (await work(call, asked)).SerializeToString()
                     return said
 
@@ -86,7 +86,7 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: Access
             with await _call(door, context) as call:
                 if not door.access.allowed_some(call.principal, right, ResourceKind.TOPIC):
                     raise NotAllowed(call.principal.name, right, ResourceKind.TOPIC)
-                # By itself grpcio sends it with the first message; if that is cancelled, no status is sent.
+                # By default grpcio sends it with the first message; if that is cancelled, no status is sent.
                 await context.send_initial_metadata(())
                 await work(call, requests(), send)
 
@@ -98,7 +98,7 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: Access
 async def _call(door: "GrpcDoor", context: Any) -> AbstractContextManager[GrpcCall]:
     """Return the call, which holds a place of its principal until its end.
 
-    A callback of grpcio's for that would hold what is left of each call until Python looks for cycles.
+    A grpcio callback for this would keep the rest of each call alive until Python looks for cycles.
     """
     principal = await principal_of(door.access, context, secrets_in_plaintext=door.secrets_in_plaintext)
     held_by = holder_of(principal)
@@ -137,7 +137,7 @@ async def _received(messages: AsyncIterator[bytes], seconds: float) -> bytes:
 
 
 async def _read(door: "GrpcDoor", request: Any, data: bytes) -> Any:
-    """Return the message that bytes are: long ones are read in a thread. Raises InvalidInput."""
+    """Parse a message: long ones in a thread. Raises InvalidInput."""
     if len(data) <= SMALL_BYTES:
         return _message(request, data)
     return await door.in_thread(partial(_message, request, data))

@@ -1,6 +1,6 @@
-"""How many messages stand within one, counted before it is read: a few bytes each, as objects they are large.
+"""Counts the messages within a message before parsing it: a few bytes each, they are large as objects.
 
-Two bytes are an empty event, and so sixteen megabytes would be eight million objects.
+An empty event takes two bytes, so sixteen megabytes would be eight million objects.
 """
 
 from collections.abc import Mapping
@@ -9,15 +9,15 @@ from typing import Any
 
 from penstock.errors import InvalidInput
 
-MOST_PARTS = 100_000  # ten headers for each of the events that one request may hold
-_LEAST_BYTES = 2 * MOST_PARTS  # in fewer there cannot be more of them
+MOST_PARTS = 100_000  # ten headers for each event that one request may hold
+_LEAST_BYTES = 2 * MOST_PARTS  # fewer bytes cannot hold more parts
 _FIXED = {1: 8, 5: 4}  # bytes of values by wire type
 _VARINT, _LENGTH = 0, 2
-_PartKinds = Mapping[int, Any]  # which fields hold messages, and which fields of those
+_PartKinds = Mapping[int, Any]  # the fields that hold messages, and the fields of those
 
 
 def check_parts(kind: Any, data: bytes) -> None:
-    """Refuse a message that holds too many others. Raises InvalidInput."""
+    """Refuse a message with too many parts. Raises InvalidInput."""
     if len(data) >= _LEAST_BYTES:
         left = _counted(_parts_of(kind.DESCRIPTOR), data, 0, len(data), MOST_PARTS)
         if left < 0:
@@ -27,7 +27,7 @@ def check_parts(kind: Any, data: bytes) -> None:
 
 
 def _counted(kinds: _PartKinds, data: bytes, at: int, end: int, left: int) -> int:
-    """Return how many more there may be; what is no message is found out when it is read."""
+    """Return how many more parts are allowed; malformed bytes are found when parsing."""
     while at < end and left >= 0:
         tag, at = _varint(data, at, end)
         wire, number = tag & 7, tag >> 3

@@ -1,9 +1,9 @@
 """Errors as a status: its message names the thing, the value and the remedy; its details are for programs.
 
-| detail      | says                                                                                        |
+| detail      | holds                                                                                       |
 |-------------|---------------------------------------------------------------------------------------------|
 | `ErrorInfo` | `reason`: the stable code; `domain`: penstock; `metadata`: whether it is retryable          |
-| `RetryInfo` | after how long the same request may succeed, where it may                                   |
+| `RetryInfo` | the delay after which the same request may succeed, if it may                               |
 """
 
 import logging
@@ -30,7 +30,7 @@ _MOST_CHARACTERS = 2000  # they travel in a header
 
 
 class GrpcProblem(NamedTuple):
-    """What a client is told of an error."""
+    """An error, as a client receives it."""
 
     code: grpc.StatusCode
     said: str
@@ -43,25 +43,25 @@ class GrpcProblem(NamedTuple):
 
 
 def problem_of(error: Error) -> GrpcProblem:
-    """Return what is told of an error of ours."""
+    """Return the problem for one of Penstock's errors."""
     code = code_of(error)
     retryable = error.retryable or code is grpc.StatusCode.UNAVAILABLE
     said = str(error)
     if code is grpc.StatusCode.INTERNAL and error.fault is not Fault.OUTSIDE and not retryable:
         logger.error("a request failed", exc_info=traced(error))
-        said = "an error of the server; its log says more"  # nothing that the caller could do anything about
+        said = "an error of the server; its log says more"  # the caller could do nothing about the details
     seconds = error.seconds if isinstance(error, RateLimited) else _RETRY_SECONDS
     return _problem(code, error.code, said, seconds if retryable else None)
 
 
 def defect(exc: Exception) -> GrpcProblem:
-    """Return what is told of what nobody expected: the log has it, the caller learns nothing of it."""
+    """Return the problem for an unexpected error: details go to the log, not to the caller."""
     logger.error("a request failed in a way that it should not", exc_info=traced(exc))
     return _problem(grpc.StatusCode.INTERNAL, "error", "an error of the server; its log says more", None)
 
 
 def plain(text: str) -> str:
-    """Return a text as Unicode that can be sent: keys and names of foreign bytes have escapes."""
+    """Return a text as Unicode that can be sent: keys and names with foreign bytes are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()[:_MOST_CHARACTERS]
 
 

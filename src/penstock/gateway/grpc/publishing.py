@@ -1,9 +1,9 @@
 """Publishing: one request, or a stream of them.
 
-Of a stream, requests that wait while others are being added are added together: so a client that does not
-wait for each answer pays one append and one answer for many. Where the log takes records at once nothing
-would wait: of a client that is seen to send ahead some are gathered first, for a millisecond at most. They
-are added in the order they came in.
+Requests of a stream that wait while others are being added are added together: a client that does not wait
+for each answer pays one append and one answer for many. Where the log takes records at once nothing would
+wait; then the requests of a client that is seen to send ahead are gathered first, for a millisecond at most.
+They are added in the order of arrival.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from .messages import PublishResponse
 from .methods import Send
 from .shapes import place_shown, wanted
 
-_AHEAD_BYTES = 4 * 1024 * 1024  # of requests of a stream that wait; more are left to the client
+_AHEAD_BYTES = 4 * 1024 * 1024  # of waiting requests of a stream; the client keeps the rest
 _GATHERED, _GATHER_SECONDS = 64, 0.001
-_FEW = 1000  # records whose places are shown in the loop
-_TOGETHER = 1000  # records that are added together, at most, if they came as several requests
+_FEW = 1000  # records whose offsets the loop itself makes into messages
+_TOGETHER = 1000  # records added together, at most, if they came as several requests
 
 
 async def publish(call: GrpcCall, request: Any) -> Any:
-    """Add what a request holds to a topic; answered once it is durable."""
+    """Add the records of a request to a topic; answered once they are durable."""
     return await _added(call, request, await _admitted(call, request))
 
 
 async def publish_stream(call: GrpcCall, requests: AsyncIterator[Any], send: Send) -> None:
-    """Add what requests hold, one after another; the first that is refused ends the stream."""
+    """Add the records of requests, one after another; the first refusal ends the stream."""
     ahead = _Ahead(call.door.bodies, holder_of(call.principal))
     reading = asyncio.create_task(ahead.fill(requests))
     try:
@@ -46,16 +46,16 @@ async def publish_stream(call: GrpcCall, requests: AsyncIterator[Any], send: Sen
             ahead.answered(run)
             if call.store.log.appends_at_once:
                 await ahead.gather()
-        await reading  # what ended the reading ends the stream
+        await reading  # the error that ended the reading ends the stream
     finally:
         reading.cancel()
-        with suppress(asyncio.CancelledError, Exception):  # it is raised above, or something else is
+        with suppress(asyncio.CancelledError, Exception):  # raised above, or another error is
             await reading
         ahead.give_back()
 
 
 class _Ahead:
-    """Requests that came and wait, within a bound of bytes; and within that of all requests of the door."""
+    """Requests that have arrived and wait, within bounds of bytes for this stream and for the door."""
 
     def __init__(self, room: BodyRoom, holder: Holder) -> None:
         self._room, self._holder, self._held = room, holder, 0
@@ -79,7 +79,7 @@ class _Ahead:
             self._changed.set()
 
     async def next(self) -> list[Any]:
-        """Return what can be added together next; nothing at the end."""
+        """Return the requests to add together next; none at the end."""
         await self._until(lambda: bool(self._waiting) or self._is_over)
         run: list[Any] = []
         count = 0
@@ -91,7 +91,7 @@ class _Ahead:
         return run
 
     async def gather(self) -> None:
-        """Wait a moment for more, if more has come already: who waits for each answer has sent nothing."""
+        """Wait a moment for more requests if others came already: a client that awaits answers sends none."""
         if not self._waiting or self._is_over:
             return
         with suppress(TimeoutError):
@@ -99,13 +99,13 @@ class _Ahead:
                 await self._until(lambda: len(self._waiting) >= _GATHERED or self._is_over)
 
     def answered(self, run: Sequence[Any]) -> None:
-        """Say that requests are not in hand any more."""
+        """Give back the room of answered requests."""
         size = sum(each.ByteSize() for each in run)
         self._held -= size
         self._room.give_back(size, self._holder)
 
     def give_back(self) -> None:
-        """Say that nothing is in hand any more."""
+        """Give back all room."""
         self._room.give_back(self._held, self._holder)
         self._held = 0
 
@@ -116,14 +116,14 @@ class _Ahead:
 
 
 def _joins(first: Any, other: Any) -> bool:
-    """Return whether two requests may be one append: what asks for anything special is one by itself."""
+    """Return whether two requests may share an append: special options need one of their own."""
     return first.topic == other.topic and not any(
         each.HasField("token") or each.HasField("partition") or each.convert_to for each in (first, other)
     )
 
 
 async def _answers(call: GrpcCall, run: Sequence[Any]) -> AsyncIterator[Any]:
-    """Yield the answers to requests that may be one append; raise what is wrong with the first refused."""
+    """Yield the answers to requests that may share an append; raise the error of the first refused one."""
     admitted: list[list[RecordWanted]] = []
     failure: Error | None = None
     try:
@@ -135,7 +135,7 @@ async def _answers(call: GrpcCall, run: Sequence[Any]) -> AsyncIterator[Any]:
         together = [record for each in admitted for record in each]
         try:
             yield await _added(call, run[0], together, requests=len(admitted))
-        except InvalidInput:  # nothing was added, and it is not known which of them was wrong
+        except InvalidInput:  # nothing was added, and any of them may be the wrong one
             if len(admitted) == 1:
                 raise
             for request, records in zip(run, admitted, strict=False):

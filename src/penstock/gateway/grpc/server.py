@@ -1,8 +1,8 @@
-"""grpcio's server, which a call with any bytes in its head neither ends nor makes log a traceback.
+"""grpcio's server, hardened: no bytes in a call's head can end it or make it log a traceback.
 
-Its newer versions decode the path of a call in the loop that takes all calls: a path that is not UTF-8 ends
-that loop, and with it the door. The paths of registered methods are not decoded there. So a loop of ours
-takes the calls of all others, and answers UNIMPLEMENTED without a look at the path.
+Newer versions decode the path of a call in the loop that accepts all calls: a path that is not UTF-8 ends
+that loop, and with it the door. They do not decode the paths of registered methods there. So this server's
+own loop accepts all other calls, and answers UNIMPLEMENTED without looking at the path.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import grpc.aio
 from grpc._cython import cygrpc
 from grpc.aio import _server as aio_server
 
-_NOBODYS = "/"  # the method that is asked for, in place of one that cannot be read
+_NOBODYS = "/"  # stands for a method whose path cannot be read
 
 
 class _SteadyServer(cygrpc.AioServer):  # type: ignore[misc]
@@ -24,7 +24,7 @@ class _SteadyServer(cygrpc.AioServer):  # type: ignore[misc]
         return asyncio.get_running_loop().create_task(self._take_unknown())
 
     async def _take_unknown(self) -> None:
-        """Refuse calls of methods that are not registered, until grpcio says that the server ends."""
+        """Refuse calls of unregistered methods, until grpcio says that the server ends."""
         loop, running = asyncio.get_running_loop(), set[asyncio.Task[None]]()
         resolver = cygrpc._MethodResolver([], {})
         while True:
@@ -38,7 +38,7 @@ class _SteadyServer(cygrpc.AioServer):  # type: ignore[misc]
 def made_server(
     *, interceptors: Sequence[Any], maximum_concurrent_rpcs: int, options: list[tuple[str, int]]
 ) -> Any:
-    """Return a server, as `grpc.aio.server` does; what it serves has to be registered."""
+    """Return a server, as `grpc.aio.server` does; its services have to be registered."""
     made = grpc.aio.server(
         interceptors=interceptors, maximum_concurrent_rpcs=maximum_concurrent_rpcs, options=options
     )
@@ -50,5 +50,5 @@ def made_server(
 
 
 def _is_not_of_metadata(line: logging.LogRecord) -> bool:
-    """Leave out that a client has sent metadata which is no text: each would be a traceback."""
+    """Drop the line about client metadata that is not text: each would be a traceback."""
     return not str(line.msg).startswith("Invalid encoding")

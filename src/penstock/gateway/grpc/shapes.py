@@ -1,4 +1,4 @@
-"""Records, topics and groups as messages; events as what the log takes."""
+"""Records, topics and groups as messages; events as records to add."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from .problems import plain
 
 
 def wanted(event: Any, trace: bytes | None) -> RecordWanted:
-    """Return what an event asks to add, with the trace of its call if it brings none of its own."""
+    """Return the record to add for an event, with the trace of its call if it brings none of its own."""
     value = event.value if event.HasField("value") else None
     given: RawHeaders = tuple((each.name, _given(each, "value")) for each in event.headers)
     headers = (*content_headers(event.content_type or BINARY, value), *given)
@@ -34,12 +34,12 @@ def wanted(event: Any, trace: bytes | None) -> RecordWanted:
 
 
 def place_shown(found: AppendedRecord) -> Any:
-    """Return where a record stands."""
+    """Return the partition and offset of a record."""
     return Place(partition=found.partition, offset=found.offset, id=found.id)
 
 
 def record_shown(record: LogRecord, *, delivered: bool = False, not_converted: str = "") -> Any:
-    """Return a record as a message; delivered: with how often it has been."""
+    """Return a record as a message; `delivered`: with its attempts."""
     shown = Record(
         not_converted=plain(not_converted),
         topic=record.topic,

@@ -13,7 +13,7 @@ from .call import GrpcCall
 from .messages import message
 from .shapes import topic_shown
 
-_PARTITIONS = 8  # of a topic that is made here and does not say, as through the other doors
+_PARTITIONS = 8  # default for a new topic, as through the other doors
 PAGE = 100
 
 _Listed, _Deleted = message("ListTopicsResponse"), message("DeleteTopicResponse")
@@ -38,7 +38,7 @@ def _told(call: GrpcCall, shown: TopicShown) -> Any:
 
 
 async def create(call: GrpcCall, request: Any) -> Any:
-    """Make a topic; one that is there already stays as it is."""
+    """Create a topic; an existing one stays as it is."""
     name = request.name
     call.allow(AccessRight.CREATE, topic(name))
     await call.asked(

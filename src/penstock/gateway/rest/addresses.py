@@ -1,4 +1,4 @@
-"""What the address of a request says: the parameters in its path and query, as they were sent."""
+"""The parameters in the path and query of a request, as they were sent."""
 
 from urllib.parse import parse_qsl, unquote
 
@@ -8,12 +8,12 @@ from starlette.types import Scope
 
 from penstock.errors import InvalidInput
 
-_REPLACED = "\N{REPLACEMENT CHARACTER}"  # what the server makes of bytes that are no text
-_SLASH = "\0"  # stands for a slash in a name while its route is looked for; no name holds a NUL
+_REPLACED = "\N{REPLACEMENT CHARACTER}"  # the server's substitute for bytes that are not text
+_SLASH = "\0"  # stands for a slash in a name during routing; no name holds a NUL
 
 
 class RestRoute(Route):
-    """A route by the path as it was sent, in which a slash that is part of a name is %2F."""
+    """A route by the path as sent, in which a slash within a name is %2F."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether a request is for this route, and its parameters."""
@@ -54,6 +54,6 @@ def in_query(request: Request, name: str) -> str | None:
 
 
 def _check(name: str, sent: str) -> None:
-    """Refuse what holds bytes that are no text: they would be taken for another name, key or id."""
+    """Refuse bytes that are not text: they would be taken for another name, key or id."""
     if any("\udc80" <= each <= "\udcff" for each in sent):
         raise InvalidInput(f"the parameter {name} is not UTF-8 once its %XX are read")

@@ -53,16 +53,16 @@ OPERATIONS: tuple[Operation, ...] = (
     *OPERATING,
     *OBSERVING,
 )
-_OFTEN = ("records", "consuming")  # tags of the operations that are called most
+_OFTEN = ("records", "consuming")  # tags of the most frequent operations
 _SAFE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _SAFE_HEAD = [(name.encode(), value.encode()) for name, value in _SAFE.items()]
 _SAFE_HEAD.append((b"content-type", b"application/json"))
 
 
 class RestApi:
-    """Answers calls with what the rooms below do. It holds nothing that the store has not.
+    """Answers calls through the rooms below. It holds no state that the store does not.
 
-    `access` says who may do what. Calls that ask the store run in threads of its own; `close` ends them.
+    `access` decides on rights. Calls that ask the store run in threads of its own; `close` ends them.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class RestApi:
 
     def routes(self) -> list[Route]:
         """Return a route for each operation, and one for their description."""
-        often_first = sorted(OPERATIONS, key=lambda each: each.tag not in _OFTEN)  # a router asks one by one
+        often_first = sorted(OPERATIONS, key=lambda each: each.tag not in _OFTEN)  # routers try in turn
         made = [
             RestRoute(each.path, self._endpoint(each), methods=[each.method], name=each.id)
             for each in often_first
@@ -96,11 +96,11 @@ class RestApi:
         return [*made, Route("/v1/openapi.json", self._describe)]
 
     def give_back(self) -> None:
-        """Give the groups back that clients read; from another thread, while the event loop still runs."""
+        """Give back the groups that clients read; from another thread, while the event loop still runs."""
         self.groups.close()
 
     def close(self) -> None:
-        """End the threads; what they do is waited for."""
+        """End the threads, after their work."""
         self.threads.shutdown()
 
     async def _describe(self, request: Request) -> Response:
@@ -140,7 +140,7 @@ class RestApi:
             each.name: each.read(_given(request, each.name, each.place)) for each in operation.parameters
         }
         principal = getattr(request.state, "principal", None)
-        if principal is None:  # no lock stands before it
+        if principal is None:  # there is no lock in front
             address = request.client.host if request.client else ""
             principal = self.access.of_nobody(Peer(address, DOOR))
         share.holder = holder_of(principal)
@@ -157,7 +157,7 @@ def _given(request: Request, name: str, place: str) -> str | None:
 
 
 class _JsonResponse(Response):
-    """An answer whose head is made without a look at each header: most answers have these alone."""
+    """An answer whose head is made without looking at each header: most answers have only these."""
 
     def __init__(self, body: bytes, status: int) -> None:
         self.status_code, self.body, self.background = status, body, None
@@ -173,7 +173,7 @@ class _LargeJsonResponse(_JsonResponse):
         self._answers = answers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send it as it is taken."""
+        """Send it as the client takes it."""
         head = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         await self._answers.send(send, head, bytes(self.body))
 

@@ -1,7 +1,7 @@
-"""Bodies as they come: within a bound of bytes and of time, and unpacked within the same bound.
+"""Request bodies: bounded in bytes and time, and unpacked within the same bounds.
 
-An announced length is believed only to refuse it. gzip and deflate are unpacked piece by piece, so that a
-bomb is refused when it passes the bound, and never stands in memory.
+An announced length only serves to refuse it. gzip and deflate are unpacked piece by piece, so that a bomb is
+refused when it passes the bound, and is never held in memory.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ ENCODINGS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
 
 def check_head(request: Request) -> None:
-    """Refuse a head that is too long, or that says in two ways where its body ends. Raises InvalidRequest."""
+    """Refuse a head that is too long, or that is ambiguous about its body's end. Raises InvalidRequest."""
     head = request.headers
     size = sum(len(name) + len(value) for name, value in head.raw)
     if size > HEAD_BYTES:
@@ -80,7 +80,7 @@ async def _unpacked(
                 body += unpacked
                 if len(body) > limit:
                     raise BodyTooLarge(limit)
-                if unpacker.unused_data:  # now: it would be gathered, beyond any bound
+                if unpacker.unused_data:  # refuse now: it would be gathered, beyond any bound
                     raise InvalidInput("the body cannot be unpacked: more follows its end")
                 piece = unpacker.unconsumed_tail
                 await asyncio.sleep(0)

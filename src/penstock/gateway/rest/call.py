@@ -1,4 +1,4 @@
-"""One call of an operation: who asks, with which parameters and which body, and whether that is allowed."""
+"""One call of an operation: its principal, parameters, body, and the check of its rights."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ K = TypeVar("K", str, int, float, bool)
 
 @dataclass(frozen=True, slots=True)
 class RestCall:
-    """A call, as an operation sees it. From any thread. `face`: through what it came, for the audit."""
+    """A call, as an operation sees it. From any thread. `face`: the interface it came by, for the audit."""
 
     api: "RestApi"
     operation: Operation
@@ -48,29 +48,29 @@ class RestCall:
 
     @property
     def store(self) -> Store:
-        """The store that is served."""
+        """The store of this door."""
         return self.api.store
 
     @property
     def actor(self) -> str:
-        """Who the audit says has done it."""
+        """The actor in the audit."""
         return f"{self.face}:{self.principal.name}"
 
     def allow(self, action: AccessRight, *resources: Resource) -> None:
-        """Let the call go on if who asks may do that to each of them. Raises NotAllowed."""
+        """Check that the caller has a right to each resource. Raises NotAllowed."""
         for each in resources:
             self.api.access.check(self.principal, action, each)
 
     def allow_topic(self, name: str | None) -> None:
-        """Let a call that may be narrowed to a topic go on, if the caller may know of it. Raises NotAllowed.
+        """Check that the caller may know of the topic that a call is narrowed to, if any. Raises NotAllowed.
 
-        Asked before the store is: a hidden topic and one that is not there are answered alike.
+        It comes before any query: a hidden topic and a missing one get the same answer.
         """
         if name is not None:
             self.allow(AccessRight.DESCRIBE, topic(name))
 
     def allow_still(self, action: AccessRight, *resources: Resource) -> None:
-        """Let a call go on that has lasted a while: rules change, and what was shown may hold no more.
+        """Check again in a call that lasts: rules change, and a credential may be invalid by now.
 
         Raises NotAllowed, Unauthenticated.
         """
@@ -79,28 +79,28 @@ class RestCall:
         self.allow(action, *resources)
 
     def sees(self, resource: Resource) -> bool:
-        """Return whether who asks may know of it: listings leave out the rest."""
+        """Return whether the caller may know of a resource: listings leave out the rest."""
         return self.api.access.sees(self.principal, resource)
 
     def sees_topic(self, name: str) -> bool:
-        """Return whether who asks may know of a topic."""
+        """Return whether the caller may know of a topic."""
         return self.sees(topic(name))
 
     def of_topics_seen(self, page: Page[OnTopic]) -> Page[OnTopic]:
-        """Return a page without what is of topics that who asks may not know of."""
+        """Return a page without the entries of topics that the caller may not know of."""
         return Page([each for each in page.items if self.sees(topic(each.topic))], page.after)
 
     def admit(self, name: str) -> None:
-        """Count the bytes of the body, unless the limit of who asks is used up. Raises RateLimited."""
+        """Charge the bytes of the body, unless the caller's limit is used up. Raises RateLimited."""
         self.api.access.admit(self.principal, name, len(self.body))
 
     def charge(self, name: str, records: Iterable[Record]) -> float:
-        """Count the bytes of records that who asks is given; return the seconds until they may have more."""
+        """Charge the bytes of records for the caller; return the seconds until it may have more."""
         size = sum(len(each.data or b"") for each in records)
         return self.api.access.charge(self.principal, name, size, requests=0) if size else 0.0
 
     def room(self, most: int) -> int:
-        """Return about how many bytes of records the answer may have, with so many at most.
+        """Return about how many bytes of records the answer may have, `most` at most.
 
         Raises GatewayBusy while clients leave no room.
         """
@@ -114,16 +114,16 @@ class RestCall:
 
     @property
     def conversion(self) -> str:
-        """The content type that values shall have, if one is asked for. Raises InvalidInput."""
+        """The content type that is requested for values, if any. Raises InvalidInput."""
         return self.api.conversion.check(self.of("convert_to", str))
 
     def shown(self, record: Record, *, delivered: bool = False) -> RecordShown:
-        """Return a record as it is shown, in the content type that was asked for."""
+        """Return a record in the shape of answers, in the content type that was asked for."""
         given, reason = self.api.conversion.given(record, self.conversion)
         return record_shown(given, delivered=delivered, not_converted=reason)
 
     def of(self, name: str, kind: type[K]) -> K:
-        """Return a parameter that is always there."""
+        """Return a required parameter."""
         value = self.parameters[name]
         assert isinstance(value, kind), name
         return value
@@ -135,7 +135,7 @@ class RestCall:
         return value
 
     def json(self, kind: type[T]) -> T:
-        """Return the body as JSON of a kind. Raises InvalidInput, UnsupportedBody."""
+        """Parse the body as JSON of a type. Raises InvalidInput, UnsupportedBody."""
         content_type = self.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         if content_type != "application/json":
             raise UnsupportedBody("content type", content_type, "application/json")
@@ -145,7 +145,7 @@ class RestCall:
             raise InvalidInput(f"the body is not what {self.operation.id} takes: {exc}") from exc
 
     async def json_read(self, kind: type[T]) -> T:
-        """Do the same in the event loop: a long body is read in a thread."""
+        """Do the same in the event loop: a thread parses a long body."""
         if len(self.body) <= SMALL_BYTES:
             return self.json(kind)
         return await asyncio.get_running_loop().run_in_executor(self.api.threads, self.json, kind)

@@ -17,7 +17,7 @@ from .operations import GROUP, PAGING, Operation, Parameter, RestAnswer
 
 
 class GroupWanted(msgspec.Struct, forbid_unknown_fields=True):
-    """A group to make on a topic: at its first record, or behind its last."""
+    """A group to create on a topic: at its first record, or behind its last."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
     topic: Annotated[str, msgspec.Meta(min_length=1, max_length=249)]
@@ -25,7 +25,7 @@ class GroupWanted(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Changed(msgspec.Struct):
-    """Whether something is otherwise than before."""
+    """Whether the call changed anything."""
 
     changed: bool
 
@@ -38,7 +38,7 @@ def listed(call: RestCall) -> Page[Group]:
 
 
 def create(call: RestCall) -> RestAnswer:
-    """Make a group on a topic; one that is there stays as it is."""
+    """Create a group on a topic; an existing one stays as it is."""
     wanted = call.json(GroupWanted)
     call.allow(AccessRight.READ, topic(wanted.topic), group(wanted.name))
     create_group(call.store, wanted.name, wanted.topic, start=wanted.start)
@@ -62,14 +62,14 @@ def partitions(call: RestCall) -> Page[GroupPartition]:
 
 
 def pause(call: RestCall) -> Changed:
-    """Give a group nothing until it is resumed."""
+    """Stop delivery to a group until it is resumed."""
     name = call.of("group", str)
     call.allow(AccessRight.ALTER, group(name))
     return Changed(groups.pause(call.store, name, actor=call.actor))
 
 
 def resume(call: RestCall) -> Changed:
-    """Let a paused group go on."""
+    """Resume a paused group."""
     name = call.of("group", str)
     call.allow(AccessRight.ALTER, group(name))
     return Changed(groups.resume(call.store, name, actor=call.actor))

@@ -1,4 +1,4 @@
-"""Consuming as a group: lease records, say what became of them. What nobody answers for comes again."""
+"""Consuming as a group: lease records, then answer them. Unanswered records come again."""
 
 import asyncio
 from datetime import timedelta
@@ -20,13 +20,13 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 Offset = Annotated[int, msgspec.Meta(ge=0)]
 
 
-_MOST = 1000  # records of a lease, and so ranges that can name some of them
+_MOST = 1000  # records of a lease, hence ranges to name them
 
 
 class LeaseWanted(msgspec.Struct, forbid_unknown_fields=True):
-    """What a client has room for: so many records (its credits) and bytes, for so long.
+    """The room that a client has: records (its credits) and bytes, and the time of the lease.
 
-    `wait_seconds`: how long it waits for the first of them.
+    `wait_seconds`: how long it waits for the first record.
     """
 
     max_records: Annotated[int, msgspec.Meta(ge=1, le=_MOST)] = 100
@@ -36,7 +36,7 @@ class LeaseWanted(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Leased(msgspec.Struct):
-    """What a client is given. `lease` is None if there is nothing now."""
+    """The records of a lease. `lease` is None if there are none now."""
 
     lease: str | None
     lease_seconds: float
@@ -55,15 +55,15 @@ PlaceRanges = Annotated[list[PlaceRange], msgspec.Meta(max_length=_MOST)]
 
 
 class Acknowledged(msgspec.Struct, forbid_unknown_fields=True):
-    """Records that are done; without ranges all of the lease."""
+    """Records that are done; without ranges the whole lease."""
 
     ranges: PlaceRanges | None = None
 
 
 class NotHandled(msgspec.Struct, forbid_unknown_fields=True):
-    """Records that could not be handled; without ranges all of the lease that nothing was said of.
+    """Records that could not be handled; without ranges all unanswered ones of the lease.
 
-    They wait with their keys as the retry policy says, or `after_seconds`. `dead`: they are given up.
+    They wait with their keys by the retry policy, or for `after_seconds`. `dead`: they become dead letters.
     """
 
     ranges: PlaceRanges | None = None
@@ -73,13 +73,13 @@ class NotHandled(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Extended(msgspec.Struct, forbid_unknown_fields=True):
-    """How long a lease shall last from now on."""
+    """The time that a lease is to last from now."""
 
     lease_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 
 
 class LeaseState(msgspec.Struct):
-    """What has become of a lease: how many records this call settled, how many are open."""
+    """The state of a lease: how many records this call settled, how many are open."""
 
     settled: int
     open: int
@@ -87,7 +87,7 @@ class LeaseState(msgspec.Struct):
 
 
 async def lease(call: RestCall) -> Leased:
-    """Give records of a group to a client, for a while."""
+    """Lease records of a group to a client."""
     name, of = call.of("group", str), call.of("topic", str)
     call.allow(AccessRight.READ, group(name), topic(of))
     call.admit(of)
@@ -97,7 +97,7 @@ async def lease(call: RestCall) -> Leased:
     seconds = _seconds(call, wanted.lease_seconds)
     call.room(wanted.max_bytes)  # refused before it waits
     await served.ready(wanted.wait_seconds)
-    most = call.room(wanted.max_bytes)  # and now: others that waited may have taken what there was
+    most = call.room(wanted.max_bytes)  # again: calls that waited may have taken the room
     found = served.take(wanted.max_records, max_bytes=most, seconds=seconds)
     call.count(sum(len(each.data or b"") for each in found.records))
     try:
@@ -105,7 +105,7 @@ async def lease(call: RestCall) -> Leased:
     except Error:
         _give_back(served, found)
         raise
-    if found.held and await call.request.is_disconnected():  # nobody would know of it until it lapses
+    if found.held and await call.request.is_disconnected():  # else they wait until the lease lapses
         _give_back(served, found)
         return Leased(None, seconds, [])
     call.charge(of, found.records)
@@ -124,7 +124,7 @@ def _give_back(served: LeasedGroup, found: Lease) -> None:
 
 
 async def ack(call: RestCall) -> LeaseState:
-    """Settle records as done; answered once that is written down."""
+    """Settle records as done; answered once that is stored."""
     said = await call.json_read(Acknowledged)
     served, found = await _found(call)
     count = await served.answer(_held(found, said.ranges), DONE)
@@ -133,7 +133,7 @@ async def ack(call: RestCall) -> LeaseState:
 
 
 async def nack(call: RestCall) -> LeaseState:
-    """Settle records as failed; answered once that is written down."""
+    """Settle records as failed; answered once that is stored."""
     said = await call.json_read(NotHandled)
     reason = said.reason.strip() or "refused by its client"
     outcome: Outcome | Nacked = Nacked(reason)
@@ -164,7 +164,7 @@ async def _found(call: RestCall) -> tuple[LeasedGroup, Lease]:
 
 
 def _held(found: Lease, ranges: list[PlaceRange] | None) -> list[HeldRecord]:
-    """Return the records that ranges name. Raises InvalidInput for those that the lease does not have."""
+    """Return the records in some ranges. Raises InvalidInput for those outside the lease."""
     if ranges is None:
         return list(found.held.values())
     return held_within(found.held, [(each.partition, each.first, each.last) for each in ranges], _nothing)

@@ -1,6 +1,6 @@
-"""What is looked at: the store as a whole, its members, records, a key, errors, the audit, the rules.
+"""Observing: the store as a whole, its members, records, a key, errors, the audit, the rules.
 
-And moving a group, which is looked at before it is done (`dry_run`).
+And moving a group, which can be tried first (`dry_run`).
 """
 
 from collections.abc import Callable
@@ -30,9 +30,9 @@ _DESCRIBED = "Where a page begins: newest, oldest, an offset, or a moment as 202
 
 
 class RecordsBrowsed(msgspec.Struct):
-    """A page of records. `unread`: ids of those whose values were too much for one page.
+    """A page of records. `unread`: ids of records whose values did not fit into the page.
 
-    `scanned`: how many were looked at; `is_cut`: the filter was given up for this page.
+    `scanned`: how many were examined; `is_cut`: the filter stopped early on this page.
     """
 
     records: list[RecordShown]
@@ -43,7 +43,7 @@ class RecordsBrowsed(msgspec.Struct):
 
 
 class GroupMove(msgspec.Struct, forbid_unknown_fields=True):
-    """Where a group is to go on a topic: earliest, latest, the first record at a moment, or an offset."""
+    """The target of a group on a topic: earliest, latest, the first record at a moment, or an offset."""
 
     topic: Annotated[str, msgspec.Meta(max_length=249)]
     to: Annotated[int, msgspec.Meta(ge=0, le=LAST_OFFSET)] | Annotated[str, msgspec.Meta(max_length=64)]
@@ -53,7 +53,7 @@ class GroupMove(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GroupMoved(msgspec.Struct):
-    """What moving a group did, or would do: records that come again, and that are passed over."""
+    """The effect of moving a group: records that come again, and records that are skipped."""
 
     again: int
     skipped: int
@@ -61,14 +61,14 @@ class GroupMoved(msgspec.Struct):
 
 
 class RuleShown(msgspec.Struct):
-    """A rule of access in force, and where it stands."""
+    """An access rule in force, and its place."""
 
     rule: str
     place: str
 
 
 class AccessShown(msgspec.Struct):
-    """Who there is and the rules in force; never what somebody shows. `open`: nothing is asked of anybody."""
+    """The names and rules in force; never credentials. `open`: every client may do everything."""
 
     open: bool
     names: list[dict[str, str]]
@@ -76,20 +76,20 @@ class AccessShown(msgspec.Struct):
 
 
 class AccessExplained(msgspec.Struct):
-    """Whether somebody may do something, and why."""
+    """Whether a principal has a right, and why."""
 
     allowed: bool
     why: str
 
 
 def looked_over(call: RestCall) -> StoreOverview:
-    """Return the store at a glance."""
+    """Return an overview of the store."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
     return of_topics_seen(call, overview.overview(call.store, clock=call.api.clock))
 
 
 def of_topics_seen(call: RestCall, found: StoreOverview) -> StoreOverview:
-    """Return a store at a glance without the names of topics that who asks may not know of."""
+    """Return an overview of a store without the names of topics that the caller may not know of."""
     told = [
         replace(each, topics=tuple(name for name in each.topics if call.sees_topic(name)))
         for each in found.groups
@@ -116,7 +116,7 @@ def browsed(call: RestCall) -> RecordsBrowsed:
 
 
 def browsed_records(call: RestCall) -> Browsed:
-    """Return a page of a topic's records, as they are."""
+    """Return a page of a topic's records, unconverted."""
     name = call.of("topic", str)
     call.allow(AccessRight.READ, topic(name))
     return browse(
@@ -159,9 +159,9 @@ def _moment(name: str, text: str, words: str) -> datetime:
 
 
 def course(call: RestCall) -> KeyCourse:
-    """Return the last records of a key, and what each group has done with them."""
+    """Return the last records of a key, and each group's progress with them."""
     of = call.get("topic", str)
-    call.allow(AccessRight.DESCRIBE, CLUSTER)  # it names every group that reads the key
+    call.allow(AccessRight.DESCRIBE, CLUSTER)  # the answer names every group that reads the key
     call.allow_topic(of)
     return key_course.key_course(
         call.store, call.of("key", str), topic=of, seen=call.sees_topic, clock=call.api.clock
@@ -169,7 +169,7 @@ def course(call: RestCall) -> KeyCourse:
 
 
 def errors(call: RestCall) -> DeadErrors:
-    """Return what the newest dead letters died of."""
+    """Return the errors of the newest dead letters."""
     of = call.get("group", str)
     call.allow(AccessRight.DESCRIBE, CLUSTER if of is None else group(of))
     call.allow_topic(call.get("topic", str))
@@ -178,7 +178,7 @@ def errors(call: RestCall) -> DeadErrors:
 
 
 def move(call: RestCall) -> GroupMoved:
-    """Move a group on a topic, or say what that would do."""
+    """Move a group on a topic, or report what would happen."""
     name, wanted = call.of("group", str), call.json(GroupMove)
     call.allow(AccessRight.ALTER, group(name))
     call.allow(AccessRight.DESCRIBE, topic(wanted.topic))
@@ -208,7 +208,7 @@ def audited(call: RestCall) -> Page[AuditEntry]:
 
 
 def rules(call: RestCall) -> AccessShown:
-    """Return who there is, and the rules in force."""
+    """Return the names in the policy, and the rules in force."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
     access = call.api.access
     found = [RuleShown(str(each), each.place) for each in access.rules]
@@ -216,7 +216,7 @@ def rules(call: RestCall) -> AccessShown:
 
 
 def explained(call: RestCall) -> AccessExplained:
-    """Return whether somebody may do something, and by which rule."""
+    """Return whether a principal has a right, and by which rule."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
     right, kind = call.of("right", str), call.of("kind", str)
     if right not in list(AccessRight) or kind not in list(ResourceKind):

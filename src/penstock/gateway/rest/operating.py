@@ -1,4 +1,4 @@
-"""What an operator does: dead letters, waiting lanes, scheduled and periodic events, why something waits."""
+"""An operator's tools: dead letters, waiting lanes, scheduled and periodic events, why an event waits."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -34,9 +34,9 @@ class DeadShown(msgspec.Struct):
 
 
 class DeadDecision(msgspec.Struct, forbid_unknown_fields=True):
-    """What is decided on which dead letters of a group; `all` for all of them.
+    """A decision on some dead letters of a group; `all` for all of them.
 
-    `requeue` puts them back, `skip` lets their keys go on without them, `discard` lets them go.
+    `requeue` puts them back, `skip` lets their keys go on without them, `discard` drops them.
     """
 
     decision: Literal["requeue", "skip", "discard"]
@@ -105,7 +105,7 @@ def waiting(call: RestCall) -> Page[WaitingLane]:
 
 
 def asked_why(call: RestCall) -> list[WhyAnswer]:
-    """Return why something has not been delivered."""
+    """Return why an event has not been delivered."""
     of = call.get("group", str)
     call.allow(AccessRight.DESCRIBE, CLUSTER if of is None else group(of))
     call.allow_topic(call.get("topic", str))
@@ -127,7 +127,7 @@ def scheduled_shown(call: RestCall) -> ScheduledEvent:
 
 
 def cancel(call: RestCall) -> RestAnswer:
-    """Take a scheduled event back."""
+    """Cancel a scheduled event."""
     found = _scheduled(call, AccessRight.DELETE)
     count = scheduled.cancel(call.store, ScheduledSelection(id=found.id), actor=call.actor)
     return RestAnswer(Changed(bool(count)))
@@ -141,7 +141,7 @@ def run_scheduled(call: RestCall) -> RestAnswer:
 
 
 def _scheduled(call: RestCall, right: AccessRight) -> ScheduledEvent:
-    """Return a scheduled event; one of a topic that the caller may not know of is not there."""
+    """Return a scheduled event; one of a hidden topic counts as missing."""
     found = scheduled.show(call.store, call.of("id", str)).event
     try:
         call.allow(right, topic(found.topic))

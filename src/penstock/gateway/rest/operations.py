@@ -1,4 +1,4 @@
-"""What an operation is: a row of a table. The same row routes a call, checks its parameters, describes it."""
+"""Operations, as rows of a table. The same row routes a call, checks its parameters, and describes it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Parameter:
     example: ParameterValue = None
 
     def read(self, given: str | None) -> ParameterValue:
-        """Return the value that a text means. Raises InvalidInput."""
+        """Parse the value of the parameter. Raises InvalidInput."""
         if given is None:
             if self.required:
                 raise InvalidInput(f"the parameter {self.name} is missing: {self.help}")
@@ -55,7 +55,7 @@ class Parameter:
         return InvalidInput(f"the parameter {self.name} is {shown(given)}, and must be {wanted}")
 
     def schema(self) -> dict[str, Any]:
-        """Return its description."""
+        """Return its OpenAPI schema."""
         names = {str: "string", int: "integer", float: "number", bool: "boolean"}
         schema: dict[str, Any] = {"type": names[self.kind]}
         if self.kind is str:
@@ -77,7 +77,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class RestAnswer:
-    """What an operation gives: a value that is sent as JSON, its status, and headers."""
+    """The answer of an operation: a value that is sent as JSON, its status, and headers."""
 
     value: Any = None
     status: int = 200
@@ -88,8 +88,8 @@ class RestAnswer:
 class Operation:
     """One operation.
 
-    `call` is given a `RestCall`: a plain function runs in a thread of the gateway, an async one in its event
-    loop. `takes` are the content types of its body, each with the type of it, if it is JSON of ours.
+    `call` gets a `RestCall`: a plain function runs in a thread of the gateway, an async one in its event
+    loop. `takes` are the content types of its body, each with its type if it is JSON of ours.
     """
 
     method: str

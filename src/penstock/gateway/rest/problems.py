@@ -1,4 +1,4 @@
-"""Errors as `application/problem+json` (RFC 9457): the code is ours, the status is of one table."""
+"""Errors as `application/problem+json` (RFC 9457): the code is ours, the status comes from one table."""
 
 import logging
 import re
@@ -20,17 +20,17 @@ from ..statuses import status_of
 logger = logging.getLogger("penstock.gateway")
 
 _RETRY_SECONDS = "1"
-_SLASHED = re.compile(rb"/v1/[!-\[\]-~]+/")  # nothing that a browser reads as another host
+_SLASHED = re.compile(rb"/v1/[!-\[\]-~]+/")  # no path that a browser reads as another host
 
 
 def problem_of(error: Error) -> Response:
-    """Return an error of ours as an answer."""
+    """Return the answer for one of Penstock's errors."""
     status = status_of(error)
     retryable = error.retryable or status == 503
     said: str | None = str(error)
     if status >= 500 and error.fault is not Fault.OUTSIDE and not retryable:
         logger.error("a request failed", exc_info=traced(error))
-        said = None  # nothing that the caller could do anything about
+        said = None  # the caller could do nothing about the details
     answer = _answer(status, error.code, said, retryable=retryable, closes=error.closes)
     if isinstance(error, Unauthenticated):
         answer.headers["www-authenticate"] = "Bearer, Basic"
@@ -40,9 +40,9 @@ def problem_of(error: Error) -> Response:
 
 
 async def on_http(request: Request, exc: Exception) -> Response:
-    """Answer for what the router refuses: a path or a method that there is not.
+    """Answer a request that the router refuses: an unknown path or method.
 
-    A path that ends with a slash too many is redirected, by a relative address.
+    A path with a superfluous trailing slash is redirected, by a relative address.
     """
     assert isinstance(exc, HTTPException)
     sent: bytes = request.scope.get("raw_path") or b""
@@ -55,7 +55,7 @@ async def on_http(request: Request, exc: Exception) -> Response:
 
 
 def defect(exc: Exception) -> Response:
-    """Return the answer for what nobody expected: the log has it, the caller learns nothing of it."""
+    """Return the answer for an unexpected error: details go to the log, not to the caller."""
     logger.error("a request failed in a way that it should not", exc_info=traced(exc))
     return _answer(500, "error", None)
 
@@ -73,7 +73,7 @@ def _answer(
 
 
 def encoded(value: Any) -> bytes:
-    """Return a value as JSON; text that is no Unicode, as a key of foreign bytes, with escapes."""
+    """Return a value as JSON; text that is not Unicode, as a key of foreign bytes, is escaped."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:

@@ -25,7 +25,7 @@ from ..adding import SMALL_BYTES
 from .call import RestCall
 from .operations import CONVERT_TO, TOPIC, Operation, Parameter, RestAnswer
 
-_NO_TIME = -(1 << 62)  # of an event that says none, and no moment of any: a repetition is the same
+_NO_TIME = -(1 << 62)  # for an event without a time, so that a repetition is equal; no event has it
 _EVENT: dict[str, Any] = {
     "type": "object",
     "required": ["specversion", "id", "type", "source"],
@@ -44,17 +44,17 @@ _EVENT: dict[str, Any] = {
 
 
 class Published(msgspec.Struct):
-    """Where the records stand, in the order in which they were sent."""
+    """The offsets of the records, in the order in which they were sent."""
 
     records: list[AppendedRecord]
 
 
 async def publish(call: RestCall) -> RestAnswer:
-    """Add what a request holds to a topic; answered once it is durable."""
+    """Add the records of a request to a topic; answered once they are durable."""
     name = call.of("topic", str)
     call.allow(AccessRight.WRITE, topic(name))
     call.admit(name)
-    if len(call.body) > SMALL_BYTES or call.conversion:  # to read it takes long, or asks the store
+    if len(call.body) > SMALL_BYTES or call.conversion:  # parsing takes long, or asks the store
         work = asyncio.get_running_loop().run_in_executor
         records = await work(call.api.threads, _wanted, call, name)
     else:
@@ -71,7 +71,7 @@ def _wanted(call: RestCall, name: str) -> list[RecordWanted]:
 
 
 def _records(call: RestCall) -> list[RecordWanted]:
-    """Return what a request holds, by its content type. Raises InvalidEnvelope."""
+    """Return the records of a request, by its content type. Raises InvalidEnvelope."""
     headers, body = call.headers, call.body
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == BATCH:
@@ -91,7 +91,7 @@ def _of_event(record: Record) -> RecordWanted:
 
 
 def _traced(record: RecordWanted, call: RestCall) -> RecordWanted:
-    """Return a record with the trace that the request is part of, if it brings none of its own."""
+    """Return a record with the trace of the request, if it brings none of its own."""
     trace = call.headers.get(TRACEPARENT)
     if trace is None or any(name in (TRACEPARENT, f"ce_{TRACEPARENT}") for name, _ in record.headers):
         return record

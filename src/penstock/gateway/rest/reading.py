@@ -1,4 +1,4 @@
-"""Reading by hand: from an offset on."""
+"""Reading by offset, without a group."""
 
 import msgspec
 
@@ -12,7 +12,7 @@ from .shapes import RecordShown
 
 
 class RecordsRead(msgspec.Struct):
-    """Records from an offset on. `next_offset`: where to read on; the partition holds `start` to `end`."""
+    """Records from an offset on. `next_offset`: the next to read; the partition holds `start` to `end`."""
 
     records: list[RecordShown]
     next_offset: int
@@ -21,7 +21,7 @@ class RecordsRead(msgspec.Struct):
 
 
 def read(call: RestCall) -> RecordsRead:
-    """Return records of a partition from an offset on; fewer than asked for if they are large."""
+    """Return records of a partition from an offset on; fewer than requested if they are large."""
     name, partition = call.of("topic", str), call.of("partition", int)
     call.allow(AccessRight.READ, topic(name))
     call.admit(name)

@@ -13,7 +13,7 @@ from .operations import TOPIC, Operation, Parameter, RestAnswer
 
 
 class SchemasShown(msgspec.Struct):
-    """The schemas of a topic; `type` is empty where one holds for all types."""
+    """The schemas of a topic; an empty `type` means all types."""
 
     schemas: list[ValueSchema]
 
@@ -26,7 +26,7 @@ def listed(call: RestCall) -> SchemasShown:
 
 
 def register(call: RestCall) -> SchemasShown:
-    """Register a schema, in the place of the one that is there."""
+    """Register a schema; it replaces an existing one."""
     name, of = call.of("topic", str), call.of("type", str)
     call.allow(AccessRight.ALTER, topic(name))
     value_schemas.register(call.store, name, call.of("message", str), call.body, type=of, actor=call.actor)
@@ -34,7 +34,7 @@ def register(call: RestCall) -> SchemasShown:
 
 
 def remove(call: RestCall) -> RestAnswer:
-    """Remove a schema; what is stored stays as it is."""
+    """Remove a schema; stored records stay as they are."""
     name, of = call.of("topic", str), call.of("type", str)
     call.allow(AccessRight.ALTER, topic(name))
     value_schemas.remove(call.store, name, type=of, actor=call.actor)

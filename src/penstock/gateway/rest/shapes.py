@@ -1,4 +1,4 @@
-"""Records as JSON: what they are in answers."""
+"""Records as JSON, in answers."""
 
 import base64
 
@@ -10,7 +10,7 @@ from penstock.model.record import Record
 
 
 class HeaderShown(msgspec.Struct, omit_defaults=True):
-    """One header of a record: its value as text, or as base64 where it is no text; neither for a null."""
+    """One header of a record: its value as text, or as base64 if it is not text; neither for a null."""
 
     name: str
     value: str | None = None
@@ -20,8 +20,8 @@ class HeaderShown(msgspec.Struct, omit_defaults=True):
 class RecordShown(msgspec.Struct, omit_defaults=True):
     """A record. `value` is its JSON, `value_base64` other bytes; neither for a tombstone.
 
-    `key_base64`: a key that is no text. `not_converted`: why the value is as it is stored, and not of the
-    content type that was asked for. `attempt` and `redelivered` only where a group is given it.
+    `key_base64`: a key that is not text. `not_converted`: why the value is as stored, and not in the content
+    type that was asked for. `attempt` and `redelivered` only in a delivery to a group.
     """
 
     topic: str
@@ -42,7 +42,7 @@ class RecordShown(msgspec.Struct, omit_defaults=True):
 
 
 def record_shown(record: Record, *, delivered: bool = False, not_converted: str = "") -> RecordShown:
-    """Return a record as it is shown; delivered: with how often it has been."""
+    """Return a record in the shape of answers; `delivered`: with its attempts."""
     assert record.topic is not None
     assert record.partition is not None
     assert record.offset is not None

@@ -3,11 +3,11 @@
 | event    | data                                                                                    |
 |----------|-----------------------------------------------------------------------------------------|
 | `record` | a record, as reading gives it                                                           |
-| `place`  | empty; its id says how far it has come: sent back as `Last-Event-ID`, it goes on there   |
+| `place`  | empty; its id is the position: sent as `Last-Event-ID`, it resumes the stream there     |
 | `error`  | a problem; then the stream ends                                                         |
 
-The place is `partition:offset`, several by commas. It is told after the records that it stands for, so who
-takes up there misses nothing and may see a few again. No group is needed, and nothing is stored.
+The position is `partition:offset`, several joined by commas. It follows the records that it stands for, so a
+client that resumes there misses none and may see a few again. No group is needed, and nothing is stored.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from .problems import encoded, problem_of
 from .shapes import record_shown
 
 T = TypeVar("T")
-_AT_ONCE, _ABOUT_BYTES = 100, 1 << 18  # that are read together, and kept for a reader that takes its time
+_AT_ONCE, _ABOUT_BYTES = 100, 1 << 18  # read together, and kept for a slow reader
 _LOOK_SECONDS = 0.2
-_QUIET_SECONDS = 10.0  # after which a comment is sent, so that nobody in between ends the connection
+_QUIET_SECONDS = 10.0  # then a comment is sent, so that no proxy in between ends the connection
 
 
 async def tail(call: RestCall) -> Response:
@@ -58,7 +58,7 @@ def _opened(call: RestCall, name: str) -> StoreTail:
 
 
 def places_of(text: str) -> dict[int, int]:
-    """Return the places that an id of an event names. Raises InvalidInput."""
+    """Return the positions in an event's id. Raises InvalidInput."""
     places = {}
     for each in text.split(","):
         number, colon, offset = each.partition(":")
@@ -113,7 +113,7 @@ async def _in_thread(call: RestCall, work: Callable[[], T]) -> T:
 
 
 def _event(kind: str, data: bytes) -> bytes:
-    # A value stands in it as it was published: between its parts JSON may have line ends, in strings never.
+    # A value is sent as it was published: between its parts JSON may have line ends, in strings never.
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), data.replace(b"\r", b" ").replace(b"\n", b" "))
 
 

@@ -14,11 +14,11 @@ from ..seen_groups import of_groups_seen
 from .call import RestCall
 from .operations import PAGING, TOPIC, Operation, Parameter, RestAnswer
 
-_PARTITIONS = 8  # of a topic that is made here and does not say, as through the Kafka port
+_PARTITIONS = 8  # default for a new topic, as through the Kafka port
 
 
 class TopicWanted(msgspec.Struct, forbid_unknown_fields=True):
-    """A topic to make. `partitioner`: kafka, or murmur3 as topics of an outbox have it."""
+    """A topic to create. `partitioner`: kafka, or murmur3 as topics of an outbox have it."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
     partitions: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = _PARTITIONS
@@ -26,7 +26,7 @@ class TopicWanted(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TopicDeleted(msgspec.Struct):
-    """How many records a topic had that is gone."""
+    """The number of records in a deleted topic."""
 
     records: int
 
@@ -39,7 +39,7 @@ def listed(call: RestCall) -> Page[TopicShown]:
 
 
 def create(call: RestCall) -> RestAnswer:
-    """Make a topic; one that is there already stays as it is."""
+    """Create a topic; an existing one stays as it is."""
     wanted = call.json(TopicWanted)
     call.allow(AccessRight.CREATE, topic(wanted.name))
     made = topics.create(
@@ -61,7 +61,7 @@ def show(call: RestCall) -> TopicShown:
 
 
 def partitions(call: RestCall) -> Page[TopicPartition]:
-    """Return a page of a topic's partitions, with the offsets that they hold."""
+    """Return a page of a topic's partitions, with their offset ranges."""
     name = call.of("topic", str)
     call.allow(AccessRight.DESCRIBE, topic(name))
     return topics.partitions(call.store, name, after=call.get("after", str), limit=call.of("limit", int))

@@ -1,1 +1,1 @@
-"""The TinyQ door: the socket of the old protocol, and of the frames that a client may negotiate on it."""
+"""The TinyQ door: the socket of the old protocol, and the frames that a client may negotiate on it."""

@@ -176,5 +176,5 @@ ANSWERS: dict[str, C] = {
 
 
 def answer_to(error: Error) -> C:
-    """Return the code that an error has for TinyQ's clients."""
+    """Return the code of an error for TinyQ's clients."""
     return ANSWERS.get(error.code, _ODD)

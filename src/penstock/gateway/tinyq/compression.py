@@ -1,4 +1,4 @@
-"""Payloads packed and unpacked, by codecs that are installed and both sides know."""
+"""Packs and unpacks payloads, by codecs that are installed and both sides know."""
 
 from contextlib import suppress
 from importlib import import_module
@@ -17,12 +17,12 @@ _LEAST = 64 * 1024
 
 
 def codecs() -> int:
-    """Return the codecs that are known here, as bits."""
+    """Return the available codecs, as bits."""
     return 0 if cramjam is None else SNAPPY | ZSTD
 
 
 def pack(codec: int, payload: bytes) -> tuple[int, bytes]:
-    """Return a payload by a codec, if that makes it smaller; and which codec it is."""
+    """Pack a payload if that makes it smaller; return the codec used, and the payload."""
     if not codec or len(payload) < _WORTH_BYTES:
         return 0, payload
     module = cramjam.snappy.compress_raw if codec == SNAPPY else cramjam.zstd.compress
@@ -31,7 +31,7 @@ def pack(codec: int, payload: bytes) -> tuple[int, bytes]:
 
 
 def unpack(codec: int, payload: bytes, limit: int) -> bytes:
-    """Return what was packed. Raises UnsupportedBody, BodyTooLarge, InvalidInput."""
+    """Unpack a payload. Raises UnsupportedBody, BodyTooLarge, InvalidInput."""
     if not codec:
         return payload
     if not codec & codecs():
@@ -47,7 +47,7 @@ def unpack(codec: int, payload: bytes, limit: int) -> bytes:
 
 
 def _zstd(payload: bytes, limit: int) -> bytes:
-    """Unpack into a buffer of bounded size, a larger one when that is too small."""
+    """Unpack into a buffer of bounded size, then into a larger one if that is too small."""
     size = min(max(len(payload) * _RATIO, _LEAST), limit)
     while True:
         out = bytearray(size)

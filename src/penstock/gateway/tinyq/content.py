@@ -1,4 +1,4 @@
-"""What a payload is: the tag of TinyQ's frames, and the content type of a record."""
+"""The type of a payload: the tag of TinyQ's frames, and the content type of a record."""
 
 from penstock.model.content import BINARY, CONTENT_TYPE, JSON, is_json
 from penstock.model.record import RawHeaders, Record
@@ -13,12 +13,12 @@ TAGS = (RAW, AS_JSON, PROTOBUF)
 
 
 def tagged(tag: int) -> RawHeaders:
-    """Return the header that says what a tag says; JSON needs none."""
+    """Return the header for a tag; JSON needs none."""
     return _HEADERS[tag]
 
 
 def tag_of(record: Record) -> int:
-    """Return the tag that a record's content type means."""
+    """Return the tag of a record's content type."""
     content_type = record.headers.get(CONTENT_TYPE) or JSON
     if is_json(content_type):
         return AS_JSON

@@ -1,4 +1,4 @@
-"""What all connections of a TinyQ port share: the store, who is admitted, and threads to ask the store in."""
+"""State that all connections of a TinyQ port share: the store, admission, and threads that ask the store."""
 
 import asyncio
 import hmac
@@ -29,7 +29,7 @@ DOOR = "tinyq"
 
 
 class TinyqDoor:
-    """Answers for every connection. In one event loop, but for `close`."""
+    """Answers every connection. In one event loop, except `close`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class TinyqDoor:
         secrets_in_plaintext: bool = False,
         clock: Clock = SYSTEM,
     ) -> None:
-        """Raises InvalidInput for the built-in password, or if nobody could be admitted."""
+        """Raises InvalidInput for the built-in password, or if no client could be admitted."""
         self.secrets_in_plaintext = secrets_in_plaintext
         self.store, self.clock, self.access = store, clock, access or Access()
         self.settings, self.gateway = settings or TinyqSettings.load(), gateway or GatewaySettings.load()
@@ -74,11 +74,11 @@ class TinyqDoor:
         self.places = ConnectionPlaces[asyncio.StreamWriter](self.settings.max_connections, _abort)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Ask the store, without holding up the others."""
+        """Ask the store without blocking other connections."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, work)
 
     async def authenticate(self, secret: str, peer: Peer) -> Principal:
-        """Return who shows a secret. Raises Unauthenticated."""
+        """Return the principal of a secret. Raises Unauthenticated."""
         shown, access = secret.strip(), self.access
         if shown.lower() == BUILT_IN:
             raise access.refuse("password", peer, "that is TinyQ's built-in password")
@@ -91,7 +91,7 @@ class TinyqDoor:
         return hmac.compare_digest(shown.lower().encode(), self._password.encode())
 
     def check(self, principal: Principal, right: AccessRight, name: str, of_group: str | None = None) -> None:
-        """Let somebody go on who may do that to a topic, and read as a group. Raises NotAllowed."""
+        """Check a right to a topic, and the right to read as a group. Raises NotAllowed."""
         if not self.access.holds(principal):
             raise Unauthenticated("what was shown does not hold any more")
         self.access.check(principal, right, topic(name))
@@ -99,12 +99,12 @@ class TinyqDoor:
             self.access.check(principal, AccessRight.READ, group(of_group))
 
     def charged(self, principal: Principal, name: str, records: Iterable[Record]) -> float:
-        """Count what was sent to somebody; return the seconds that they have to wait for more."""
+        """Charge records sent to a principal; return how many seconds it has to wait for more."""
         size = sum(len(each.data or b"") for each in records)
         return self.access.charge(principal, name, size, requests=0) if size else 0.0
 
     async def readied(self, principal: Principal, name: str, of_group: str) -> TopicMode:
-        """Return the mode of a topic that somebody subscribes to; it is made if need be, by who may.
+        """Return the mode of a topic to subscribe to; create it if missing and the principal may.
 
         Raises NotAllowed.
         """

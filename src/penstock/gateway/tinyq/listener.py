@@ -1,4 +1,4 @@
-"""The socket of the TinyQ port: a thread and an event loop of its own, and so many connections, no more."""
+"""The socket of the TinyQ port: a thread, an event loop of its own, and a bounded number of connections."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ class TinyqListener:
     """Listens on one address from `open` on and answers between `start` and `stop`."""
 
     def __init__(self, door: TinyqDoor, host: str, port: int, *, tls: SSLContext | None = None) -> None:
-        """`port` 0 picks a free one. `tls`: what connections are encrypted with."""
+        """`port` 0 picks a free one. `tls`: the context that encrypts connections."""
         self._tls = tls
         self._door, self._host, self._port = door, host, port
         self._socket: socket.socket | None = None
@@ -36,7 +36,7 @@ class TinyqListener:
 
     @property
     def address(self) -> str:
-        """Where it listens, with the port that was picked."""
+        """The address it listens on, with the port that was picked."""
         assert self._socket is not None, "it is not open"
         host, port = self._socket.getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -57,7 +57,7 @@ class TinyqListener:
             raise AddressRefused(self._host, self._port, exc.strerror or str(exc)) from exc
 
     def start(self) -> None:
-        """Begin to answer; returns once it does."""
+        """Start to serve; returns once it does."""
         if self._socket is None:
             self.open()
         if self._thread is None:
@@ -69,7 +69,7 @@ class TinyqListener:
         """Give the groups back, end the connections, and close the socket."""
         self._door.give_back()
         if self._loop is not None and self._ending is not None:
-            with suppress(RuntimeError):  # it has ended by itself
+            with suppress(RuntimeError):  # the loop has ended already
                 self._loop.call_soon_threadsafe(self._ending.set)
         if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)
@@ -114,7 +114,7 @@ class TinyqListener:
                 writer.write(bytes([TinyqCode.BUSY]))
                 return
             self._sessions.add(task)
-            writer.transport.set_write_buffer_limits(0)  # what is sent has left us before the next is taken
+            writer.transport.set_write_buffer_limits(0)  # sent data has left before the next is taken
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             await TinyqSession(self._door, reader, writer).run()
         except asyncio.CancelledError:

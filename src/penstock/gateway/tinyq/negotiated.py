@@ -59,7 +59,7 @@ class NegotiatedSession:
         return cls(session, codec)
 
     async def answer(self, request: TinyqRequest) -> None:
-        """Answer one request. Raises TinyqRefusal when what follows cannot be understood."""
+        """Answer one request. Raises TinyqRefusal when the rest cannot be parsed."""
         layout = REQUESTS.get(request.command)
         if layout is None or request.command == TinyqCommand.NEGOTIATE:
             raise TinyqRefusal(TinyqCode.COMMAND_UNKNOWN)
@@ -88,7 +88,7 @@ class NegotiatedSession:
             raise TinyqRefusal(TinyqCode.REFUSED) from exc
 
     async def _done(self, command: TinyqCommand, asked: dict[str, Any]) -> bytes:
-        """Carry a request out; return the data of its answer. Raises Error."""
+        """Carry out a request; return the data of its answer. Raises Error."""
         count = 0
         if command is TinyqCommand.PUBLISH:
             return await self._publish(asked)
@@ -113,7 +113,7 @@ class NegotiatedSession:
         if asked["tag"] not in TAGS:
             raise InvalidInput(f"no payload has the tag {asked['tag']}")
         payload, door = asked["payload"], self._session.door
-        if asked["packed"]:  # few bytes may be many
+        if asked["packed"]:  # few bytes may unpack to many
             limit = door.settings.max_body_bytes
             payload = await door.in_thread(partial(unpack, asked["packed"], payload, limit))
         record = RecordWanted(payload, asked["type"], asked["key"], tagged(asked["tag"]))

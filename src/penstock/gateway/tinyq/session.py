@@ -33,11 +33,11 @@ from .subscribing import broadcast, one_by_one, opened_tail
 
 logger = logging.getLogger("penstock.gateway")
 
-UNKNOWN_BYTES = 16 * 1024  # of a request of somebody who is not known yet
+UNKNOWN_BYTES = 16 * 1024  # in a request of a client that is not known yet
 _READ_BYTES = 64 * 1024
 _MOST_SUBSCRIPTIONS = 100  # of a connection
-_OLD_CREDITS = 16  # messages that are on their way to one client of the old protocol
-_TOGETHER = 1000  # messages that are added together at most
+_OLD_CREDITS = 16  # messages in flight to one client of the old protocol
+_TOGETHER = 1000  # messages added together at most
 _MODES = {
     TinyqCommand.CREATE_CONSUME: TopicMode.CONSUME,
     TinyqCommand.CREATE_BROADCAST: TopicMode.BROADCAST,
@@ -56,10 +56,10 @@ class TinyqSession:
         self.principal: Principal | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         self._negotiated: NegotiatedSession | None = None
-        self._kept: TinyqPassword | TinyqRequest | TinyqRefusal | None = None  # taken, and not answered yet
+        self._kept: TinyqPassword | TinyqRequest | TinyqRefusal | None = None  # read, and not answered yet
 
     async def run(self) -> None:
-        """Serve it until it ends."""
+        """Serve the connection until it ends."""
         try:
             await self._serve()
         except TinyqRefusal as exc:
@@ -82,13 +82,13 @@ class TinyqSession:
         await self._writer.drain()
 
     def admit(self, principal: Principal) -> None:
-        """Go on as somebody who is known now, with requests of any size. Raises TinyqRefusal: busy."""
+        """Continue as a known client, with requests of any size. Raises TinyqRefusal: busy."""
         if not self.door.places.know(self._writer, principal):
             raise TinyqRefusal(TinyqCode.BUSY)
         self.principal, self._frames.max_body_bytes = principal, self.door.settings.max_body_bytes
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let a subscription run beside the requests; if it fails, the connection ends."""
+        """Run a subscription beside the requests; if it fails, the connection ends."""
         task = asyncio.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self._ended)
@@ -111,7 +111,7 @@ class TinyqSession:
             await self._answer(request)
 
     async def _greet(self) -> None:
-        """Learn who it is: by the password, or by negotiating and a frame that says it."""
+        """Authenticate the client: by the password, or by negotiating and a frame with it."""
         while self.principal is None:
             came = await self._next()
             if came is None:
@@ -131,14 +131,14 @@ class TinyqSession:
             raise TinyqRefusal(TinyqCode.REFUSED) from exc
 
     async def _next(self) -> TinyqPassword | TinyqRequest | None:
-        """Return what is whole next; None at the end. Raises TinyqRefusal."""
+        """Return the next whole request; None at the end. Raises TinyqRefusal."""
         kept, self._kept = self._kept, None
         if isinstance(kept, TinyqRefusal):
             raise kept
         if kept is not None:
             return kept
         longest = self.door.settings.frame_time.total_seconds()
-        until: float | None = None  # from its first byte on a request has so long, however its bytes trickle
+        until: float | None = None  # the deadline of a request, set at its first byte
         while (found := self._frames.next()) is None:
             if until is None and self._frames.is_inside and self.principal is not None:
                 until = asyncio.get_running_loop().time() + longest
@@ -175,7 +175,7 @@ class TinyqSession:
         await self.send(bytes([TinyqCode.SUCCESS]))
 
     async def _publish_run(self, name: str, payload: bytes) -> None:
-        """Add a message, with those that have come behind it already: one append, and a byte for each."""
+        """Add a message with those that have already come behind it: one append, and a byte for each."""
         records = [RecordWanted(each, headers=tagged(RAW)) for each in (payload, *self._behind(name))]
         sizes = [len(each.value or b"") for each in records]
         assert self.principal is not None
@@ -183,18 +183,18 @@ class TinyqSession:
         try:
             await self._add(name, records)
             await self.send(bytes([TinyqCode.SUCCESS]) * len(records))
-        except InvalidInput:  # nothing was added, and it is not known which of them was wrong
+        except InvalidInput:  # nothing was added, and any of them may be the wrong one
             if len(records) == 1:
                 raise
             for each in records:
                 await self._add(name, [each])
                 await self.send(bytes([TinyqCode.SUCCESS]))
         pause = self.door.access.charge(self.principal, name, sum(sizes), requests=len(sizes))
-        if pause:  # beyond its limit: what it sends meanwhile waits in its own socket
+        if pause:  # over its limit: further requests wait in the client's socket
             await asyncio.sleep(pause)
 
     def _behind(self, name: str) -> Iterator[bytes]:
-        """Yield what requests that have come whole publish to the same topic; what follows them is kept."""
+        """Yield the messages of whole requests for the same topic; the first other request is kept."""
         for _ in range(_TOGETHER):
             try:
                 following = self._frames.next()
@@ -204,7 +204,7 @@ class TinyqSession:
                 if not isinstance(following, TinyqRequest) or following.command != TinyqCommand.PUBLISH:
                     return
                 topic, payload = published(following.body)
-            except TinyqRefusal as exc:  # those before it are answered first
+            except TinyqRefusal as exc:  # the requests before it are answered first
                 self._kept = self._kept or exc
                 return
             if topic != name:
@@ -213,7 +213,7 @@ class TinyqSession:
             yield payload
 
     async def publish(self, name: str, record: RecordWanted, token: bytes | None = None) -> tuple[int, int]:
-        """Add a record, durably; return where it stands. The topic is made if need be, by who may."""
+        """Add a record, durably; return its place. Create the topic if missing and the principal may."""
         assert self.principal is not None
         self.door.check(self.principal, AccessRight.WRITE, name)
         self.door.access.admit(self.principal, name, len(record.value or b""))
@@ -236,7 +236,7 @@ class TinyqSession:
         return added
 
     async def administer(self, command: TinyqCommand, name: str) -> None:
-        """Make, clear or delete a topic."""
+        """Create, clear or delete a topic."""
         assert self.principal is not None
         door, known = self.door, self.door.administration
         if command in _MODES:
@@ -287,7 +287,7 @@ class TinyqSession:
             self._writer.close()
 
     def _write(self, data: bytes) -> None:
-        """Hand bytes to the socket. Raises ConnectionError if it has gone, or has given way to others."""
+        """Hand bytes to the socket. Raises ConnectionError if it has gone, or was closed for others."""
         if self._writer.transport.is_closing():  # uvloop's may raise RuntimeError
             raise ConnectionResetError("the connection is closed")
         self._writer.write(data)

@@ -1,4 +1,4 @@
-"""Broadcasts: a connection is sent every record of a topic as it comes."""
+"""Broadcasts: a connection receives every record of a topic as it comes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -13,13 +13,13 @@ from .door import TinyqDoor
 
 SendRecord = Callable[[Record], Awaitable[None]]
 _LOOK_SECONDS = 0.1
-_AT_ONCE, _ABOUT_BYTES = 100, 1 << 20  # that are read together
+_AT_ONCE, _ABOUT_BYTES = 100, 1 << 20  # read together
 
 
 async def broadcast(
     door: TinyqDoor, principal: Principal, tail: StoreTail, name: str, send: SendRecord
 ) -> None:
-    """Send every record of a topic from now on; its place is this connection's, and ends with it."""
+    """Send every record of a topic from now on; the position belongs to this connection."""
     while True:
         door.check(principal, AccessRight.READ, name)
         records: Iterator[Record] = iter(tail.records())
@@ -32,12 +32,12 @@ async def broadcast(
 
 
 async def opened_tail(door: TinyqDoor, name: str) -> StoreTail:
-    """Return a tail that begins where the topic ends now."""
+    """Return a tail that begins at the topic's current end."""
     return await door.in_thread(lambda: StoreTail(door.store, name, LATEST))
 
 
 def one_by_one(send: SendRecord, check: Callable[[], None]) -> SendRecords:
-    """Return what sends some records, a frame for each, while the client may have them."""
+    """Return a function that sends records, a frame for each, while the client may read them."""
 
     async def send_all(records: Sequence[Record]) -> None:
         for each in records:
