@@ -219,7 +219,7 @@ def _line(action: Mapping[str, Any]) -> bytes:
 def _put(file: Location, commit: bytes) -> None:
     """Create a commit, whole and durable, unless its version exists, or existed and was cleaned up.
 
-    Checks again afterwards: a put may wait, and find its name free because old commits were removed meanwhile.
+    Checks again afterwards: a put may wait, and find its name free because old commits were removed by then.
     No reader would find that commit; the refused caller checks whether the table holds the batch.
     """
     try:

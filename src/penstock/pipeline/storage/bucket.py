@@ -166,7 +166,7 @@ class BucketPath:
 
 
 class BucketStorage(Storage[BucketPath]):
-    """Objects in buckets. Spark's checkpoint is kept elsewhere: it renames files, and objects have no rename."""
+    """Objects in buckets. Spark's checkpoint is kept elsewhere: it needs a rename, which objects lack."""
 
     keeps_checkpoints = keeps_catalogs = False
     settles_late = True  # a put may be in flight when its connection is given up
