@@ -152,7 +152,7 @@ class LakeTable(Table):
         ]
 
     def sources(self) -> list[Source]:
-        """Return the topics that feed the table: its properties name them; of an old table, our last commit."""
+        """Return the topics that feed the table, by its properties; of an old table, by our last commit."""
         said = self._notes().get(SOURCES)
         return [] if said is None else msgspec.json.decode(said, type=list[Source])
 
