@@ -1,7 +1,7 @@
 """One connection to one broker of a Kafka cluster: encrypted and logged in as the settings say.
 
-Answers are not trusted: the peer may not be Kafka at all. An answer has a maximum size, memory is allocated as
-its bytes arrive, and an unreadable answer is reported in one sentence.
+Answers are not trusted: the peer may not be Kafka at all. An answer has a maximum size, memory is allocated
+as its bytes arrive, and an unreadable answer is reported in one sentence.
 """
 
 import socket

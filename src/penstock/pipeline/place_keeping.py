@@ -1,4 +1,4 @@
-"""A stream reader for Spark 4.0 and 4.1, which do not pass the start of a batch: it keeps the position itself.
+"""A stream reader for Spark 4.0 and 4.1, which do not pass the start of a batch: it keeps the position.
 
 Spark calls `partitions` for every batch, and once with an empty range when a query restarts, before anything
 else. So a reader that gets `latestOffset` before any `partitions` belongs to a new query.
