@@ -54,7 +54,7 @@ def sources(path: Location) -> list[Source]:
 
 
 def account(path: Location, source: Source) -> Account:
-    """Count what the tables of a lake hold of a topic; tables without partition and offset are left out.
+    """Count the rows of a topic in the tables of a lake; tables without partition and offset are left out.
 
     Raises TableDamaged.
     """

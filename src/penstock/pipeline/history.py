@@ -1,4 +1,4 @@
-"""Checks that the log is still the one that was read, by what a checkpoint or a table knows of it.
+"""Checks that the log is still the one that was read, by the ends and marks of a checkpoint or table.
 
 A restored backup or a lossy failover rewinds history: offsets that were read later hold other records, and a
 reader that knows only offsets would go on behind them. So checkpoint and table keep the log's id, its

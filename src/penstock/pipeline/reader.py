@@ -85,8 +85,8 @@ class PipelineReader:
     def tell(self, batch: Progress) -> None:
         """Record in traces that a batch is in the tables, if spans are recorded; report records it lacks.
 
-        The reading tasks report losses in Spark's log file only; here the report reaches the user, who has
-        allowed them.
+        The reading tasks report losses in Spark's log file only; here the report reaches the user who allowed
+        them.
         """
         job = self._job
         tell_progress(job, self.name, batch)

@@ -1,4 +1,4 @@
-"""Routes rows that break a rule of their table to `rejected`, with the reason; a single table stops instead."""
+"""Routes rows that break a rule of their table to `rejected`, with the reason; a single table stops."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The rules that a table has for every row: constraints that others have set, and columns that are never NULL.
+"""The rules that a table has for every row: constraints that others have set, and NOT NULL columns.
 
 Writers must enforce them, for the format does not. Spark checks each row (`broken_rows.py`), and rows that
 break a rule go to `rejected`. The query is planned with the rules of that moment; each commit first checks

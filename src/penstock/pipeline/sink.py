@@ -201,7 +201,7 @@ class DeltaBatchWriter(DataSourceArrowWriter):
         self._target.commit(messages, identity)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what was written."""
+        """Remove the written files."""
         discard(files_of(messages))
 
 
@@ -227,7 +227,7 @@ class DeltaStreamWriter(StreamArrowWriter):  # type: ignore[misc]  # which class
         self._target.commit(messages, identity_of(read_batch(self._checkpoint, batchId)))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Remove what was written."""
+        """Remove the written files."""
         discard(files_of(messages))
 
 

@@ -9,9 +9,9 @@ its values are. A bound that the log cannot express is replaced by the next wide
 | infinite                              | `"Infinity"`, `"-Infinity"`: Spark, delta-rs and polars read it |
 | not a number                          | both infinities: readers disagree on where it is sorted         |
 | times                                 | whole milliseconds, rounded outwards                           |
-| times before year 1 or after year 9999 | the ends of that span: readers parse years of four digits      |
+| times before year 1 or after year 9999 | clamped to these years: readers parse years of four digits     |
 | long texts                            | cut; the upper one made greater                                |
-| decimals                              | all digits; delta-rs' own writer rounds to a DOUBLE, which hides rows |
+| decimals                              | all digits; delta-rs' own writer rounds to a DOUBLE: rows hide |
 """
 
 from collections.abc import Iterator

@@ -301,7 +301,7 @@ class BackBatchWriter(DataSourceArrowWriter):
         self._target.release(messages, self._write)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Take back what was held."""
+        """Discard the held rows."""
         self._target.discard(messages)
 
 
@@ -321,7 +321,7 @@ class BackStreamWriter(StreamArrowWriter):  # type: ignore[misc]  # which class 
         self._target.release(messages, PartedWrite(_application(batch.query_id), batchId, batch.content))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Take back what was held."""
+        """Discard the held rows."""
         self._target.discard(messages)
 
 
