@@ -2,8 +2,8 @@
 
 Single writer by rule, not by lock: each commit first checks whether the table holds the batch, and the format
 itself refuses the commit if another came in between; then the table is checked again. A crash before the
-commit leaves files that no commit points to (`vacuum` removes them); after a crash behind it, the next run
-finds the batch in the table and drops its new files.
+commit leaves files that no commit points to (`vacuum` removes them); after a crash past the commit, the next
+run finds the batch in the table and drops its new files.
 
 `Committing` is the contract by which a table takes its part: one transaction of the table with the rows and
 the identity of the batch. `committing_of` chooses it by an option of the sink.
@@ -125,7 +125,7 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
     for _ in range(_TRIES):
         table = committing.opened(part)
         if identity.is_in(table):
-            discard(part.files)  # not simply removed: a commit may have counted and failed to say so
+            discard(part.files)  # not simply removed: a commit may have taken effect and then failed
             return False
         check_filled(table, part.files, _rules(table, part, committing))
         seen = table.moment()

@@ -153,7 +153,7 @@ def _commit(file: Location) -> list[bytes] | None:
 
 
 def _checkpoint_version(log: Location, version: int | None) -> int | None:
-    """Return the version of the last checkpoint up to a version. Raises KeyError for other forms."""
+    """Return the version of the last checkpoint; KeyError: it is of another form, or later than wanted."""
     try:
         last: dict[str, Any] = msgspec.json.decode((log / "_last_checkpoint").read_bytes())
     except FileNotFoundError:

@@ -274,7 +274,7 @@ class Running:
         return found
 
     def stop(self) -> None:
-        """Stop it now. A batch in flight is abandoned; the next start of the pipeline runs it again."""
+        """Stop it now. The next start of the pipeline repeats a batch in flight, and applies it once."""
         with asking():
             self._query.stop()
 

@@ -11,7 +11,7 @@ its values are. A bound that the log cannot express is replaced by the next wide
 | times                                 | whole milliseconds, rounded outwards                           |
 | times before year 1 or after year 9999 | clamped to these years: readers parse years of four digits     |
 | long texts                            | cut; the upper one made greater                                |
-| decimals                              | all digits; delta-rs' own writer rounds to a DOUBLE: rows hide |
+| decimals                              | all digits; delta-rs' writer rounds to DOUBLE, which hides rows |
 """
 
 from collections.abc import Iterator

@@ -103,7 +103,8 @@ class IcebergTable(Table):
             return self._known()
         except NoSuchTableError as exc:
             first = list(descriptions(self.folder))
-            if first and all(each.name.startswith("00000-") for each in first):  # a crash came before
+            # A crash came before the table was registered.
+            if first and all(each.name.startswith("00000-") for each in first):
                 with suppress(TableAlreadyExistsError):  # another driver has registered it
                     self._catalog.register_table(self._name, address_of(first[0]))
                 return self._known()
