@@ -173,7 +173,7 @@ class _LatestSearch:
                 yield [each for each in chunk.entries if each.key is not None and each.type != ERASED]
 
     def _rows(self, entries: list[Entry]) -> KeyPlaces:
-        """Return records that are in a table, or should be. Typed lakes get two rows for each record.
+        """Return records that are in a table, or should be. Typed lakes get up to two rows for each record.
 
         One is within its table; one is among all records of that key, and counts if the table is unknown.
         """
