@@ -1,7 +1,8 @@
-"""What tables really hold of a topic, counted row by row: values that `reconcile` compares with the log.
+"""Counts the rows that tables hold of a topic, as values that `reconcile` compares with the log.
 
-The ends in a table's transactions say what it should hold; this looks at the rows. It knows partition and
-offset by their columns, so it counts tables that have both, as those of a lake do. Rows pass by in batches.
+The ends in a table's transactions say which rows it should hold; this module reads the rows. It needs the
+columns partition and offset, so it counts tables that have both, as those of a lake do. Rows are streamed in
+batches.
 """
 
 from collections import Counter
@@ -34,8 +35,8 @@ class Account:
     """The rows of a topic in some tables.
 
     `held`: runs of offsets that are there, without gaps or doubles; `rows` minus `distinct` are doubled.
-    `ends`: how far all of the tables have come, by their own transactions. `strays`: rows of topics that do
-    not feed the tables, or of none (the empty name). `misplaced`: rows in a table that is not that of their
+    `ends`: up to where all of the tables are, by their own transactions. `strays`: rows of topics that do not
+    feed the tables, or without a position (the empty name). `misplaced`: rows in the wrong table for their
     type, by table and type.
     """
 
@@ -53,7 +54,7 @@ def sources(path: Location) -> list[Source]:
 
 
 def account(path: Location, source: Source) -> Account:
-    """Count what the tables of a lake hold of a topic; tables without partition and offset are left out.
+    """Count the rows of a topic in the tables of a lake; tables without partition and offset are left out.
 
     Raises TableDamaged.
     """
@@ -93,7 +94,7 @@ def _see(types: pa.Array, table: Table, seen: Counter[tuple[str, str]]) -> None:
 
 
 def _misplaced(seen: Mapping[tuple[str, str], int], topic: str) -> dict[tuple[str, str], int]:
-    """Return what is not in the table of its type, or of the topic for none."""
+    """Return the rows that are not in the table of their type, or of the topic if they have no type."""
     found = {}
     for (table, type), count in seen.items():
         homes = {folder_of(type or topic)} | ({f"~{REJECTED}"} if (type or topic) == REJECTED else set())
@@ -105,7 +106,7 @@ def _misplaced(seen: Mapping[tuple[str, str], int], topic: str) -> dict[tuple[st
 
 
 def _add(table: Table, places: Places, gathered: list[pa.RecordBatch], strays: Counter[str]) -> None:
-    """Add the rows gathered so far; one without a place is a stray. Raises TableDamaged."""
+    """Add the rows gathered so far; a row without a position is a stray. Raises TableDamaged."""
     for schema in {each.schema for each in gathered}:
         rows = pa.Table.from_batches([each for each in gathered if each.schema == schema])
         placed = rows.drop_null()

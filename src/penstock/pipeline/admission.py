@@ -1,9 +1,9 @@
-"""How many bytes of what waits a micro-batch takes. No I/O of its own.
+"""Limits a micro-batch by bytes. No I/O of its own.
 
-A batch never has more than the bound, unless its only record is larger. Partitions share the bound equally;
-where a share is too small for their next records, fewer of them share what is left. The partition that is
-least far always gets its next record: so one with a record that fits no share is not passed over for ever,
-since the others move on until it is the least.
+A batch never exceeds the bound, unless its only record is larger. Partitions share the bound equally; where a
+share is too small for their next records, fewer of them share the rest. The partition with the lowest offset
+always gets its next record: so a partition whose record fits no share does not starve, since the others move
+on until its offset is the lowest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,19 +13,19 @@ from .offsets import Ends, Piece
 
 
 class AdmittedPiece(NamedTuple):
-    """The beginning of a piece: up to where it goes, and its bytes."""
+    """The beginning of a piece: its end and its bytes."""
 
     end: int
     bytes: int
 
 
-# For pieces, and the most bytes of each, the longest beginning that fits; for None the first record of each.
+# From pieces and the most bytes of each to the longest beginnings that fit; for None, to the first records.
 Fit = Callable[[Sequence[Piece], int | None], Mapping[int, AdmittedPiece]]
-_PACKED = 8  # less than this part of the bound is not shared out any more
+_PACKED = 8  # a rest smaller than this part of the bound is not shared out
 
 
 def admit_bytes(starts: Ends, ends: Ends, at_most: int, fit: Fit) -> Ends:
-    """Return ends that let in records of at most so many bytes, or one record."""
+    """Return ends that admit records up to a number of bytes, or one record."""
     pieces = [Piece(p, starts.get(p, 0), end) for p, end in ends.items() if end > starts.get(p, 0)]
     waiting = sorted(pieces, key=lambda piece: piece.start)
     if not waiting:

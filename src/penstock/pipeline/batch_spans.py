@@ -1,7 +1,7 @@
-"""The span of a batch that is in its tables: the traces of the records that it brought say so.
+"""The span of a committed batch, added to the traces of its records.
 
-Rows stay in Spark, and the driver sees none of them. So while spans are recorded it looks at the first
-records of a batch in the log, where their headers are; else at nothing.
+Rows stay in Spark, and the driver sees none of them. So while spans are recorded, it reads the first records
+of a batch from the log, where their headers are; otherwise it reads nothing.
 """
 
 import logging
@@ -20,11 +20,11 @@ from .query import Job, Progress
 
 logger = logging.getLogger("penstock.pipeline")
 
-_RECORDS, _BYTES = 500, 1 << 20  # of a batch that are looked at
+_RECORDS, _BYTES = 500, 1 << 20  # the most read of a batch
 
 
 def tell_progress(job: Job, reader: str, batch: Progress) -> None:
-    """Let the traces of records say that a pipeline, read as `reader`, has them in its tables."""
+    """Record in the traces of records that a pipeline, read as `reader`, has them in its tables."""
     if not tracing.is_on() or not batch.pieces or is_kafka(job.url):
         return
     given: dict[str, Any] = {
@@ -35,7 +35,7 @@ def tell_progress(job: Job, reader: str, batch: Progress) -> None:
     }
     try:
         parents = list(_contexts(job, batch))
-    except Error as exc:  # what the tables hold they hold
+    except Error as exc:  # the batch is in the tables all the same
         logger.warning("the span of batch %d of %s is left out: %s", batch.batch, reader, exc)
         return
     tracing.tell_batch("penstock.load", parents, since_ms=batch.began_ms, **given)
@@ -57,5 +57,5 @@ def _contexts(job: Job, batch: Progress) -> Iterator[Mapping[str, str]]:
     for each in found:
         try:
             yield context_of(decode_headers(each.headers or b""))
-        except Undecodable:  # not what was published here
+        except Undecodable:  # not published by us
             continue

@@ -1,6 +1,6 @@
-"""A stream whose batches are written one by one, as batch queries that bear the identity of the stream's own.
+"""Writes the batches of a stream one by one, as batch queries with the identity of the stream's batches.
 
-For output modes that Spark does not give to sinks written in Python: `update` and `complete`.
+For output modes that Spark does not offer to sinks written in Python: `update` and `complete`.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Which rules of their tables rows break: Spark looks at each row, by the names that its table has."""
+"""Finds rows that break the rules of their tables: Spark checks each row, under its table's column names."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ except ImportError as exc:
 
 
 class HeldRows(NamedTuple):
-    """The rules of the tables at a place, which rows are held to."""
+    """The rules that rows must meet: those of the tables at a path."""
 
     root: Location
     planned: Planned
@@ -38,10 +38,10 @@ def with_broken(
     columns: Mapping[str, Mapping[str, Column]] | None = None,
     others: Mapping[str, Column] | None = None,
 ) -> DataFrame:
-    """Add a column that says which rule a row breaks, if there are rules. Raises TableAsksMore.
+    """Add a column with the rule that a row breaks, if there are rules. Raises TableAsksMore.
 
-    `table`: the name of each row's table; None: they go into one. `columns`: of a table those that the frame
-    does not have; `others`: of all other tables.
+    `table`: the name of each row's table; None: there is one. `columns`: for each table, columns that the
+    frame lacks; `others`: those of all other tables.
     """
     found = list[str]()
     for name, rules in held.planned.items():
@@ -65,7 +65,7 @@ def _check_rejected(path: Location, rules: TableRules) -> None:
 
 
 def _name(root: Location, folder: str) -> str:
-    """Return how rows name their table. Raises TableAsksMore."""
+    """Return the name by which rows refer to their table. Raises TableAsksMore."""
     name = folder if folder == f"~{REJECTED}" else type_of(folder)
     if name is None:
         raise TableAsksMore(str(root / folder), "constraints, and a name too long to tell its rows by")
@@ -73,7 +73,7 @@ def _name(root: Location, folder: str) -> str:
 
 
 def _foreign(frame: DataFrame, path: Location, known: Mapping[str, Column]) -> dict[str, Column]:
-    """Return the columns that others have added, which are NULL in rows from here."""
+    """Return the columns that others have added, which are NULL in our rows."""
     table = table_at(path)
     ours = {name.lower() for name in (*frame.columns, *known, *table.partition_columns())}
     return {
@@ -84,7 +84,7 @@ def _foreign(frame: DataFrame, path: Location, known: Mapping[str, Column]) -> d
 
 
 def _faults(frame: DataFrame, held: HeldRows, name: str) -> Iterator[Column]:
-    """Yield what to say of a row, for each rule. Raises TableAsksMore for one that Spark cannot evaluate."""
+    """Yield the fault of a row for each rule. Raises TableAsksMore for a rule that Spark cannot evaluate."""
     rules, path = held.planned[name], held.root if name == ITSELF else held.root / name
     for rule, sql in rules.checks.items():
         try:
@@ -105,7 +105,7 @@ def _faults(frame: DataFrame, held: HeldRows, name: str) -> Iterator[Column]:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Keep Spark from writing an error with its whole stack, which is told in a sentence."""
+    """Keep Spark from logging an error with its stack: we report it in one sentence."""
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:

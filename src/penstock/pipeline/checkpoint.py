@@ -1,12 +1,12 @@
-"""What a sink reads from Spark's checkpoint: a batch's range, the query's id, and whether it keeps state.
+"""The parts of Spark's checkpoint that a sink reads: a batch's range, the query's id, whether it is stateful.
 
 | file               | holds                                                                          |
 |--------------------|--------------------------------------------------------------------------------|
 | `offsets/<batch>`  | a line with a version, one with settings, then one line of JSON for each source |
-| `sources/<n>/<k>`  | of a source of files: which files its offset k stands for                      |
-| `commits/<batch>`  | nothing that counts here: the batch has ended                                  |
+| `sources/<n>/<k>`  | of a source of files: the files that its offset k stands for                   |
+| `commits/<batch>`  | not read: the file exists once the batch has ended                             |
 | `metadata`         | the query's id                                                                 |
-| `state/`           | the state of the query's operators; is there only if it has some               |
+| `state/`           | the state of the query's operators; exists only for stateful queries           |
 
 Spark writes `offsets/<batch>` before the batch runs and never changes it, so a batch that is run again
 after a crash has the range it had.
@@ -32,17 +32,17 @@ _HEADING_LINES = 2
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """One micro-batch. `ranges`: what is new of each source; None if a source is not Penstock's."""
+    """One micro-batch. `ranges`: the new range of each source; None if a source is not Penstock's."""
 
     query_id: str
     number: int
     ranges: tuple[Range, ...] | None
     stateful: bool
-    content: str = ""  # what it is made from, hashed: the same for the same batch when it is run again
+    content: str = ""  # a hash of its input: the same when the batch is run again
 
 
 def read_batch(checkpoint: str, number: int) -> MicroBatch:
-    """Return what a checkpoint says of a batch. Raises InvalidOption if it says nothing."""
+    """Return a batch as the checkpoint describes it. Raises InvalidOption if it does not."""
     folder = local_path("checkpointLocation", checkpoint)
     try:
         query_id = msgspec.json.decode((folder / "metadata").read_bytes())["id"]
@@ -68,7 +68,7 @@ def read_batch(checkpoint: str, number: int) -> MicroBatch:
 
 
 def begun_batch(checkpoint: str) -> int | None:
-    """Return the number of the batch that was begun and did not end, if there is one: it is run again."""
+    """Return the number of the batch that began and did not end, if any: Spark will run it again."""
     folder = local_path("checkpointLocation", checkpoint)
     begun, ended = (_last(folder / name) for name in ("offsets", "commits"))
     return begun if begun is not None and (ended is None or ended < begun) else None
@@ -85,7 +85,7 @@ def _sources(folder: Path, number: int) -> list[str]:
 
 
 def _own_log(folder: Path, place: int, line: str) -> bytes:
-    """Return what a source of files notes beside its offset, which is only a count: which files they are."""
+    """Return the list of files that a source of files keeps beside its offset, which is only a count."""
     with suppress(msgspec.DecodeError, TypeError, KeyError):
         number = msgspec.json.decode(line)["logOffset"]
         for name in (f"{number}", f"{number}.compact"):

@@ -1,4 +1,4 @@
-"""The columns of a record in Spark: the one contract, in Spark's words and in Arrow's.
+"""The columns of a record in Spark: the one contract, in Spark's types and in Arrow's.
 
 Names and types are those of Spark's Kafka source, with `type` added, which is Penstock's own.
 """
@@ -45,7 +45,7 @@ def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
 
 
 def record_batch(fetched: pa.RecordBatch, topic: str, columns: tuple[str, ...]) -> pa.RecordBatch:
-    """Return fetched rows in the columns asked for; headers are decoded only if they are."""
+    """Return fetched rows in the requested columns; headers are decoded only on request."""
     arrays = [_column(fetched, topic, name) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
@@ -67,9 +67,9 @@ def _column(fetched: pa.RecordBatch, topic: str, name: str) -> pa.Array:
 
 
 def _headers(framed: pa.Array) -> pa.Array:
-    """Return headers in Kafka's framing as lists; equal ones, which most are, are decoded once.
+    """Return headers in Kafka's framing as lists; equal ones are decoded once, for most are equal.
 
-    No headers and an empty list are the same to a reader: an empty list.
+    A reader gets an empty list both for no headers and for an empty list.
     """
     encoded = pc.fill_null(framed, b"").dictionary_encode()
     names: list[str] = []

@@ -1,11 +1,11 @@
-"""The commit of a table's part of a batch, which happens once.
+"""The commit of a table's part of a batch, exactly once.
 
-Single writer by rule, not by lock: before each commit the table is asked whether it holds the batch, and the
-commit is refused by the format itself if anyone committed in between; then the table is asked again. A crash
-before the commit leaves files that no one points to (`vacuum` removes them); after it, the batch is found to
-be there and its new files are dropped.
+Single writer by rule, not by lock: each commit first checks whether the table holds the batch, and the format
+itself refuses the commit if another came in between; then the table is checked again. A crash before the
+commit leaves files that no commit points to (`vacuum` removes them); after a crash past the commit, the next
+run finds the batch in the table and drops its new files.
 
-How a table takes its part is the contract `Committing`: one transaction of the table that holds the rows and
+`Committing` is the contract by which a table takes its part: one transaction of the table with the rows and
 the identity of the batch. `committing_of` chooses it by an option of the sink.
 """
 
@@ -43,10 +43,10 @@ _TRIES = 20
 
 @dataclass(frozen=True)
 class TablePart:
-    """What a batch brings to one table: files with these columns, which tasks have written.
+    """A batch's part for one table: files with these columns, which tasks have written.
 
-    `partition_by`: those of the columns that stand in the table's log and not in the files. `rules`: those of
-    the table that rows were held to; None: nobody has looked.
+    `partition_by`: the columns that are in the table's log and not in the files. `rules`: the table's rules
+    that the rows were checked against; None: unchecked.
     """
 
     path: Location
@@ -61,33 +61,33 @@ class Committing(Protocol):
 
     @property
     def rewrites(self) -> bool:
-        """Whether files of the table are written anew."""
+        """Whether files of the table are rewritten."""
 
     @property
     def whole(self) -> bool:
-        """Whether a batch is all that the table holds then; one without rows leaves nothing."""
+        """Whether a batch replaces all rows of the table, so that one without rows empties it."""
 
     def opened(self, part: TablePart) -> Table:
-        """Return the table as it stands, made or given new columns where that is due.
+        """Return the current table, created or extended by new columns where necessary.
 
         Raises TableDiffers if the part does not fit into it.
         """
 
     def put(self, table: Table, part: TablePart, identity: BatchIdentity) -> None:
-        """Bring the part in, with `identity.transactions(table)` in the same transaction.
+        """Commit the part and `identity.transactions(table)` in one transaction.
 
-        Raises CommitFailedError if anyone has committed since the table was opened: it is opened again then,
-        and asked again whether it holds the batch.
+        Raises CommitFailedError if another commit came after the table was opened: the caller opens it again,
+        and checks again whether it holds the batch.
         """
 
 
 class AppendFiles:
-    """Every row is added; the columns stay what they are."""
+    """Adds every row; the columns stay as they are."""
 
     whole = rewrites = False
 
     def opened(self, part: TablePart) -> Table:
-        """Return the table, made if it is not there. Raises TableDiffers."""
+        """Return the table, created if it is missing. Raises TableDiffers."""
         table = opened(part.path, part.schema, partition_by=part.partition_by)
         table.check_schema(part.schema)
         return table
@@ -98,7 +98,7 @@ class AppendFiles:
 
 
 def committing_of(options: Mapping[str, str]) -> Committing:
-    """Return how the options of a sink want tables to take rows."""
+    """Return the way in which tables take rows, by the options of a sink."""
     if options.get("mode") == "upsert":
         from .upsert.merging import upsert_of
 
@@ -111,13 +111,13 @@ def committing_of(options: Mapping[str, str]) -> Committing:
 
 
 def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> bool:
-    """Put a part of a batch into its table; return False if it was there already.
+    """Commit a part of a batch to its table; return False if it was there already.
 
-    Raises what `identity.is_in` does, TableDiffers, FilesUnseen, TableAsksMore, RulesChanged, RowsBreakRules;
-    nothing is written then.
+    Raises the errors of `identity.is_in`, TableDiffers, FilesUnseen, TableAsksMore, RulesChanged,
+    RowsBreakRules; nothing is written then.
     """
     if not part.files and identity.is_nothing() and not committing.whole:
-        if is_table(part.path):  # it leaves no trace, and is refused if it must not come now
+        if is_table(part.path):  # leaves no trace, but raises if the batch is out of order
             identity.is_in(table_at(part.path))
         return False
     check_seen(part)
@@ -125,11 +125,11 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
     for _ in range(_TRIES):
         table = committing.opened(part)
         if identity.is_in(table):
-            discard(part.files)  # not simply removed: a commit may have counted and failed to say so
+            discard(part.files)  # not simply removed: a commit may have taken effect and then failed
             return False
         check_filled(table, part.files, _rules(table, part, committing))
         seen = table.moment()
-        # After the table was looked at: what is erased from now on is committed to it.
+        # After the table was read: an erasure from now on commits to it, and this commit is refused.
         part = replace(part, files=left_out(part.path, part.files, identity))
         points.reach(BEFORE_COMMIT)
         try:
@@ -139,7 +139,7 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
         except (OSError, DeltaError, StorageAway):
             if table_at(part.path).moment() == seen:
                 raise
-            continue  # what it looked at was erased under its hands, or the commit counts
+            continue  # its files were erased while it read them, or the commit took effect
         points.reach(AFTER_COMMIT)
         return True
     raise PipelineFailed(
@@ -148,7 +148,7 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
 
 
 def check_part(part: TablePart, committing: Committing) -> None:
-    """See that a table can take rows like these, if it is there. Raises TableAsksMore, RulesChanged."""
+    """Check that a table, if it exists, can take such rows. Raises TableAsksMore, RulesChanged."""
     if is_table(part.path):
         _rules(table_at(part.path), part, committing)
 
@@ -158,7 +158,7 @@ def _rules(table: Table, part: TablePart, committing: Committing) -> TableRules:
 
 
 def check_seen(part: TablePart) -> None:
-    """See that every file is there, whole: an executor with a disk of its own writes where nobody looks.
+    """Check that every file is there, whole: an executor with its own disk writes where no driver can see.
 
     Raises FilesUnseen.
     """
@@ -176,7 +176,7 @@ def _size(file: Location) -> int | None:
 def discard(files: Iterable[DataFile]) -> None:
     """Remove files of a batch that was not committed.
 
-    Not those that a table points to: Spark aborts a batch also when some of its tables have it.
+    Files that a table points to stay: Spark also aborts a batch that some of its tables already hold.
     """
     by_table: dict[str, list[DataFile]] = {}
     for each in files:
@@ -190,7 +190,7 @@ def discard(files: Iterable[DataFile]) -> None:
 
 
 def remove(files: Sequence[DataFile]) -> None:
-    """Remove files that no table points to. One that cannot be now is left to `vacuum`."""
+    """Remove files that no table points to. A file that cannot be removed now is left to `vacuum`."""
     for each in files:
         with suppress(OSError, StorageAway):
             (location(each.table) / each.name).unlink()

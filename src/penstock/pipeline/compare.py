@@ -1,7 +1,8 @@
-"""Do rows say what the log says? Compared by checksums of blocks, then row by row where these differ.
+"""Compares rows to the log: by checksums of blocks, then row by row where these differ.
 
-Both sides pass by once, in batches, and leave one number for each block of offsets: memory is that of a few
-blocks, however many rows there are. Only what both hold is compared; what is missing is counted elsewhere.
+Both sides are read once, in batches, and give one number for each block of offsets: memory is bounded by a
+few blocks, whatever the number of rows. Only records that both hold are compared; missing ones are counted
+elsewhere.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ except ImportError as exc:
 _BLOCK = 4096  # offsets
 _READ_BYTES = 16 << 20
 _ROWS = 2048
-_NOTED = 1 << 14  # rows whose places are noted together
+_NOTED = 1 << 14  # rows whose positions are recorded together
 _TOGETHER = 64  # blocks that are compared row by row at a time
 _COLUMNS = (*PLACE, "type", "key", "value", "headers", "timestamp", DELETED)
 
@@ -52,15 +53,15 @@ class Compared:
     log: Log
     topic: Topic
     tables: list[Table]
-    within: Mapping[int, Bounds]  # what both should hold
+    within: Mapping[int, Bounds]  # the offsets that both should hold
     values: bool = True
-    deletions: frozenset[str] = frozenset()  # tables whose column `deleted` says what the log says
+    deletions: frozenset[str] = frozenset()  # tables whose column `deleted` comes from the log
 
     @classmethod
     def of(cls, path: Location, source: Source, log: Log, topic: Topic, *, values: bool = True) -> "Compared":
-        """Return what can be compared: tables that have the columns of the source, as far as they say.
+        """Return a comparison of the tables with the columns of the source, up to where the lake ends.
 
-        Without `values`: those that have all of them but the value, whose fields are columns.
+        Without `values`: of the tables with all of them but the value, whose fields are columns.
         """
         lake = Lake(path)
         fed, deletions = list[Table](), set[str]()
@@ -82,7 +83,7 @@ class Compared:
         return not self.values and len(self.deletions) == len(self.tables)
 
     def changed(self, at_most: int) -> list[Piece]:
-        """Return places whose rows say something else than the log, up to so many. Raises TableDamaged."""
+        """Return positions whose rows differ from the log, up to a number. Raises TableDamaged."""
         found = list[Piece]()
         if self.tables:
             for places in self._differing():
@@ -92,7 +93,7 @@ class Compared:
         return joined(found[:at_most])
 
     def parted(self) -> Ends:
-        """Return where log and tables part in each partition: the first place at which they differ."""
+        """Return the first offset in each partition at which log and tables differ, else the end."""
         ends = {partition: bounds.end for partition, bounds in self.within.items()}
         for places in self._differing() if self.tables else ():
             for partition, offset in places:
@@ -100,7 +101,7 @@ class Compared:
         return ends
 
     def _differing(self) -> Iterator[list[RowPlace]]:
-        """Yield places that both hold and that differ, of some blocks at a time, in order."""
+        """Yield positions that both hold and that differ, some blocks at a time, in order."""
         held = Places()
         theirs = self._sums(_noted(self._rows(), held))
         ours = self._sums(self._logged(held))
@@ -115,7 +116,7 @@ class Compared:
 
     @property
     def _compared(self) -> tuple[bool, bool]:
-        """Whether values are compared, and whether records have one."""
+        """Whether to compare values, and whether to compare if records have one."""
         return self.values, self.values or self.are_typed
 
     def _sums(self, checksums: Iterator[tuple[RowPlace, int]]) -> Sums:
@@ -128,7 +129,7 @@ class Compared:
     def _logged(
         self, held: Places, blocks: Collection[BlockNumber] | None = None
     ) -> Iterator[tuple[RowPlace, int]]:
-        """Yield place and checksum of records in the log that tables hold; erased ones say nothing."""
+        """Yield position and checksum of the log's records that tables hold, except erased ones."""
         for wanted in self._ranges(blocks):
             low = wanted.low
             while low < wanted.high:
@@ -147,7 +148,7 @@ class Compared:
                     yield OffsetRange(partition, max(start, low), min(end, low + _BLOCK))
 
     def _rows(self, blocks: Collection[BlockNumber] | None = None) -> Iterator[tuple[RowPlace, int]]:
-        """Yield place and checksum of the topic's rows in the tables."""
+        """Yield position and checksum of the topic's rows in the tables."""
         values, deletions = self._compared
         for table in self.tables:
             says = deletions and table.path in self.deletions
@@ -199,9 +200,9 @@ def _checksum(
     moment_us: int | None,
     is_deleted: bool | None,
 ) -> int:
-    """Return a number that another content has only by chance; a null is not an empty value.
+    """Return a hash of a row's content, in which a null differs from an empty value.
 
-    The numbers of a block are added: those of a plain CRC would cancel each other when rows are swapped.
+    The hashes of a block are added: those of a plain CRC would cancel each other when rows are swapped.
     """
     lengths = None if key is None else len(key), None if value is None else len(value)
     parts = blake2b(repr((offset, type, lengths, headers, moment_us, is_deleted)).encode(), digest_size=8)
@@ -211,7 +212,7 @@ def _checksum(
 
 
 def _noted(checksums: Iterator[tuple[RowPlace, int]], held: Places) -> Iterator[tuple[RowPlace, int]]:
-    """Yield the same, and note the places."""
+    """Yield the same, and record the positions."""
     while some := list(islice(checksums, _NOTED)):
         held.add(*_numbers([place for place, _ in some]))
         yield from some

@@ -1,4 +1,4 @@
-"""Do the fields of typed rows say what the values of the log say? Some rows at a time, with their records."""
+"""Compares the fields of typed rows to the values in the log, some rows at a time, with their records."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,11 +19,11 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-_ROWS = 128  # whose values are held in memory together
+_ROWS = 128  # rows whose values are in memory at a time
 
 
 def changed_fields(compared: Compared, at_most: int) -> list[Piece]:
-    """Return places of typed rows whose fields say something else than the log, up to so many.
+    """Return positions of typed rows whose fields differ from the log, up to a number.
 
     Raises TableDamaged.
     """
@@ -44,7 +44,7 @@ def _differing(log: Log, topic: Topic, rows: Mapping[Position, Mapping[str, Any]
 
 
 def _rows(table: Table, compared: Compared) -> Iterator[dict[Position, dict[str, Any]]]:
-    """Yield the fields of the topic's rows by their places, some rows at a time."""
+    """Yield the fields of the topic's rows by their positions, some rows at a time."""
     names = field_names(table)
     for batch in table.batches(["topic", *PLACE, *names], _ROWS) if names else ():
         mine = batch.filter(pc.equal(batch.column("topic"), compared.topic.name))

@@ -1,8 +1,8 @@
-"""What a table is to a pipeline, of whatever format: what it holds, what it knows, and its transactions.
+"""The interface of a table of any format: its rows and files, its properties, and its transactions.
 
-Two kinds fill it: Delta (`table.py`) and Iceberg (`iceberg/table.py`); `kinds.py` tells which a folder is.
-Rows and the identity of their batch go into a table in one transaction, which is refused if anyone has
-committed since the table was looked at: with deltalake's CommitFailedError, whatever the format.
+Two kinds implement it: Delta (`table.py`) and Iceberg (`iceberg/table.py`); `kinds.py` chooses by the folder.
+Rows and the identity of their batch go into a table in one transaction, which fails with deltalake's
+CommitFailedError, whatever the format, if another commit came after the table was read.
 """
 
 from abc import ABC, abstractmethod
@@ -36,17 +36,17 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-ROWS, FILES = "penstock.rows", "penstock.files"  # in each commit: how many it brought
-SOURCES = "penstock.sources"  # in each commit: which topics feed the table, so that it can be asked for them
-OF_LAKE = "penstock.lake"  # in each commit to a table whose place is kept by the mark of a lake
+ROWS, FILES = "penstock.rows", "penstock.files"  # in each commit: how many it added
+SOURCES = "penstock.sources"  # in each commit: the topics that feed the table
+OF_LAKE = "penstock.lake"  # in each commit to a table whose position the mark of a lake keeps
 SCAN_ROWS, SCAN_BYTES = 1 << 15, 32 << 20
 
-PartOf = dict[str, str | None]  # column by which a table is cut → value
+PartOf = dict[str, str | None]  # partition column → value
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much a table holds, at which version."""
+    """The size of a table at a version."""
 
     version: int
     rows: int
@@ -67,10 +67,10 @@ class DataFile:
 
 
 class Table(ABC):
-    """One table as it stands at one moment: when it is first asked something.
+    """One table at one moment: that of the first access.
 
-    `parts_in_files`: whether the columns by which it is cut stand in its files, too. `settles_late`: whether
-    a commit may count after it was reported as failed; its files are left to `vacuum` then.
+    `parts_in_files`: whether its files contain the partition columns, too. `settles_late`: whether a commit
+    reported as failed may still take effect; its files are left to `vacuum` then.
     """
 
     path: str
@@ -93,7 +93,7 @@ class Table(ABC):
 
     @abstractmethod
     def moment(self) -> str:
-        """Return what is another one after each commit to the table."""
+        """Return a text that changes with each commit to the table."""
 
     @abstractmethod
     def version_of(self, application: str) -> int | None:
@@ -113,27 +113,27 @@ class Table(ABC):
 
     @abstractmethod
     def size(self) -> Size:
-        """Return how much the table holds."""
+        """Return the size of the table."""
 
     @abstractmethod
     def sources(self) -> list[Source]:
-        """Return the topics that feed the table, as its last commit of ours says."""
+        """Return the topics that feed the table, as our last commit names them."""
 
     @abstractmethod
     def is_of_lake(self) -> bool:
-        """Return whether it was committed to as one of several, whose common place a mark keeps."""
+        """Return whether it was committed to as one of several tables whose common position a mark keeps."""
 
     @abstractmethod
     def partition_columns(self) -> list[str]:
-        """Return the columns by which the table is cut into parts."""
+        """Return the partition columns of the table."""
 
     @abstractmethod
     def configuration(self) -> dict[str, str]:
-        """Return the properties that the table was made with."""
+        """Return the properties of the table."""
 
     @abstractmethod
     def rules(self, *, rewrites: bool) -> TableRules:
-        """Return what it asks of every row. `rewrites`: whether its files are to be written anew.
+        """Return the rules that every row must meet. `rewrites`: whether its files are to be rewritten.
 
         Raises TableAsksMore.
         """
@@ -144,19 +144,19 @@ class Table(ABC):
 
     @abstractmethod
     def form_of(self, schema: pa.Schema) -> dict[str, Any]:
-        """Return in that form what the table would make of columns."""
+        """Return in that form the columns that the table would have for a schema."""
 
     @abstractmethod
     def arrow_schema(self) -> pa.Schema:
-        """Return the columns as Arrow has them."""
+        """Return the columns as an Arrow schema."""
 
     @abstractmethod
     def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
-        """Give the table some columns of a schema, or fields of theirs. Raises CommitFailedError."""
+        """Add some columns of a schema, or fields of theirs, to the table. Raises CommitFailedError."""
 
     @abstractmethod
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, bounded in rows and about in bytes at a time. Raises TableDamaged."""
+        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged."""
 
     @abstractmethod
     def compact(self, file_bytes: int) -> tuple[int, int]:
@@ -164,17 +164,17 @@ class Table(ABC):
 
     @abstractmethod
     def commits(self, at_most: int) -> list[dict[str, Any]]:
-        """Return the last commits, the newest first, as Delta's log has them."""
+        """Return the last commits, newest first, in the form of Delta's log."""
 
     @abstractmethod
     def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
-        """Remove files that no commit points to and that are older than an age; return their names."""
+        """Remove files older than an age that no commit points to; return their names."""
 
     @abstractmethod
     def purge(self, older_than_hours: int) -> list[str]:
-        """Remove all that was, and is not any more: older versions, their files and descriptions.
+        """Remove the whole past of the table: older versions, their files and metadata.
 
-        Files that no version ever pointed to go if they are older than an age. Return names of data files.
+        Files that no version ever pointed to go if they are older than an age. Return the removed data files.
         """
 
     @abstractmethod
@@ -194,23 +194,23 @@ class Table(ABC):
 
     @abstractmethod
     def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
-        """Let the table say that it holds a topic up to some ends. Raises CommitFailedError."""
+        """Record in the table that it holds a topic up to some ends. Raises CommitFailedError."""
 
     @abstractmethod
     def cut_back(self, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
-        """Let the table end at other places, which it has passed: remove the rows from there on.
+        """Move the ends of the table back to given offsets, and remove the rows from there on.
 
-        Return how many. From then on it is of the source's incarnation. What a crash leaves is cut back
-        again. Raises CommitFailedError.
+        Return how many. The table takes the source's incarnation. After a crash, cutting back again finishes
+        the work. Raises CommitFailedError.
         """
 
     @abstractmethod
     def drop(self) -> None:
-        """Let whoever knows the table by name forget it; its folder is removed after it."""
+        """Remove the table from its catalog, if it has one; the caller removes its folder afterwards."""
 
     @property
     def folder(self) -> Location:
-        """Where it is."""
+        """The folder of the table."""
         return location(self.path)
 
     def file_names(self) -> set[str]:
@@ -225,11 +225,11 @@ class Table(ABC):
         return found
 
     def ends(self, source: Source) -> Ends:
-        """Return where the table ends in each partition of a topic."""
+        """Return the offset up to which the table holds each partition of a topic."""
         return ends_in(self, source.log_id, source.topic_id, source.partitions) or {}
 
     def is_fed_by(self, source: Source) -> bool:
-        """Return whether the table has something of a topic."""
+        """Return whether the table holds records of a topic, or a position in it."""
         return self.version_of(application(source.log_id, source.topic_id, 0)) is not None
 
     def has_columns(self, names: Sequence[str]) -> bool:
@@ -239,8 +239,8 @@ class Table(ABC):
     def check_schema(self, schema: pa.Schema) -> None:
         """Refuse a batch with other columns. Raises TableDiffers.
 
-        Also one of another partitioning, where its parts are columns. Names and types count; comments,
-        properties and the order that another engine gave them do not. What others have added is NULL here.
+        Also one of another partitioning, where partitions are columns. Names and types count; comments,
+        properties and column order do not. Columns that other engines have added are NULL in our rows.
         """
         found, wanted = _columns(self.schema_form()), _columns(self.form_of(schema))
         needed = {name: found[name] for name in found if name in {*wanted, *self.partition_columns()}}
@@ -254,13 +254,13 @@ class Table(ABC):
 
 
 def notes_of(identity: BatchIdentity, rows: int, files: int) -> dict[str, str]:
-    """Return what a commit says beside its rows."""
+    """Return the notes that a commit carries beside its rows."""
     notes = {SOURCES: msgspec.json.encode(identity.sources()).decode(), ROWS: str(rows), FILES: str(files)}
     return notes | {OF_LAKE: "true"} if identity.of_lake else notes
 
 
 def declared(source: Source, ends: Ends, marks: Mapping[int, int]) -> tuple[Transactions, dict[str, str]]:
-    """Return what a commit says that lets a table end at some places: transactions and notes."""
+    """Return the transactions and notes of a commit that sets where a table ends."""
     where = source.log_id, source.topic_id
     pairs = [(application(*where, p), end) for p, end in ends.items()]
     pairs += [(mark_application(*where, p), marks.get(p, 0)) for p in ends]
@@ -269,12 +269,12 @@ def declared(source: Source, ends: Ends, marks: Mapping[int, int]) -> tuple[Tran
 
 
 def pasts_of(table: Table, topic: str) -> list[Past]:
-    """Return what a table knows of the logs it has a topic of that name from."""
+    """Return a table's knowledge of each log that has fed it a topic of this name."""
     return [past_of(table, each) for each in table.sources() if each.topic == topic]
 
 
 def past_of(table: Table, source: Source) -> Past:
-    """Return what a table knows of a topic that feeds it, or has done so once."""
+    """Return a table's knowledge of a topic that feeds it, or once did."""
     ends = table.ends(source)
     marks = marks_in(table, source.log_id, source.topic_id, ends)
     named = source.log_id, source.topic, source.topic_id, source.incarnation
@@ -282,7 +282,7 @@ def past_of(table: Table, source: Source) -> Past:
 
 
 def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the columns of a table with their types, without what is said about them."""
+    """Return the columns of a table with their types, without their metadata."""
     plain = _without_metadata(schema)
     return {field["name"]: _type(field["type"]) for field in plain["fields"]}
 
@@ -299,6 +299,6 @@ def _type(form: Any) -> str:
 
 
 def _only(these: Mapping[str, str], others: Mapping[str, str]) -> str:
-    """Return the columns that others do not have so, in words."""
+    """Return in words the columns that the others lack or have with another type."""
     own = [f"{name} {kind}" for name, kind in these.items() if others.get(name) != kind]
     return ", ".join(own) or "none of these"

@@ -1,6 +1,6 @@
-"""Pipelines as code: a function, and beside it where its rows come from and where they go.
+"""Pipelines as code: a function, declared with its source and its sink.
 
-Loads no Spark: a module with pipelines can be imported anywhere.
+Does not import Spark: a module with pipelines can be imported anywhere.
 """
 
 import inspect
@@ -17,9 +17,9 @@ _TOPIC = "topic:"
 
 @dataclass(frozen=True, slots=True)
 class BatchId:
-    """Which batch of which query: the same when it is run again, so what it writes is known again.
+    """The identity of a batch: the same when it runs again, so that a repeated write is recognised.
 
-    `content`: what it is made from, hashed; an older copy of a checkpoint gives its number to another batch.
+    `content`: a hash of its input; an older copy of a checkpoint gives its number to another batch.
     """
 
     application: str
@@ -27,9 +27,9 @@ class BatchId:
     content: str = ""
 
     def options(self, name: str) -> dict[str, str]:
-        """Return the options under which a write of this batch counts once, by our sinks and by Delta's.
+        """Return the options with which our sinks, and Delta's, apply a write of this batch once.
 
-        `name` tells the writes of one batch apart, and stays the same from batch to batch.
+        `name` distinguishes the writes of one batch, and stays the same from batch to batch.
         """
         named = {"txnAppId": f"{self.application}/{name}", "txnVersion": str(self.number)}
         return named | {"txnContent": self.content} if self.content else named
@@ -37,9 +37,9 @@ class BatchId:
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """A declared pipeline. `folder`: what it writes to, or where its checkpoint is, if a topic gets its rows.
+    """A declared pipeline. `folder`: its target, or the place of its checkpoint, if a topic gets its rows.
 
-    Called, it is the function. Workers of Spark that need it import the module it stands in.
+    Calling it calls the function. Spark's workers that need it import its module.
     """
 
     function: Callable[..., Any]
@@ -57,7 +57,7 @@ class Pipeline:
         return self.function(*given)
 
     def __reduce__(self) -> Any:
-        """Travel by name, where its name leads to it: its module may hold what cannot travel."""
+        """Pickle by name, where the name leads to it: its module may hold objects that cannot be pickled."""
         module, name = (getattr(self.function, each, "") for each in ("__module__", "__qualname__"))
         found: Any = sys.modules.get(module)
         for part in name.split("."):
@@ -73,7 +73,7 @@ class Pipeline:
 
     @property
     def writes_itself(self) -> bool:
-        """Whether what becomes of the rows is the function's own affair."""
+        """Whether the function itself writes or handles the rows."""
         return self.each_batch or self.each_record
 
 
@@ -92,8 +92,8 @@ def pipeline(
 
     It gets the topic `source` as a streaming DataFrame and returns one with its rows. `sink` is the folder of
     a Delta table, or `topic:NAME`; then `folder` keeps the checkpoint. With `each_batch` it gets every batch
-    as a DataFrame of its own, and its `BatchId`, and writes what it likes. With `each_record` it is called in
-    Spark's workers for every `Record`, in order for each key, at least once: it must be idempotent. The
+    as a DataFrame of its own, with its `BatchId`, and writes the rows itself. With `each_record` it is called
+    in Spark's workers for every `Record`, in order for each key, at least once: it must be idempotent. The
     options of the command win. Raises InvalidPipeline.
     """
     topic = sink.removeprefix(_TOPIC) if sink is not None and sink.startswith(_TOPIC) else None

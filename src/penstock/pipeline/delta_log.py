@@ -1,14 +1,14 @@
-"""The log of a Delta table as a commit needs it: its application transactions and columns, and a commit.
+"""The log of a Delta table: reads its application transactions and columns, and writes commits.
 
-delta-rs loads all files of a table before it says anything about it, and again after each commit: a commit
-would cost more the more files there are. It answers for one application at a time, and a lake asks for each
-of 256 partitions. So the log is read here: some columns of the checkpoint, then the commits after it; and a
-commit that only adds files is written here. A log of a form that is not known here (a checkpoint in parts, of
-the second kind, a newer protocol) is left to delta-rs.
+delta-rs loads the list of all files of a table before it answers anything, and again after each commit: the
+cost of a commit would grow with the number of files. It answers for one application at a time, and a lake
+asks for each of 256 partitions. So this module reads the log: some columns of the checkpoint, then the
+commits after it; and it writes the commits that only add files. Logs of other forms (a checkpoint in parts or
+of the second kind, a newer protocol) are left to delta-rs.
 
 | file                                 | holds                                                        |
 |--------------------------------------|--------------------------------------------------------------|
-| `_last_checkpoint`                   | JSON: the version of a checkpoint, and of what form it is     |
+| `_last_checkpoint`                   | JSON: the version and form of the last checkpoint             |
 | `<version:020>.checkpoint.parquet`   | the state at a version; each column a kind of action         |
 | `<version:020>.json`                 | a commit: one action as JSON a line                           |
 """
@@ -32,28 +32,28 @@ except ImportError as exc:
 
 _KINDS = ("txn", "metaData", "protocol")
 _MARKERS = tuple(f'"{kind}"'.encode() for kind in _KINDS)
-_READER, _WRITER = 1, 2  # of the protocol: files are added, and nothing else is asked of who writes them
+_READER, _WRITER = 1, 2  # protocol versions that ask nothing of a writer who only adds files
 _INTERVAL = 10
 # The time of an application transaction: `delta.setTransactionRetentionDuration` lets engines drop old ones.
 KEPT_MS = 253402300799999
 
 
 class Txn(msgspec.Struct):
-    """How far an application has come."""
+    """The version that an application has reached."""
 
     appId: str  # noqa: N815 - Delta's names
     version: int
 
 
 class FileFormat(msgspec.Struct):
-    """How the files of a table are written."""
+    """The format of a table's files."""
 
     provider: str = "parquet"
     options: dict[str, str | None] = {}
 
 
 class MetaData(msgspec.Struct):
-    """What a table is."""
+    """The `metaData` action: columns, partitioning and properties of a table."""
 
     schemaString: str  # noqa: N815
     partitionColumns: list[str] = []  # noqa: N815
@@ -66,7 +66,7 @@ class MetaData(msgspec.Struct):
 
 
 class Protocol(msgspec.Struct):
-    """What a reader and a writer must be able to do."""
+    """The `protocol` action: the features that a reader and a writer must support."""
 
     minReaderVersion: int  # noqa: N815
     minWriterVersion: int  # noqa: N815
@@ -96,7 +96,7 @@ class LogState:
         return form
 
     def can_be_added_to(self) -> bool:
-        """Return whether a commit that adds files may be written here: nothing more is asked of a writer."""
+        """Return whether this module may write a commit that adds files: the protocol asks nothing more."""
         protocol = self.protocol
         return (
             protocol is not None
@@ -107,13 +107,13 @@ class LogState:
         )
 
     def checkpoint_is_due(self) -> bool:
-        """Return whether the table's own checkpoint is to be made at this version."""
+        """Return whether the table's own checkpoint is due at this version."""
         assert self.metadata is not None
         interval = int(self.metadata.configuration.get("delta.checkpointInterval") or _INTERVAL)
         return (self.version + 1) % interval == 0
 
     def take(self, action: _LogLine) -> None:
-        """Let an action count."""
+        """Apply an action."""
         if action.txn is not None:
             self.applications[action.txn.appId] = action.txn.version
         self.metadata = action.metaData or self.metadata
@@ -121,7 +121,7 @@ class LogState:
 
 
 def read_log(table: Location, version: int | None = None) -> LogState | None:
-    """Return the log up to a version, or as far as it goes; None: ask delta-rs."""
+    """Return the state at a version, or at the last one; None: ask delta-rs."""
     log, state = table / "_delta_log", LogState()
     try:
         start = _checkpoint_version(log, version)
@@ -137,7 +137,7 @@ def read_log(table: Location, version: int | None = None) -> LogState | None:
                     state.take(_decode(line))
             state.version += 1
     except (OSError, pa.ArrowException, msgspec.DecodeError, KeyError, TypeError):
-        return None  # removed or replaced while it was read, or written by somebody in another form
+        return None  # removed or replaced while it was read, or of another form
     whole = state.metadata is not None and state.protocol is not None
     return state if whole and version in (None, state.version) else None
 
@@ -153,7 +153,7 @@ def _commit(file: Location) -> list[bytes] | None:
 
 
 def _checkpoint_version(log: Location, version: int | None) -> int | None:
-    """Return the last checkpoint up to a version, in the form that is known here."""
+    """Return the version of the last checkpoint; KeyError: it is of another form, or later than wanted."""
     try:
         last: dict[str, Any] = msgspec.json.decode((log / "_last_checkpoint").read_bytes())
     except FileNotFoundError:
@@ -189,10 +189,10 @@ def add_files(
     notes: Mapping[str, str],
     properties: Mapping[str, str] | None = None,
 ) -> LogState:
-    """Write the commit after a state; return the state after it. It is on the disk then.
+    """Write the commit after a state, to the disk; return the state after it.
 
-    `files`: what Delta calls `add`. `properties`: those that the table gets in the same commit; others who
-    change the table then must do it again. Raises CommitFailedError if another has that version already.
+    `files`: Delta's `add` actions. `properties`: set in the same commit; concurrent commits of others must
+    then be repeated. Raises CommitFailedError if that version exists already.
     """
     assert state.metadata is not None
     now_ms, version = SYSTEM.now_ms(), state.version + 1
@@ -217,16 +217,16 @@ def _line(action: Mapping[str, Any]) -> bytes:
 
 
 def _put(file: Location, commit: bytes) -> None:
-    """Make a file, whole and lasting, unless there is one of its name, or was one that is cleaned up.
+    """Create a commit, whole and durable, unless its version exists, or existed and was cleaned up.
 
-    That is looked at again afterwards: a put may wait, and its name be free because the past went meanwhile.
-    No reader would find it then; who is refused asks the table whether it holds the batch.
+    Checks again afterwards: a put may wait, and find its name free because old commits were removed by then.
+    No reader would find that commit; the refused caller checks whether the table holds the batch.
     """
     try:
         _refuse_passed(file)
         storage_of(file).put_new(file, commit)
         _refuse_passed(file)
-    except (FileExistsError, KeyError) as exc:  # KeyError: a checkpoint that is being made
+    except (FileExistsError, KeyError) as exc:  # KeyError: a checkpoint is being written
         raise CommitFailedError(f"{file.name} is there already") from exc
 
 

@@ -1,13 +1,13 @@
-"""Rows of erased records that a batch would bring into a table, because it was read before the erasing.
+"""Keeps rows of erased records out of a table when their batch was read before the erasure.
 
-`pipeline erase` first notes the erased places that the tables do not hold yet (`lake_state.py`), then commits
-to each table. A commit of a batch looks at the table, then for the note; if it has looked too early, the
-format refuses it, since the table was committed to, and it looks again (`committing.py`). So a batch is in
-the table when its rows are erased, or it leaves them out itself.
+`pipeline erase` first records the erased positions that the tables do not hold yet (`lake_state.py`), then
+commits to each table. The commit of a batch reads the table, then the note; if it read the note too early,
+the format refuses it, since another commit came, and it reads both again (`committing.py`). So either a batch
+is in the table when its rows are erased, or it leaves them out itself.
 
-A note is for the one batch that begins where the tables ended then: batches follow one another, and a later
-one was read when the log had lost the records. So a note never meets other records, as after a restored
-backup; nor does it meet those of another incarnation.
+A note applies to the one batch that begins where the tables ended then: batches follow one another, and later
+ones are read after the log has lost the records. So a note never hits other records, as after a restored
+backup, nor those of another incarnation.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,9 +31,9 @@ except ImportError as exc:
 
 
 def places_ahead(source: Source, erased: Places, ends: Ends) -> ErasedPlaces:
-    """Return which of some erased places of a topic come after the ends of its tables.
+    """Return the erased positions of a topic that come after the ends of its tables.
 
-    No ends: no table has anything of the topic, and its first batch may begin anywhere.
+    No ends: the topic has fed no table yet, and its first batch may begin anywhere.
     """
     ahead = [
         Piece(p, max(start, ends.get(p, 0)), end) for p, start, end in erased.runs() if end > ends.get(p, 0)
@@ -43,7 +43,7 @@ def places_ahead(source: Source, erased: Places, ends: Ends) -> ErasedPlaces:
 
 
 def left_out(table: Location, files: Sequence[DataFile], identity: BatchIdentity) -> tuple[DataFile, ...]:
-    """Return the files of a batch without rows that are noted as erased; those that had some are gone."""
+    """Return the files of a batch, rewritten without erased rows; the files that had some are removed."""
     noted = erased_places(table)
     if not noted or not isinstance(identity, ByOffsets):
         return tuple(files)
@@ -56,7 +56,7 @@ def left_out(table: Location, files: Sequence[DataFile], identity: BatchIdentity
 
 
 def _of_batch(batch: Range, noted: Sequence[ErasedPlaces]) -> Places:
-    """Return which of the noted places a batch has."""
+    """Return the noted positions that are in a batch."""
     found = Places()
     mine = [each for each in noted if (each.log_id, each.topic_id) == (batch.log_id, batch.topic_id)]
     for each in mine:
@@ -72,7 +72,7 @@ def _of_batch(batch: Range, noted: Sequence[ErasedPlaces]) -> Places:
 
 
 def goes_at(gone: Mapping[str, Places]) -> Goes:
-    """Return what tells the rows at some places of topics; rows without a topic are of the only one."""
+    """Return a function that finds the rows at some positions; rows without a topic are of the only one."""
 
     def goes(rows: pa.RecordBatch) -> pa.Array:
         masks = list(_masks(rows, gone))

@@ -1,11 +1,11 @@
-"""What is erased in the log is erased from the tables, too, with the files and descriptions that had it.
+"""Erasing from tables the records that are erased in the log, with the files and metadata that held them.
 
-The log says what: records of type `penstock.erased`, which kept their places; tables know their rows by
-place, so nobody has to remember whose they were. Files with such rows are written anew without them. Then the
-past of each table goes, whether it had such rows or not, since a run before may have been cut short: versions
-and snapshots before the last one, the files that only these point to, and what describes them, for that holds
-the least and greatest values of columns. What no version ever pointed to, as a crash leaves it, goes if it is
-older than an age: a batch may be under way, and its commit leaves such rows out (`erased_ahead.py`).
+The log marks erased records by type `penstock.erased`; they keep their positions, and tables find their rows
+by position, so no list of erased keys is needed. Files with such rows are rewritten without them. Then the
+past of each table is removed, even if it had no such rows, since an earlier run may have been interrupted:
+versions and snapshots before the last one, the files that only these point to, and their metadata, which
+holds the minimum and maximum of columns. Files that no version ever pointed to, as a crash leaves them, go if
+they are older than an age: a batch may be in flight, and its commit leaves such rows out (`erased_ahead.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,13 +37,13 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 _TRIES = 20
-_READ = 4096  # offsets looked at together
+_READ = 4096  # offsets read at a time
 _DROP = "when nothing in it is needed, drop it: penstock pipeline reset --drop-old"
 
 
 @dataclass(frozen=True, slots=True)
 class ErasedRows:
-    """What went from a table: rows, and files. `unplaced`: why its rows cannot be told, if they cannot."""
+    """Rows and files removed from a table. `unplaced`: why its rows cannot be identified, if they cannot."""
 
     table: str
     rows: int
@@ -55,9 +55,9 @@ class ErasedRows:
 def erase_in_tables(
     path: Location, log: Log, *, older_than_hours: int = 1, dry_run: bool = False
 ) -> list[ErasedRows]:
-    """Erase from the tables at a path what is erased in the log; a dry run only counts.
+    """Erase from the tables at a path the records that are erased in the log; a dry run only counts.
 
-    Safe beside the pipeline, and to run again. Raises AnotherLog, HistoryTakenBack, InvalidOption,
+    Safe while the pipeline runs, and safe to repeat. Raises AnotherLog, HistoryTakenBack, InvalidOption,
     TableDamaged.
     """
     existing_tables(path)
@@ -70,12 +70,12 @@ def erase_in_tables(
     needed = PLACE if len(topics) <= 1 else (*PLACE, "topic")
     if not dry_run:
         whole = _whole(lake)
-        again = known_tables(whole.root).again  # read from the start, so any place may come
+        again = known_tables(whole.root).again  # rebuilt from the start, so any position may come
         noted = [each for each in sources if each.topic in erased]
         ahead = (places_ahead(each, erased[each.topic], {} if again else whole.ends(each)) for each in noted)
         note_erased(path, ahead)
     done = []
-    for table in _all_tables(path):  # those that are there when it is noted
+    for table in _all_tables(path):  # the tables that exist when the note is written
         where = table.folder
         if not is_table(where):
             done.append(ErasedRows(where.name, 0, 0, f"it is an old table that cannot be read; {_DROP}"))
@@ -102,13 +102,13 @@ def _all_tables(path: Location) -> list[Table]:
 
 
 def _whole(lake: Lake) -> Lake:
-    """Return the lake that a table is of: batches follow the lake's mark, where it ends or not."""
+    """Return the lake that a table belongs to: batches follow its mark, even where the table is behind."""
     is_part = any(table.is_of_lake() for table in lake.tables) and not lake.has_mark()
     return Lake(lake.root.parent) if is_part else lake
 
 
 def _check_history(lake: Lake, log: Log, sources: Sequence[Source]) -> None:
-    """Refuse a log that is not as it was read: other records stand in the places of rows.
+    """Refuse a log whose history has changed since it was read: rows' positions hold other records.
 
     Raises HistoryTakenBack.
     """
@@ -127,7 +127,7 @@ def _check_history(lake: Lake, log: Log, sources: Sequence[Source]) -> None:
 
 
 def _unplaced(table: Table, needed: Sequence[str], sources: Sequence[Source]) -> str | None:
-    """Return why the rows of a table cannot be told, if they cannot."""
+    """Return why the rows of a table cannot be identified by position, if they cannot."""
     if table.is_empty():
         return None
     missing = [name for name in needed if not table.has_columns([name])]
@@ -139,12 +139,12 @@ def _unplaced(table: Table, needed: Sequence[str], sources: Sequence[Source]) ->
 
 
 def _mine(path: Location, log: Log) -> list[Source]:
-    """Return the topics of this log that feed the tables, have done so once, or are about to do so.
+    """Return the topics of this log that feed the tables, once fed them, or are about to feed them.
 
     Raises AnotherLog.
     """
     lake, (log_id, incarnation), reader = Lake(path), log.identity(), known_reader(path)
-    known, topics = lake.sources(), log.topics()  # the mark knows a topic before a table has anything of it
+    known, topics = lake.sources(), log.topics()  # the mark knows a topic before any table has rows of it
     ours = [(each.log_id, each.topic_id) for each in known] + _replayed(path)
     mine = [Source(log_id, each.name, each.id, each.partitions, incarnation) for each in topics]
     fed = [each for each in mine if (log_id, each.topic_id) in ours or lake.fed_by(each)]
@@ -152,12 +152,12 @@ def _mine(path: Location, log: Log) -> list[Source]:
         raise AnotherLog(f"{path}", f"log {ours[0][0]}", f"log {log_id}")
     held = [each for each, topic in zip(mine, topics, strict=True) if reader in log.holds(topic)]
     found = [each for each in mine if each in fed or each in held]
-    # A pipeline that retention does not wait for says nowhere what its first batch will be of.
+    # A pipeline without a hold on retention records nowhere which topic its first batch will read.
     return found if found or any(not table.is_empty() for table in lake.tables) else mine
 
 
 def _replayed(path: Location) -> list[tuple[str, int]]:
-    """Return the topic that a replay fills the tables with, if one does: retention does not wait for it."""
+    """Return the topic that a replay fills the tables with, if any: a replay has no hold on retention."""
     known = replayed(path)
     if known is None:
         return []
@@ -166,7 +166,7 @@ def _replayed(path: Location) -> list[tuple[str, int]]:
 
 
 def _erased(log: Log, topic: Topic) -> Places:
-    """Return the places of a topic whose records are erased."""
+    """Return the positions of a topic's erased records."""
     found = Places()
     for partition, (start, end) in log.all_bounds(topic).items():
         for low in range(start, end, _READ):
@@ -179,15 +179,15 @@ def _erased(log: Log, topic: Topic) -> Places:
 
 
 def _known(table: Table, lake: Lake, sources: Sequence[Source]) -> Unmoved:
-    """Return what a table goes on saying of its topics, also if a run was cut short after its past went."""
+    """Return the topics that a table must keep naming, even if an interrupted run has removed its past."""
     said = table.sources() or [replace(each, incarnation=None) for each in sources if table.is_fed_by(each)]
     return Unmoved(tuple(said), table.is_of_lake() or lake.has_mark())
 
 
 def _rows(path: Location, erased: Mapping[str, Places], known: Unmoved, dry_run: bool) -> int:
-    """Write the files of a table anew without the rows at some places; return how many these are.
+    """Rewrite the files of a table without the rows at some positions; return their number.
 
-    It is committed to in any case: a batch that has not seen the note of these places is refused then.
+    Commits in any case: that refuses a batch which has not seen the note of these positions.
     """
     for left in reversed(range(_TRIES)):
         table = table_at(path)
@@ -207,18 +207,18 @@ def _rows(path: Location, erased: Mapping[str, Places], known: Unmoved, dry_run:
 
 
 def _say(table: Table, known: Unmoved, done: Rewritten) -> None:
-    """Commit to a table that goes on saying what it said. Raises CommitFailedError."""
+    """Commit to a table, which keeps its topics and ends. Raises CommitFailedError."""
     columns = table.partition_columns()
     table.replace(done.added, done.removed, table.arrow_schema(), known, columns)
 
 
 def _purged(path: Location, known: Unmoved, older_than_hours: int) -> int:
-    """Let the past of a table go, also if batches come meanwhile; return how many files went."""
+    """Remove the past of a table, even while batches come in; return how many files were removed."""
     gone = 0
     for left in reversed(range(_TRIES)):
         try:
             gone += len(table_at(path).purge(older_than_hours))
-            if not table_at(path).sources():  # it was said in the past that went
+            if not table_at(path).sources():  # the removed past held them
                 _say(table_at(path), known, Rewritten())
             return gone
         except CommitFailedError:

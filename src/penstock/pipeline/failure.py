@@ -1,4 +1,4 @@
-"""What Spark reports of a failure, in one sentence, and whether it passes by itself."""
+"""Turns Spark's report of a failure into one sentence, and decides whether a retry may help."""
 
 import re
 
@@ -22,7 +22,7 @@ _SHUT_DOWN = re.compile(
     r"|SparkContext (?:was|has been) (?:shut ?down|stopped)",
     re.IGNORECASE,
 )
-# What Spark says when a process, a connection or room was lost, most specific first; none is about the data.
+# Spark's messages about lost processes, connections or space, most specific first; none is about the data.
 _PASSES = (
     (
         re.compile(r"Python worker failed to connect back", re.IGNORECASE),
@@ -52,7 +52,7 @@ _PASSES = (
 
 
 def failure(said: str) -> Error:
-    """Return the error that a report of Spark means."""
+    """Return our error for a report of Spark."""
     ours = _OURS.findall(said)
     if ours:
         name, text = ours[-1]
@@ -83,17 +83,17 @@ def failure(said: str) -> Error:
 
 
 def java_gone() -> Error:
-    """Return the error of a Java process that is no longer there."""
+    """Return the error for a Java process that has ended."""
     return PipelineFailed(f"{_JAVA_GONE}; it may have run out of memory: --conf spark.driver.memory=4g")
 
 
 def is_shut_down(error: Error) -> bool:
-    """Return whether an error only says that Spark ends, or has ended."""
+    """Return whether an error only reports that Spark shuts down, or has shut down."""
     return _SHUT_DOWN.search(str(error)) is not None
 
 
 def reason(said: str) -> str:
-    """Return the one line of Spark's report that says what went wrong: ours, or the innermost of Python."""
+    """Return the line of Spark's report that names the cause: our error, or the innermost one of Python."""
     ours = _OURS.findall(said)
     if ours:
         return str(ours[-1][1]).strip()

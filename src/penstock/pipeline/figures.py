@@ -1,4 +1,4 @@
-"""What a lake says of a topic, for `reconcile`: rows, places, and what is wrong with them, as values."""
+"""The figures of a lake on a topic, for `reconcile`: rows, positions and faults, as values."""
 
 from dataclasses import dataclass
 
@@ -22,9 +22,9 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class LakeFigures:
-    """The rows of a topic in a lake. `changed`: places whose rows say something else than the log.
+    """The rows of a topic in a lake. `changed`: positions whose rows differ from the log.
 
-    `superseded`: places that tables of upserts need not hold. `notes`: what is not checked, in words.
+    `superseded`: positions that tables of upserts need not hold. `notes`: the limits of the check, in words.
     """
 
     rows: int
@@ -37,9 +37,9 @@ class LakeFigures:
 
 @asks_storage
 def lake_figures(path: Location, log: Log, topic: str, *, values: bool) -> list[LakeFigures]:
-    """Return what the tables of a lake hold of a topic, for each log that fed them with one of that name.
+    """Return the figures of a lake's tables on a topic, for each log that fed them with one of that name.
 
-    `values`: compare what the rows say, too. Raises UnknownTopic, TableDamaged.
+    `values`: compare the content of rows, too. Raises UnknownTopic, TableDamaged.
     """
     found = [_figures(path, log, source, values) for source in sources(path) if source.topic == topic]
     return found or [LakeFigures(0, (), (), ())]
@@ -80,7 +80,7 @@ def _figures(path: Location, log: Log, source: Source, values: bool) -> LakeFigu
 
 
 def _changed(path: Location, source: Source, log: Log, topic: Topic) -> list[Piece]:
-    """Return places whose rows say something else; of typed tables, by their fields."""
+    """Return positions whose rows differ from the log; typed tables are compared by their fields."""
     most = _SHOWN + 1
     found = Compared.of(path, source, log, topic).changed(most)
     typed = Compared.of(path, source, log, topic, values=False)
@@ -99,11 +99,11 @@ def _has_lost_mark(lake: Lake) -> bool:
 
 
 class _Another(str):
-    """The sentence about tables of another log, whose rows are not to be compared."""
+    """The message about tables of another log, whose rows must not be compared."""
 
 
 def _wrong_past(path: Location, log: Log, source: Source) -> str | None:
-    """Return what a table knows that is not so, if there is such a table."""
+    """Return how the knowledge of a table contradicts the log, if there is such a table."""
     topic = log.topic(source.topic)
     bounds = log.all_bounds(topic)
     for past in Lake(path).pasts(source.topic):

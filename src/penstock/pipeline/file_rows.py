@@ -1,7 +1,7 @@
-"""The rows of a Parquet file, in the types that tables have, whoever has written the file.
+"""The rows of a Parquet file, in the types that tables have, whichever program wrote the file.
 
-Other writers note their own Arrow types in it: delta-rs views of strings and bytes, others large ones. Arrow
-can neither compare nor filter some of these, and a file written anew from them would hand them on.
+Other writers store their own Arrow types in it: delta-rs views of strings and bytes, others large types.
+Arrow can neither compare nor filter some of these, and a rewritten file would keep them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def file_schema(source: Any) -> pa.Schema:
 
 
 def file_rows(source: Any, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of an open Parquet file, a bounded number together, or some of their columns."""
+    """Yield the rows of an open Parquet file, or some of their columns, in bounded batches."""
     schema = file_schema(source)
     for batch in source.iter_batches(_ROWS, columns=None if columns is None else list(columns)):
         arrays = [
@@ -41,7 +41,7 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type that a table has for a type of Arrow."""
+    """Return the type that a table has for an Arrow type."""
     if types.is_string_view(kind) or types.is_large_string(kind):
         return pa.string()
     if types.is_binary_view(kind) or types.is_large_binary(kind):

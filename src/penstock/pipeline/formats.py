@@ -1,4 +1,4 @@
-"""The names under which Spark knows what is here. Java is not needed here: a client of Connect has none."""
+"""Registers our formats with Spark. This module needs no Java: a Spark Connect client has none."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from .source import PenstockSource
 
 
 def register(spark: Any) -> None:
-    """Make the formats `penstock`, `penstock-delta` and `penstock-iceberg` known to a session.
+    """Register the formats `penstock`, `penstock-delta` and `penstock-iceberg` with a session.
 
-    To one of Spark Connect, too: what is sent there are the names of these classes, so the server's Python
-    must have the same Penstock.
+    Spark Connect sessions work, too: they get the names of these classes, so the server's Python must have
+    the same Penstock.
     """
     for each in (PenstockSource, DeltaSink, IcebergSink):
         spark.dataSource.register(each)

@@ -1,12 +1,12 @@
-"""Records of a batch handed to a function one by one, by Spark's workers: a backfill of a handler.
+"""Spark's workers hand the records of a batch to a function one by one: a backfill of a handler.
 
-A task has whole partitions of the topic and goes through each in the order of offsets: so the records of a
-key come in order, one after another. There is no shuffle between the log and the function, and no more tasks
-than partitions. A batch ends where a topic has grown, so the order holds across that, too.
+A task has whole partitions of the topic and reads each in the order of offsets: so the records of a key come
+in order, one after another. There is no shuffle between the log and the function, and no more tasks than
+partitions. A batch ends where a topic has grown, so the order holds across that, too.
 
-At least once: a batch that did not end, and a task that failed, are run again from their start, with
-`redelivered` set. An error of the function ends the pipeline; nothing is skipped or parked. Places are read
-before records: what retention takes in between ends the pipeline, too, unless loss is allowed.
+At least once: an unfinished batch and a failed task run again from their start, with `redelivered` set. An
+error in the function ends the pipeline; nothing is skipped or parked. Positions are read before records: if
+retention removes records in between, that ends the pipeline, too, unless loss is allowed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ _HANDED = "handed BIGINT"
 
 @dataclass(frozen=True)
 class TopicRecords:
-    """The records of a topic, read whole where they are wanted."""
+    """The records of a topic, read in the task that handles them."""
 
     url: str
     names: Names
@@ -53,7 +53,7 @@ class TopicRecords:
     fail_on_loss: bool = True
 
     def read(self, pieces: Iterator[Piece]) -> Iterator[Record]:
-        """Yield the records of some pieces, in order, but for erased ones. Raises RecordsRemoved."""
+        """Yield the records of some pieces, in order, except erased ones. Raises RecordsRemoved."""
         found = self._of_cluster(pieces) if is_kafka(self.url) else self._of_store(pieces)
         return (record_of(self.topic, each) for each in found if each.type != ERASED)
 
@@ -85,7 +85,7 @@ class TopicRecords:
                             yield each
 
     def _report(self, piece: Piece, bounds: Mapping[int, Bounds]) -> None:
-        """Say what of a piece that did not come was taken by retention; what else is missing is skipped."""
+        """Report the missing records of a piece that retention removed; other missing ones are skipped."""
         partition, start, end = piece
         for lost in removed({partition: start}, {partition: end}, {partition: bounds[partition].start}):
             self._removed(lost)
@@ -95,7 +95,7 @@ class TopicRecords:
 
 
 def hand_out(batch: DataFrame, topic: TopicRecords, declared: Pipeline, *, redelivered: bool) -> None:
-    """Call the function of a pipeline for every record of a batch, which is given by their places."""
+    """Call the function of a pipeline for every record of a batch, which holds their positions."""
 
     def hand(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle_in()
@@ -120,7 +120,7 @@ def _call(declared: Pipeline, record: Record) -> None:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
-    """Yield runs of places as they come, each as long as it goes on."""
+    """Yield runs of consecutive positions as they come."""
     run: Piece | None = None
     for batch in batches:
         for partition, offset in zip(*(batch.column(name).to_pylist() for name in PLACE), strict=True):

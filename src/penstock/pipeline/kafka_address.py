@@ -1,4 +1,4 @@
-"""The address of a Kafka cluster. All of the room asks for it; only who has one needs what reads it."""
+"""The address of a Kafka cluster. The whole room checks for one; only Kafka users need the readers."""
 
 from penstock.errors import InvalidUrl
 from penstock.log.sql.address import without_password
@@ -8,7 +8,7 @@ _FORM = "kafka://host:port"
 
 
 def is_kafka(url: str) -> bool:
-    """Return whether an address means a Kafka cluster."""
+    """Return whether an address is that of a Kafka cluster."""
     return url.startswith(_SCHEME)
 
 

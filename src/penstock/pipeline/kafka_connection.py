@@ -1,7 +1,7 @@
 """One connection to one broker of a Kafka cluster: encrypted and logged in as the settings say.
 
-What the other side sends is not trusted: it may be no Kafka at all. An answer has a largest size, memory is
-taken as its bytes come, and whatever cannot be read as an answer is said in one sentence.
+Answers are not trusted: the peer may not be Kafka at all. An answer has a maximum size, memory is allocated
+as its bytes arrive, and an unreadable answer is reported in one sentence.
 """
 
 import socket
@@ -20,20 +20,20 @@ from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Api, Message
 from penstock.wire.kafka.sasl_client import sasl_exchange
 
-# Of Apache Kafka 3.0 and later, and ours.
+# Supported by Apache Kafka 3.0 and later, and by our broker.
 _VERSIONS = {METADATA.key: 12, LIST_OFFSETS.key: 7, FETCH.key: 12}
 _VERSIONS |= {SASL_HANDSHAKE.key: 1, SASL_AUTHENTICATE.key: 2}
 _SECONDS = 30.0
 _MOST_BYTES = 16 << 20  # of an answer without records
-_MOST_FETCHED = 128 << 20  # of one with records: a batch comes whole, however large
-_AT_ONCE = 16 << 20  # bytes of memory that are taken before any of them has come
-_SESSION_SHARE = 0.8  # of the time that a login holds, after which a new connection is made
+_MOST_FETCHED = 128 << 20  # of an answer with records: a batch comes whole, however large
+_AT_ONCE = 16 << 20  # bytes of memory allocated before any have arrived
+_SESSION_SHARE = 0.8  # of a login's lifetime; then a new connection is made
 _ENDED = "it ended the connection"
 _PROTOCOL = "kafka.security.protocol"
 
 
 class BrokerConnection:
-    """A connection that asks one question at a time. `fresh` turns false before its login runs out."""
+    """A connection with one request at a time. `fresh` turns false before its login expires."""
 
     def __init__(self, host: str, port: int, settings: KafkaSettings, tls: ssl.SSLContext | None) -> None:
         """Raises StoreUnreachable, StoreError."""
@@ -53,11 +53,11 @@ class BrokerConnection:
 
     @property
     def fresh(self) -> bool:
-        """Whether its login holds for some time yet."""
+        """Whether its login is not about to expire."""
         return self._until is None or SYSTEM.monotonic() < self._until
 
     def ask(self, api: Api, message: Message) -> Message:
-        """Ask, and return the answer. Raises StoreUnreachable, StoreError."""
+        """Send a request, and return the answer. Raises StoreUnreachable, StoreError."""
         version, self._number = _VERSIONS[api.key], self._number + 1
         flexible = api.is_flexible(version)
         head = struct.pack(">hhih8s", api.key, version, self._number, 8, b"penstock")
@@ -76,7 +76,7 @@ class BrokerConnection:
         """Close it."""
         self._socket.close()
 
-    # -- what is not trusted
+    # -- reading untrusted answers
 
     def _answer(self, at_most: int) -> bytearray:
         (size,) = struct.unpack(">i", self._take(4))
@@ -104,7 +104,7 @@ class BrokerConnection:
 
     @contextmanager
     def _talking(self) -> Iterator[None]:
-        """Translate what goes wrong on the way."""
+        """Translate errors of the connection."""
         try:
             yield
         except ssl.SSLError as exc:

@@ -1,10 +1,9 @@
-"""A topic of a Kafka cluster, ours or Apache's, as a pipeline reads it: batches of what is committed.
+"""A topic of a Kafka cluster, ours or Apache's, as a pipeline reads it: batches of committed records.
 
-Asked over connections of our own (`kafka_connection.py`), with the layouts that our broker is made of.
-Batches stay bytes until they are Arrow (`fetch/columns_of_batches.py`). Which log it is: the cluster's id and
-the topic's own. A Kafka cluster has no incarnation: that history was taken back (an election that lost
-records, a topic filled again) is seen by the end, or by the mark of the last record, which is made from all
-that it says.
+Read over our own connections (`kafka_connection.py`), with the message layouts of our broker. Batches stay
+bytes until they become Arrow (`fetch/columns_of_batches.py`). The identity of the log is the cluster's id and
+the topic's id. A Kafka cluster has no incarnation: rewound history (an election that lost records, a refilled
+topic) shows in the end, or in the mark of the last record, which is made from the record's whole content.
 """
 
 import ssl
@@ -41,7 +40,7 @@ _PASSES = {E.LEADER_NOT_AVAILABLE, E.NOT_LEADER_OR_FOLLOWER, E.REQUEST_TIMED_OUT
 
 @dataclass(frozen=True, slots=True)
 class _KnownTopic:
-    """What the cluster says of a topic."""
+    """The cluster's description of a topic."""
 
     identity: LogIdentity
     topic: Topic
@@ -49,7 +48,7 @@ class _KnownTopic:
 
 
 class FetchedBatch(NamedTuple):
-    """A batch of records as the cluster has it; those before `low` were not asked for, or are removed."""
+    """A batch of records as the cluster has it; records before `low` were not requested, or are removed."""
 
     low: int
     header: BatchHeader
@@ -57,7 +56,7 @@ class FetchedBatch(NamedTuple):
 
 
 class KafkaTopicReader:
-    """One topic of one cluster, for one thread. Connections are opened when they are needed.
+    """One topic of one cluster, for one thread. Connections are opened on demand.
 
     `settings` None: those of this process. Raises InvalidUrl, InvalidOption.
     """
@@ -76,7 +75,7 @@ class KafkaTopicReader:
         self._connections.clear()
 
     def known(self) -> _KnownTopic:
-        """Return which log and topic it is, asked once. Raises UnknownTopic, StoreUnreachable, StoreError."""
+        """Return log and topic, requested once. Raises UnknownTopic, StoreUnreachable, StoreError."""
         if self._found is None:
             self._found = self._asked()
         return self._found
@@ -109,7 +108,7 @@ class KafkaTopicReader:
         return f"{host}:{port}"
 
     def bounds(self) -> dict[int, Bounds]:
-        """Return what every partition holds that is decided."""
+        """Return the bounds of the committed records in every partition."""
         starts, ends = self._offsets(_EARLIEST), self._offsets(_LATEST)
         return {number: Bounds(starts[number], ends[number]) for number in sorted(ends)}
 
@@ -137,7 +136,7 @@ class KafkaTopicReader:
         return found
 
     def entries_at(self, places: Collection[Position]) -> dict[Position, Entry]:
-        """Return the records at some places, those that there are."""
+        """Return the records at some positions, as far as they exist."""
         topic, found = self.known().topic, dict[Position, Entry]()
         for place in places:
             for low, _, batch in self.batches(place.partition, place.offset, place.offset + 1, max_bytes=1):
@@ -155,9 +154,10 @@ class KafkaTopicReader:
         max_bytes: int = FETCH_BYTES,
         removed: Callable[[Piece], None] = lambda _: None,
     ) -> Iterator[FetchedBatch]:
-        """Yield the batches of a range whose records count. Raises Damaged, StoreError.
+        """Yield the batches of a range with committed records. Raises Damaged, StoreError.
 
-        Where retention was faster it goes on with what is left; `removed` is called with what is gone.
+        Where retention was faster, it goes on with the remaining records, and calls `removed` with the piece
+        that is gone.
         """
         at, silent = low, 0
         while at < high:
@@ -177,7 +177,7 @@ class KafkaTopicReader:
             at = following
 
     def _kept(self, partition: int, at: int, high: int) -> int:
-        """Return where a partition begins that does not hold an offset. Raises StoreError at an early end."""
+        """Return the start of a partition that lacks an offset. Raises StoreError if it ends too early."""
         start, end = self.bounds()[partition]
         if start <= at:
             raise StoreError(
@@ -240,7 +240,7 @@ class KafkaTopicReader:
 def _counting(
     part: Message, partition: int, low: int, at: int, high: int
 ) -> Generator[FetchedBatch, None, int]:
-    """Yield what counts of an answer: no marker, nothing that was taken back; return where it goes on."""
+    """Yield an answer's batches without markers and aborted ones; return the offset to go on from."""
     records: Any = part["records"]
     view = memoryview(records if records is not None else b"")
     aborted = sorted(
@@ -249,7 +249,7 @@ def _counting(
     taken_back = set[int]()
     for position, header in headers_in(view):
         if header.base_offset >= high:
-            return high  # nothing is left of what is between, as in a compacted topic
+            return high  # nothing is left in between, as in a compacted topic
         try:
             check_batch(view, position)
         except InvalidBatch as exc:

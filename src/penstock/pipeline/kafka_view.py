@@ -1,4 +1,4 @@
-"""A topic of a Kafka cluster as planning sees it. It needs the codec of Kafka's batches, an extra."""
+"""A topic of a Kafka cluster as planning sees it. Needs the codec of Kafka's batches, which is an extra."""
 
 from collections.abc import Collection, Sequence
 
@@ -15,7 +15,7 @@ from .view import Heads, TopicView, holds
 
 
 class KafkaView(TopicView):
-    """One topic of a Kafka cluster. Nobody holds retention back there, and no growth has a barrier."""
+    """One topic of a Kafka cluster. It has no holds on retention, and no barriers where the topic grew."""
 
     def __init__(self, url: str, topic: str, settings: KafkaSettings | None = None) -> None:
         self._reader = KafkaTopicReader(url, topic, settings)
@@ -25,7 +25,7 @@ class KafkaView(TopicView):
         return self.identity().id
 
     def identity(self) -> LogIdentity:
-        """Return the id of the cluster; it has no incarnation, so it is always the same one."""
+        """Return the id of the cluster, with a constant incarnation, for a cluster has none."""
         return self._reader.known().identity
 
     def heads(self) -> Heads:
@@ -33,13 +33,13 @@ class KafkaView(TopicView):
         return Heads(self._reader.known().topic, self._reader.bounds())
 
     def present(self, heads: Heads, places: Collection[Position]) -> LogNow:
-        """Return what the topic is now, with marks of all that the records at some places say."""
+        """Return the topic's state now, with marks of the whole content of the records at some positions."""
         held = [place for place in places if holds(heads, place)]
         marks = {place: mark_of(_told(each)) for place, each in self._reader.entries_at(held).items()}
         return LogNow(self.identity(), heads.topic, heads.bounds, marks)
 
     def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
-        """Return how much of each piece has at most so many bytes: a cluster tells by the records alone."""
+        """Return how much of each piece fits into a number of bytes, by reading the records themselves."""
         return {piece.partition: self._fitting(topic, piece, share) for piece in pieces}
 
     def _fitting(self, topic: Topic, piece: Piece, share: int | None) -> AdmittedPiece:
@@ -68,5 +68,5 @@ class KafkaView(TopicView):
 
 
 def _told(entry: Entry) -> str:
-    """Return all that a record says: its place alone would not tell it from another one there."""
+    """Return a record's whole content: its position alone does not distinguish it from another one there."""
     return repr((entry.id, entry.type, entry.timestamp_ms, entry.key, entry.value, entry.headers))

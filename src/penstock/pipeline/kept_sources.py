@@ -1,10 +1,10 @@
-"""What feeds a Delta table, kept in its properties, too: which topics, and up to where when that was written.
+"""The topics that feed a Delta table, and its ends, kept a second time in the table's properties.
 
-Where a table ends is said by its application transaction ids, and what feeds it by what each commit says
-beside its rows. Others may take both away: a log is cleaned up, a checkpoint is written without these ids. A
-property lasts. It is written when it changes, and once a day: each time a table's properties change, whatever
-others do to it at that moment must be done again. So the ends in it lag behind, and where the ids are gone,
-the rows say how far the table really came.
+Application transaction ids keep where a table ends, and the notes of each commit name its topics. Other
+engines may remove both: by cleaning up the log, or by a checkpoint without these ids. A property lasts. It is
+written when the topics change, and once a day: each change of a table's properties makes concurrent commits
+of others fail and retry. So the ends in it lag behind, and where the ids are gone, the rows tell how far the
+table really came.
 """
 
 import logging
@@ -36,7 +36,7 @@ class _KeptEnds(msgspec.Struct, frozen=True):
 
 
 def kept_ends(configuration: Mapping[str, str]) -> dict[str, int]:
-    """Return where a table ended when that was last kept, by application."""
+    """Return where a table ended when its ends were last written, by application."""
     return _ends(configuration).ends
 
 
@@ -45,7 +45,7 @@ def _ends(configuration: Mapping[str, str]) -> _KeptEnds:
 
 
 def due_properties(table: Table, transactions: Transactions, notes: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that a table should get with a commit that says this; mostly none."""
+    """Return the properties to set with a commit of these transactions and notes; mostly none."""
     configuration, new = table.configuration(), _sources(notes[SOURCES])
     if not new and SOURCES not in configuration:
         return {}
@@ -69,9 +69,9 @@ def due_properties(table: Table, transactions: Transactions, notes: Mapping[str,
 
 
 def found_again(table: Table, said: Callable[[str], int | None]) -> dict[str, int]:
-    """Return where a table ends, by application, as far as others have taken away that it says so.
+    """Return where a table ends, by application, for ids that other engines have removed.
 
-    Rows with a place tell it: what came after them had no rows, and has none again. Raises EndsLost.
+    Rows with a position tell it: the records after them gave no rows, and give none again. Raises EndsLost.
     """
     kept = kept_ends(table.configuration())
     lost = [name for name in kept if said(name) is None]
@@ -93,7 +93,7 @@ def _ends_of_rows(table: Table, sources: Sequence[Source]) -> dict[str, int]:
     by_topic = {each.topic: each for each in sources}
     if not table.has_columns(names) or len(by_topic) < len(sources):
         if table.is_of_lake():
-            return {}  # the mark of the lake says it
+            return {}  # the lake's mark keeps it
         raise EndsLost(table.path)
     found = dict[str, int]()
     for batch in table.batches(names):

@@ -1,4 +1,4 @@
-"""Which kind of table a folder is, or is to be: Iceberg where a catalog is named beside it, else Delta."""
+"""Chooses the kind of table for a folder: Iceberg where a catalog is named beside it, else Delta."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,8 +33,8 @@ def opened(
 
 
 def kind_of(path: Location) -> type[Table]:
-    """Return the kind of table that a folder is, or is to be."""
-    if is_delta(path) or catalog_root(path) is None:  # in this order: a bucket is asked less often
+    """Return the kind of table of a folder, or for a new one."""
+    if is_delta(path) or catalog_root(path) is None:  # in this order: fewer requests to a bucket
         return LakeTable
     from .iceberg.table import IcebergTable
 

@@ -1,12 +1,12 @@
-"""A lake: the tables that one pipeline fills, and the mark up to where all of them hold its topics.
+"""A lake: the tables that one pipeline fills, and the mark, up to which all of them hold its topics.
 
 The mark is a small Delta table without rows (`_penstock/mark`), whose transactions hold the end of each
 source partition. A batch is committed to the tables that it has rows for; then the mark moves. So for a batch
-[start, end): the mark is at `start` and a table at or before it → commit; the table is at `end` → it is there
-already; anything else stops. A crash leaves the mark behind some tables, never ahead of one.
+[start, end): the mark is at `start` and a table at or before it → commit; the table is at `end` → it has the
+batch already; anything else is an error. A crash leaves the mark behind some tables, never ahead of one.
 
-A pipeline into one table needs no mark: that table's own end moves with every batch. Lakes of versions before
-the mark committed to all tables together: the first batch makes the mark from where these are.
+A pipeline into one table needs no mark: that table's own end moves with every batch. Lakes from versions
+without the mark committed to all tables each time: the first batch makes the mark from the tables' ends.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ _CONFIGURATION = {"delta.logRetentionDuration": "interval 1 hours"}
 
 
 class Lake:
-    """The tables at a path, as they stand at one moment; also of a pipeline into one table."""
+    """The tables at a path at one moment; also for a pipeline into one table."""
 
     def __init__(self, root: Location) -> None:
         self.root = root
@@ -59,12 +59,12 @@ class Lake:
         return [table_at(each) for each in tables_in(self.root)]
 
     def check_mark(self) -> None:
-        """Refuse a lake whose mark is gone. Raises MarkMissing."""
+        """Refuse a lake whose mark is missing. Raises MarkMissing."""
         if not self.has_mark() and any(table.is_of_lake() for table in self.tables):
             raise MarkMissing(str(self.root))
 
     def has_mark(self) -> bool:
-        """Return whether there is a mark."""
+        """Return whether the lake has a mark."""
         return is_table(self._mark) and not is_table(self.root)
 
     def sources(self) -> list[Source]:
@@ -74,7 +74,7 @@ class Lake:
         return list({source: None for table in self.tables for source in table.sources()})
 
     def fed_by(self, source: Source) -> list[Table]:
-        """Return the tables that have something of a topic."""
+        """Return the tables that a topic has fed."""
         return [table for table in self.tables if table.is_fed_by(source)]
 
     def ends(self, source: Source) -> Ends:
@@ -85,9 +85,9 @@ class Lake:
         return {p: min(each.get(p, 0) for each in ends) for p in (ends[0] if ends else ())}
 
     def pasts(self, topic: str) -> list[Past]:
-        """Return what is known of the logs that the lake has a topic of that name from.
+        """Return the lake's knowledge of each log that has fed it a topic of this name.
 
-        That of the mark, and of tables that have more: those of a batch that was cut short.
+        That of the mark, and of tables ahead of it: those of an interrupted batch.
         """
         if not self.has_mark():
             return [past for table in self.tables for past in pasts_of(table, topic)]
@@ -96,7 +96,7 @@ class Lake:
         return marked + [past for past in ahead if past is not None]
 
     def commit(self, parts: Sequence[TablePart], identity: ByOffsets, committing: Committing) -> None:
-        """Put a batch into the tables that it has rows for, then move the mark, unless it is there already.
+        """Commit a batch to the tables that it has rows for, then move the mark, unless it is there already.
 
         Raises AnotherLog, RangesDiffer, TableDiffers, FilesUnseen, MarkMissing.
         """
@@ -107,31 +107,31 @@ class Lake:
             discard(each for part in parts for each in part.files)
             return
         for part in parts:
-            check_seen(part)  # of all tables, before the first of them has the batch
+            check_seen(part)  # for all tables, before the first gets the batch
             check_part(part, committing)
         for part in parts:
             commit(part, replace(identity, of_lake=True), committing)
-        # Before the mark: a batch that is there already would not be looked at again.
+        # Before the mark: a batch that is there already is skipped as a whole.
         remember(self.root, (part.path.name for part in parts))
         points.reach(BEFORE_MARK)
         self._move(mark, identity)
         points.reach(AFTER_MARK)
 
     def cut_back(self, source: Source, cuts: Ends, marks: dict[int, int]) -> None:
-        """Let the mark be at other places, which it has passed; nothing for a lake without one."""
+        """Move the mark back to other positions; do nothing for a lake without one."""
         if self.has_mark():
             LakeTable(self._mark).declare(source, cuts, marks)
 
     def _marked(self, identity: ByOffsets) -> LakeTable:
-        """Return the mark, made if there is none. It knows a topic before a table is committed to.
+        """Return the mark, made if missing. It knows a topic before the first commit to a table.
 
-        So if it does not, either the topic is new here, or a version before the mark has brought it.
+        So if it does not know one, the topic is new here, or a version without the mark has written it.
         """
         self.check_mark()
         mark = LakeTable.opened(self._mark, _SCHEMA, _CONFIGURATION)
         new = [each for each in identity.ranges if each.pieces() and not mark.is_fed_by(source_of(each))]
         for batch in new:
-            self._check_name(mark, source_of(batch), identity)  # before the mark knows any of them
+            self._check_name(mark, source_of(batch), identity)  # before the mark records any of them
         for batch in new:
             source = source_of(batch)
             ends, marks = _begun(batch, source, self.fed_by(source))
@@ -140,7 +140,7 @@ class Lake:
         return mark
 
     def _check_name(self, mark: LakeTable, source: Source, identity: ByOffsets) -> None:
-        """Refuse a topic of whose name another one has fed the lake. Raises AnotherLog."""
+        """Refuse a topic if another one of the same name has fed the lake. Raises AnotherLog."""
         for table in (mark, *(each for each in self.tables if not each.is_fed_by(source))):
             check_name(f"lake {self.root}", str(self.root), table, source, identity.sources())
 
@@ -158,7 +158,7 @@ class Lake:
 
 
 def _begun(batch: Range, source: Source, tables: Sequence[Table]) -> tuple[Ends, dict[int, int]]:
-    """Return where the mark is for a topic it does not know yet: where tables are, or the batch begins."""
+    """Return the mark's start for a topic new to it: where the tables are, or where the batch begins."""
     ends = [table.ends(source) for table in tables] or [batch.starts]
     least = {p: min(each.get(p, 0) for each in ends) for p in batch.ends}
     pasts = [past for table in tables for past in pasts_of(table, batch.topic)]
@@ -167,7 +167,7 @@ def _begun(batch: Range, source: Source, tables: Sequence[Table]) -> tuple[Ends,
 
 
 def _ahead(marked: Past, table: Table) -> Past | None:
-    """Return what a table knows beyond the mark, if there is something."""
+    """Return a table's knowledge of a topic beyond the mark, if it has any."""
     for past in pasts_of(table, marked.topic):
         if (past.log_id, past.topic_id) == (marked.log_id, marked.topic_id):
             beyond = {p: end for p, end in past.ends.items() if end > marked.ends.get(p, 0)}

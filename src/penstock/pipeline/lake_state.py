@@ -1,22 +1,22 @@
-"""What a lake knows of itself, beside its checkpoint in `_penstock`: its tables, its name, a reset under way.
+"""The state of a lake beside its checkpoint in `_penstock`: its tables, its name, a reset in progress.
 
 | file            | holds                                                                                  |
 |-----------------|----------------------------------------------------------------------------------------|
 | `tables.json`   | the folders of the tables that were committed to (`.`: the folder itself is one), and   |
-|                 | which of them are to be made again from the log                                        |
+|                 | which of them are to be rebuilt from the log                                           |
 | `reader.json`   | the name under which retention, `groups` and `why` know the pipeline; a reset keeps it   |
 | `catalog.json`  | of a lake of Iceberg tables: the catalog that knows them (`iceberg/catalog.py`)          |
-| `checkpoint.json` | of a lake that cannot hold its checkpoint: which one it is, by an id that stands in   |
-|                 | the folder of the checkpoint, too (`penstock.json`)                                    |
+| `checkpoint.json` | of a lake that cannot hold its checkpoint: the id of that checkpoint, which is also   |
+|                 | in the checkpoint's folder (`penstock.json`)                                           |
 | `mark/`         | up to where all tables hold the log; a Delta table (`lake.py`)                          |
-| `erased.json`   | erased places that no table held when it was erased (`erased_ahead.py`)                 |
+| `erased.json`   | erased positions that no table held when they were erased (`erased_ahead.py`)           |
 | `replay.json`   | of a folder that a replay fills: which range of which topic (`replaying.py`)            |
-| `reset.json`    | what a reset removes and sets aside; written before it does so, and gone after it       |
-| `new/`          | rows of tables that are made again, while they are made (`sink.py`)                     |
+| `reset.json`    | the files that a reset removes and sets aside; written before it, removed after it      |
+| `new/`          | rows of tables that are being rebuilt (`sink.py`)                                       |
 
-A table that is known and not there was deleted: a new one would begin at the batch that comes next. Files are
-replaced as a whole. A crash between a table's first commit and this list leaves a table that is there and not
-listed, which the next batch adds.
+A listed table that is missing was deleted: a new one would begin at the next batch. Files are replaced as a
+whole. A crash between a table's first commit and this list leaves a table that is not listed; the next batch
+adds it.
 """
 
 from collections.abc import Collection, Iterable
@@ -43,14 +43,14 @@ NEW = "new"
 
 
 class KnownTables(msgspec.Struct, frozen=True):
-    """The tables that a lake has had; `again`: those to be made again from the log before it goes on."""
+    """The tables that a lake has had; `again`: those to rebuild from the log before it goes on."""
 
     tables: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
 
 
 class ErasedPlaces(msgspec.Struct, frozen=True):
-    """Erased places of a topic, for the batch that begins at `begins` in their partitions, or anywhere."""
+    """Erased positions of a topic, for the batch that begins at `begins` in their partitions, or for any."""
 
     log_id: str
     topic_id: int
@@ -64,7 +64,7 @@ class _ErasedNote(msgspec.Struct, frozen=True):
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What is replayed into a folder: by which pipeline, from where to where in words, and as a range."""
+    """The replay that fills a folder: its pipeline, its start and end in words, and its range."""
 
     pipeline: str
     words: tuple[str, str]
@@ -86,19 +86,19 @@ class _ResetIntent(msgspec.Struct, frozen=True):
 
 
 class ResetDone(NamedTuple):
-    """What a reset has removed of a pipeline's state, and which tables it has set aside, and where."""
+    """The state that a reset has removed, and the tables that it has set aside, with their new folders."""
 
     removed: list[Location]
     aside: list[tuple[Location, Location]]
 
 
 def known_tables(root: Location) -> KnownTables:
-    """Return what is known of a lake's tables."""
+    """Return the tables that a lake has listed."""
     return _read(root / CONTROL / _TABLES, KnownTables) or KnownTables()
 
 
 def remember(root: Location, tables: Iterable[str]) -> None:
-    """Add tables that were committed to."""
+    """Add tables that were committed to, to the list."""
     names = set(tables)
 
     def added(found: bytes | None) -> bytes | None:
@@ -111,13 +111,13 @@ def remember(root: Location, tables: Iterable[str]) -> None:
 
 
 def made_again(root: Location) -> None:
-    """Say that the tables that were to be made again are there."""
+    """Record that the tables to be rebuilt are there."""
     _write(root / CONTROL / _TABLES, KnownTables(known_tables(root).tables))
 
 
 @asks_storage
 def check_tables(root: Location, *, but: Collection[str] = ()) -> None:
-    """Refuse to go on when a table that the lake had is gone. Raises TableMissing."""
+    """Refuse to go on when a listed table is missing. Raises TableMissing."""
     missing = [name for name in known_tables(root).tables if not is_table(root / name) and name not in but]
     if missing:
         raise TableMissing(str(root), missing)
@@ -125,9 +125,9 @@ def check_tables(root: Location, *, but: Collection[str] = ()) -> None:
 
 @asks_storage
 def begin_checkpoint(root: Location, checkpoint: Path) -> None:
-    """Let a lake know its checkpoint, where that is kept elsewhere, or see that it is the one it knows.
+    """Link a lake to its checkpoint, where that is kept elsewhere, or check that it is the linked one.
 
-    One of the time before a reset, or of another lake, would go on at places that these tables do not have.
+    A checkpoint from before a reset, or of another lake, would continue at offsets that these tables lack.
     Raises InvalidOption.
     """
     if storage_of(root).keeps_checkpoints:
@@ -143,15 +143,15 @@ def begin_checkpoint(root: Location, checkpoint: Path) -> None:
         return
     storage_of(root).check_lock("--to", root / CONTROL)
     made = _CheckpointId(uuid4().hex)
-    _write(known, made)  # first: a crash leaves a folder that nothing is in
+    _write(known, made)  # first: a crash leaves an empty folder
     _write(own, made)
 
 
 @asks_storage
 def check_checkpoint(root: Location, checkpoint: Path) -> None:
-    """Refuse to go on when another driver has, with a checkpoint of its own. Raises LakeTakenOver.
+    """Refuse to go on when another driver has taken over with its own checkpoint. Raises LakeTakenOver.
 
-    That nothing is doubled is not decided here, but by each commit; this only says it in time.
+    This is only the early warning: each commit makes sure that nothing is doubled.
     """
     own = _read(checkpoint / _LAKE_ID, _CheckpointId)
     if own is not None and own != _read(root / CONTROL / _CHECKPOINT_ID, _CheckpointId):
@@ -159,33 +159,33 @@ def check_checkpoint(root: Location, checkpoint: Path) -> None:
 
 
 def note_erased(root: Location, topics: Iterable[ErasedPlaces]) -> None:
-    """Note erased places that no table of a lake holds, instead of those that were noted before."""
+    """Record the erased positions that no table of a lake holds, in place of those recorded before."""
     _write(root / CONTROL / _ERASED, _ErasedNote(tuple(each for each in topics if each.places)))
 
 
 def erased_places(table: Location) -> tuple[ErasedPlaces, ...]:
-    """Return what is noted as erased for a table, in its own folder and in that of its lake."""
+    """Return the erased positions recorded for a table, in its own folder and in that of its lake."""
     own, noted = _read(table / CONTROL / _ERASED, _ErasedNote), None
-    with suppress(PermissionError, StorageRefused):  # whoever may only see the table has no lake around it
+    with suppress(PermissionError, StorageRefused):  # a reader of the table alone may not see its lake
         noted = _read(table.parent / CONTROL / _ERASED, _ErasedNote)
     return tuple(place for each in (own, noted) if each is not None for place in each.topics)
 
 
 def note_replay(root: Location, replay: Replayed) -> None:
-    """Note what a folder is filled with by a replay."""
+    """Record the replay that fills a folder."""
     _write(root / CONTROL / _REPLAY, replay)
 
 
 def replayed(root: Location) -> Replayed | None:
-    """Return what a replay fills a folder with, if one does."""
+    """Return the replay that fills a folder, if there is one."""
     return _read(root / CONTROL / _REPLAY, Replayed)
 
 
 @asks_storage
 def reader_name(root: Location) -> str:
-    """Return the name of the pipeline that writes here, made when it is first asked for.
+    """Return the name of the pipeline that writes here, made on first use.
 
-    Folders of the same name are on many machines, so part of it is random.
+    Many machines have folders of the same name, so part of it is random.
     """
     file = root / CONTROL / _READER
     known = _read(file, _Reader)
@@ -199,13 +199,13 @@ def reader_name(root: Location) -> str:
 
 @asks_storage
 def is_unnamed(root: Location) -> bool:
-    """Return whether no pipeline has got its name here yet."""
+    """Return whether the pipeline that writes here has no name yet."""
     return known_reader(root) is None
 
 
 @asks_storage
 def forget_reader(root: Location, *, keep_folder: bool) -> None:
-    """Remove the name of a pipeline, and its folder, unless something else has come there meanwhile."""
+    """Remove the name of a pipeline, and its folder, unless the folder has got other content meanwhile."""
     control = root / CONTROL
     if [each.name for each in control.iterdir()] == [_READER]:
         storage_of(control).remove(control)
@@ -221,10 +221,10 @@ def known_reader(root: Location) -> str | None:
 
 @asks_storage
 def reset(path: Location, *, rebuild: bool, tables: Collection[str] = ()) -> ResetDone:
-    """Forget a pipeline's checkpoint; with `rebuild` set its tables aside, or note some that are made again.
+    """Remove a pipeline's checkpoint; with `rebuild` set its tables aside, or record some to be rebuilt.
 
-    These are set aside when the next run has made the new ones; those that cannot be read, at once. One that
-    is cut short is finished by the next start, or the next reset. Raises InvalidOption.
+    A recorded table is set aside when the next run has made the new one; an unreadable one, at once. The next
+    start, or the next reset, finishes an interrupted reset. Raises InvalidOption.
     """
     there = {each.name for each in tables_in(path)} if not is_table(path) else {ITSELF}
     known = known_tables(path)
@@ -233,7 +233,7 @@ def reset(path: Location, *, rebuild: bool, tables: Collection[str] = ()) -> Res
     unknown = sorted(set(tables) - there - set(known.tables))
     if unknown:
         raise InvalidOption("table", unknown[0], f"one of {', '.join(sorted(there | {*known.tables}))}")
-    # Where the new ones begin is said by the mark, or by the tables that stay.
+    # The mark, or the tables that stay, say where the new ones begin.
     some = set(tables) < there | set(known.tables) or is_table(path / CONTROL / _MARK)
     if rebuild and tables and some:
         unread = [name for name in sorted(tables) if not can_be_read(path / name)]
@@ -246,7 +246,7 @@ def reset(path: Location, *, rebuild: bool, tables: Collection[str] = ()) -> Res
 
 @asks_storage
 def finish_reset(path: Location) -> ResetDone:
-    """Set aside and remove what a reset was to, if there is one under way; return what there was of it."""
+    """Finish a reset that has begun: set tables aside and remove files; return those that were there."""
     control, gone = path / CONTROL, list[Location]()
     intent = _read(control / _RESET, _ResetIntent)
     if intent is None:

@@ -29,9 +29,9 @@ APPEND, UPSERT, COMPLETE = "append", "upsert", "complete"
 
 @dataclass(frozen=True)
 class Mode:
-    """`types`: those whose fields are columns. `key`: the columns that tell rows apart, for an upsert.
+    """`types`: those whose fields are columns. `key`: the columns that identify rows, for an upsert.
 
-    `counts`: how many partitions the topic has and had.
+    `counts`: the numbers of partitions that the topic has had.
     """
 
     name: str = APPEND
@@ -46,7 +46,7 @@ class Mode:
 
 
 def check_lake(mode: Mode, partition_by: str | None = None) -> TypedLake | None:
-    """Refuse what a lake cannot be; return how its types have columns. Raises InvalidOption, NoColumns."""
+    """Refuse options that a lake cannot have; return its typed form. Raises InvalidOption, NoColumns."""
     if mode.name == COMPLETE:
         raise InvalidOption(
             "--mode", COMPLETE, f"{APPEND} or {UPSERT}; {COMPLETE} is for a pipeline of your own"
@@ -65,7 +65,7 @@ def check_lake(mode: Mode, partition_by: str | None = None) -> TypedLake | None:
 
 
 def lake_rows(events: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame, dict[str, str]]:
-    """Return the rows of a lake at a place, and what its sink must know.
+    """Return the rows of a lake at a path, and the options of its sink.
 
     Raises InvalidOption, NoColumns, TableAsksMore.
     """
@@ -73,7 +73,7 @@ def lake_rows(events: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame,
     rules = {"rules": encoded(held.planned)}
     if mode.name == APPEND and typed is None:
         rows = with_broken(events, held, raw_name()) if held.planned else events
-        by_type = {"tableBy": "type", "tableOtherwise": "topic"}  # Kafka's own programs give no type
+        by_type = {"tableBy": "type", "tableOtherwise": "topic"}  # Kafka's own tools set no type
         return rows, rules | by_type
     if typed:
         rows, layout = typed.rows(events, held, NO_KEY if mode.upserts else None)
@@ -87,7 +87,7 @@ def lake_rows(events: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame,
 
 
 def function_rows(made: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame, dict[str, str]]:
-    """Return the rows of a user's pipeline, and what its sink must know.
+    """Return the rows of a user's pipeline, and the options of its sink.
 
     Raises InvalidOption, TableAsksMore.
     """

@@ -1,4 +1,4 @@
-"""Offsets as Spark keeps them: the range of a topic, or `{"topics": [range, …]}` of several.
+"""Offsets as Spark stores them: the range of a topic, or `{"topics": [range, …]}` of several.
 
 Values only, no I/O.
 """
@@ -15,18 +15,18 @@ _KEYS = {"log", "topic", "topic_id", "starts", "ends"}
 
 
 def by_topic(form: Mapping[str, Any]) -> dict[str, Form]:
-    """Return the ranges in an offset, by topic; of one that the option `topic` has made, too."""
+    """Return the ranges in an offset, by topic; also for the form of a single topic."""
     forms = form[_TOPICS] if _TOPICS in form else [dict(form)]
     return {each["topic"]: each for each in forms}
 
 
 def of_topics(forms: list[Form]) -> Form:
-    """Return the offset that holds the ranges of several topics."""
+    """Return the offset with the ranges of several topics."""
     return {_TOPICS: forms}
 
 
 def is_ours(form: Any) -> bool:
-    """Return whether an offset in a checkpoint is of our source."""
+    """Return whether an offset in a checkpoint comes from our source."""
     if not isinstance(form, dict):
         return False
     if isinstance(form.get(_TOPICS), list):
@@ -35,6 +35,6 @@ def is_ours(form: Any) -> bool:
 
 
 def standing(form: Form) -> Form:
-    """Return the range of a batch that has nothing of a topic."""
+    """Return the empty range of a batch without records of a topic."""
     place = Range.from_json(form)
     return replace(place, starts=place.ends).to_json()

@@ -1,8 +1,8 @@
-"""Where a query is in a topic: ends per partition, the range of a batch, and how a batch is cut into tasks.
+"""The position of a query in a topic: ends per partition, the range of a batch, and its division into tasks.
 
-Values only, no I/O. An offset that Spark keeps in its checkpoint is the range of the batch it ends: starts as
-well as ends. So a batch that is run again after a crash is the same batch, also the first one, whose start
-Spark does not keep; and a sink learns from the checkpoint alone what a batch holds.
+Values only, no I/O. An offset in Spark's checkpoint is the range of the batch that ends there: starts as well
+as ends. So a batch that runs again after a crash has the same range, even the first one, whose start Spark
+does not store; and a sink needs only the checkpoint to know the range of a batch.
 """
 
 import heapq
@@ -26,11 +26,11 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a batch holds of a topic: for each partition from `starts` to before `ends`.
+    """A batch's range in a topic: for each partition from `starts` to before `ends`.
 
-    `pending`: the ends of a batch that another query has begun to write into several tables. It comes first,
-    as it was, because some of the tables hold it already. `incarnation`: that of the log, if it is known.
-    `marks`: for each partition that of the last record before its end, by which it is known again.
+    `pending`: the ends of a batch that another query has begun to write into several tables. It comes next,
+    unchanged, because some of the tables hold it already. `incarnation`: that of the log, if it is known.
+    `marks`: for each partition the mark of the last record before its end, to recognise that record.
     """
 
     log_id: str
@@ -43,7 +43,7 @@ class Range:
     marks: Mapping[int, int] = field(default_factory=dict)
 
     def pieces(self) -> list[Piece]:
-        """Return what there is to read, by partition."""
+        """Return the pieces to read, by partition."""
         return [
             Piece(partition, self.starts[partition], end)
             for partition, end in sorted(self.ends.items())
@@ -51,7 +51,7 @@ class Range:
         ]
 
     def moves(self, partition: int) -> bool:
-        """Return whether the range holds something of a partition."""
+        """Return whether the range has offsets of a partition."""
         return self.ends[partition] > self.starts[partition]
 
     def count(self) -> int:
@@ -61,14 +61,14 @@ class Range:
     def next(self, ends: Mapping[int, int]) -> Self:
         """Return the range from the end of this one to other ends, which are never below it.
 
-        Partitions that have come since begin at 0.
+        Partitions added since begin at 0.
         """
         starts = dict.fromkeys(sorted(ends), 0) | self.ends
         reached = {partition: max(start, ends.get(partition, start)) for partition, start in starts.items()}
         return replace(self, starts=starts, ends=reached, pending=None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that Spark keeps: offsets as lists, for partitions are numbered without gaps."""
+        """Return the form that Spark stores: offsets as lists, for partitions are numbered without gaps."""
         form: dict[str, Any] = {
             "log": self.log_id,
             "topic": self.topic,
@@ -84,7 +84,7 @@ class Range:
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Self:
-        """Return the range that a kept form means."""
+        """Return the range of a stored form."""
         pending = form.get("pending")
         return cls(
             form["log"],
@@ -107,10 +107,10 @@ def _numbered(ends: Sequence[int]) -> Ends:
 
 
 def before_barriers(starts: Ends, ends: Ends, growths: Sequence[Growth]) -> Ends:
-    """Return ends that let nothing in of partitions whose keys were elsewhere, until that is read.
+    """Return ends that exclude partitions whose keys were in others before, until those have been read.
 
-    So a batch ends where the topic grew: what came later, in the new partitions, is in a batch after it. Ends
-    that are themselves before that, as of a range that is replayed, are all there is to wait for.
+    So a batch ends where the topic grew: later records, in the new partitions, go into a later batch. Where
+    an end is before the growth, as in a replayed range, reading up to that end is enough.
     """
 
     def is_read(place: Position) -> bool:
@@ -124,7 +124,7 @@ def before_barriers(starts: Ends, ends: Ends, growths: Sequence[Growth]) -> Ends
 
 
 def admit(starts: Ends, ends: Ends, at_most: int) -> Ends:
-    """Return ends that let in at most that many records, each partition its share of what waits there."""
+    """Return ends that admit at most that many records; each partition gets its share of those waiting."""
     starts = dict.fromkeys(ends, 0) | starts
     waiting = {partition: max(0, ends.get(partition, start) - start) for partition, start in starts.items()}
     total = sum(waiting.values())
@@ -139,9 +139,9 @@ def admit(starts: Ends, ends: Ends, at_most: int) -> Ends:
 
 
 def split(pieces: Iterable[Piece], tasks: int, *, cut: bool) -> list[list[Piece]]:
-    """Deal pieces to tasks so that the tasks have about equal numbers of records.
+    """Assign pieces to tasks so that the tasks have about equal numbers of records.
 
-    A partition goes to one task, in order, unless it may be `cut`: then one with more than its share is.
+    A partition goes to one task, in order; with `cut`, one larger than a task's share is split.
     """
     whole = list(pieces)
     total = sum(piece.end - piece.start for piece in whole)
@@ -158,13 +158,13 @@ def split(pieces: Iterable[Piece], tasks: int, *, cut: bool) -> list[list[Piece]
 
 
 def before_starts(pieces: Iterable[Piece], starts: Mapping[int, int]) -> list[Piece]:
-    """Return what of some pieces lies before the start of its partition."""
+    """Return the parts of pieces that lie before the starts of their partitions."""
     kept = ((piece, starts.get(piece.partition, 0)) for piece in pieces)
     return [piece._replace(end=min(piece.end, start)) for piece, start in kept if piece.start < start]
 
 
 def joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return pieces sorted, those that overlap or touch as one."""
+    """Return pieces sorted, with overlapping and adjacent ones merged."""
     found = list[Piece]()
     for piece in sorted(pieces):
         if found and found[-1].partition == piece.partition and piece.start <= found[-1].end:

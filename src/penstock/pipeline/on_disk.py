@@ -1,6 +1,6 @@
-"""Bringing files to the disk: after a power cut nothing may point to what is not there.
+"""Syncing files to the disk: after a power cut nothing may point to a missing file.
 
-A file is on the disk when its bytes and its name are, so its folder is brought there, too.
+A file is on the disk when its bytes and its name are, so its folder is synced, too.
 """
 
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def bring_to_disk(*files: Path) -> None:
-    """Bring files to the disk, then the folders they are in; one that may not be opened is passed over."""
+    """Sync files, then their folders; a folder that may not be opened is skipped."""
     for file in files:
         sync(file)
     for folder in dict.fromkeys(file.parent for file in files):
@@ -18,7 +18,7 @@ def bring_to_disk(*files: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file's bytes, or a folder's names, to the disk."""
+    """Sync a file's bytes, or a folder's names."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

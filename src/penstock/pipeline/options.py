@@ -1,4 +1,4 @@
-"""The options of the source, read once and checked; a refusal names option, value and what it must be."""
+"""The options of the source, read once and checked; a refusal names option, value and allowed values."""
 
 import os
 import re
@@ -20,10 +20,10 @@ from .columns import COLUMNS
 from .kafka_address import is_kafka, kafka_address
 
 EARLIEST, LATEST = "earliest", "latest"
-OTHERS = -1  # as a partition: all that are not named, also those that come when the topic grows
+OTHERS = -1  # as a partition: all that are not named, including those added when the topic grows
 _EVERY_OTHER = "*"
 _DEFAULT_TOPIC = "events"
-_SPARKS_OWN = ("queryname",)  # that Spark hands on to a sink
+_SPARKS_OWN = ("queryname",)  # passed on by Spark to a sink
 _WORDS = {"true": True, "false": False}
 _LONGEST_DELAY = 900.0  # of Spark's Kafka source
 _INTERVAL = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|(?:milli)?seconds?|minutes?|hours?)")
@@ -45,7 +45,7 @@ class ReadingPlace:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a query asks of the source."""
+    """The options of a query on one topic."""
 
     url: str
     names: Names
@@ -104,7 +104,7 @@ def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[s
 
 
 def check_known(given: Mapping[str, str], known: Sequence[str]) -> None:
-    """Refuse an option that would be ignored, with the one that was meant perhaps. Raises InvalidOption."""
+    """Refuse an option that would be ignored, and suggest a similar one. Raises InvalidOption."""
     names = {name.lower(): name for name in known}
     for name in given:
         if name.lower() not in (*names, *_SPARKS_OWN):
@@ -154,7 +154,7 @@ def _most(given: Mapping[str, str]) -> int | None:
 
 
 def _share(most: int | None, topics: int) -> int | None:
-    """Return how many bytes a batch may have of each topic."""
+    """Return each topic's share of a batch's bytes."""
     return None if most is None else max(1, most // topics)
 
 
@@ -211,7 +211,7 @@ def _moment(name: str, value: str) -> int:
 
 
 def written_offsets(topic: str, offsets: Mapping[int, int], others: int) -> str:
-    """Return offsets of a topic as they are read, with the same one for all other partitions."""
+    """Write offsets of a topic in the form that `read_offsets` reads, with one for all other partitions."""
     places = {str(partition): offset for partition, offset in sorted(offsets.items())}
     return msgspec.json.encode({topic: places | {_EVERY_OTHER: others}}).decode()
 

@@ -1,7 +1,7 @@
-"""How a table is cut into parts on disk: by the year, month, day or hour of a column.
+"""Partitions a table by the year, month, day or hour of a column.
 
-Readers that ask for some days then open the files of these days alone. The part is a column of its own
-(`timestamp_day`), whose value stands in the table's log and not in the files.
+Readers of some days then open only the files of these days. The partition is a column of its own
+(`timestamp_day`), whose value is in the table's log and not in the files.
 """
 
 import re
@@ -26,7 +26,7 @@ _SAID = re.compile(r"(?P<unit>year|month|day|hour)\((?P<column>\w+)\)")
 
 @dataclass(frozen=True)
 class Partitioning:
-    """The unit of time of a column by which tables are cut; None: they are not."""
+    """The column and unit of time by which tables are partitioned; None: they are not."""
 
     column: str | None = None
     unit: str = ""
@@ -42,22 +42,22 @@ class Partitioning:
         return cls(found["column"], found["unit"])
 
     def check(self, times: Collection[str]) -> None:
-        """Refuse a column that is none of those with times. Raises InvalidOption."""
+        """Refuse a column without times. Raises InvalidOption."""
         if self.column is not None and self.column not in times:
             said, those = f"{self.unit}({self.column})", ", ".join(times) or "here is none"
             wanted = f"year, month, day or hour of a column of timestamps: {those}"
             raise InvalidOption("--partition-by", said, wanted)
 
     def made(self, names: Collection[str]) -> str | None:
-        """Return the column that stands beside these, if one does."""
+        """Return the partition column for a table with these columns, if it gets one."""
         return f"{self.column}_{self.unit}" if self.column in names else None
 
     def columns(self, schema: pa.Schema) -> list[str]:
-        """Return the columns that stand in the log and not in files, of a table with these columns."""
+        """Return the columns that a table with this schema has in its log and not in files."""
         return [field.name for field in self._added(schema)]
 
     def whole(self, schema: pa.Schema) -> pa.Schema:
-        """Return the columns of the table whose files have these. Raises InvalidOption."""
+        """Return the table's schema for a schema of its files. Raises InvalidOption."""
         for field in self._added(schema):
             if not pa.types.is_timestamp(schema.field(self.column).type):
                 raise InvalidOption("partitionBy", f"{self.unit}({self.column})", "of a column of timestamps")
@@ -68,7 +68,7 @@ class Partitioning:
         return schema
 
     def parts(self, rows: pa.RecordBatch) -> Iterator[tuple[PartValues, pa.RecordBatch]]:
-        """Yield rows by part."""
+        """Yield rows by partition."""
         names = self.columns(rows.schema)
         if not names:
             yield (), rows

@@ -1,4 +1,4 @@
-"""Folders of tables: which paths are taken, and the folder that an event type's table has in a lake."""
+"""Folders of tables: the paths that are accepted, and the folder of an event type's table in a lake."""
 
 import re
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from penstock.errors import Error, InvalidOption, StorageRefused
 
 from .storage import Location, located, storage_of
 
-CONTROL = "_penstock"  # beside the data: Delta passes over names that begin with _
-CATALOG = "catalog.json"  # in CONTROL of a lake of Iceberg tables: where these are known by name
+CONTROL = "_penstock"  # beside the data: Delta ignores names that begin with _
+CATALOG = "catalog.json"  # in CONTROL of a lake of Iceberg tables: the catalog that they are registered in
 CATALOG_DATABASE = "catalog.db"
-OLD = "_old"  # what the folders of tables begin with that a rebuild has set aside (`set_aside.py`)
+OLD = "_old"  # prefix of tables that a rebuild has set aside (`set_aside.py`)
 _DELTA_LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _COMMIT = re.compile(r"\d{20}(\.json|\.checkpoint\..*parquet)")
 _LONGEST = 180
@@ -32,9 +32,9 @@ def local_path(option: str, given: str) -> Path:
 
 
 def table_path(option: str, given: str) -> Location:
-    """Return where a table or lake is. Raises InvalidOption for a file, or where no reader looks.
+    """Return the location of a table or lake. Raises InvalidOption for a file, or a path readers cannot open.
 
-    Of one in an object store: also BucketMissing, StorageRefused, StorageAway.
+    In an object store: also BucketMissing, StorageRefused, StorageAway.
     """
     path = located(option, given)
     if "%" in str(path):
@@ -44,10 +44,10 @@ def table_path(option: str, given: str) -> Location:
 
 
 def folder_of(type_name: str) -> str:
-    """Return the name of the folder for an event type: the name itself wherever it can be one.
+    """Return the name of the folder for an event type: the type's name itself where possible.
 
-    What is no letter, digit, `.`, `-` or `_` becomes `~` and its bytes in hex; not `%`, which readers of
-    Delta tables decode. A name too long for a file system ends with its digest.
+    Characters other than letters, digits, `.`, `-` and `_` become `~` and their bytes in hex; not `%`, which
+    readers of Delta tables decode. A name too long for a file system is cut and ends with its digest.
     """
     plain = quote(type_name, safe="").replace("~", "%7E").replace("%", "~")
     if plain[0] in "._":  # hidden from readers, or no folder at all
@@ -64,19 +64,19 @@ def type_of(folder: str) -> str | None:
 
 
 def is_table(path: Location) -> bool:
-    """Return whether a folder is a table, of Delta or of Iceberg."""
+    """Return whether a folder is a Delta or Iceberg table."""
     return is_delta(path) or (any(descriptions(path)) and catalog_root(path) is not None)
 
 
 def descriptions(path: At) -> Iterator[At]:
-    """Yield the files that describe an Iceberg table as a whole, one for each of its last commits."""
+    """Yield the metadata files of an Iceberg table, one for each of its last commits."""
     return (path / "metadata").glob("*.metadata.json")
 
 
 def is_delta(path: Location) -> bool:
-    """Return whether a folder is a Delta table: one with a commit, not one whose making was cut short."""
+    """Return whether a folder is a Delta table: it has a commit, so its creation was not interrupted."""
     log = path / _DELTA_LOG
-    # In a bucket a file is found at once, and a folder by a list of what is in it.
+    # In a bucket, finding a file is one request, and finding a folder needs a listing.
     return (log / _LAST_CHECKPOINT).is_file() or (_has_commit(log) if isinstance(log, Path) else log.is_dir())
 
 
@@ -87,7 +87,7 @@ def _has_commit(log: Path) -> bool:
 
 
 def check_catalog(path: Location, catalog: str | None) -> None:
-    """Refuse Iceberg tables without a catalog where one cannot be beside them. Raises InvalidOption."""
+    """Refuse Iceberg tables without a catalog where storage cannot keep one. Raises InvalidOption."""
     if catalog is None and not storage_of(path).keeps_catalogs and not (path / CONTROL / CATALOG).is_file():
         why = f"for the object store of {path} cannot keep the catalog"
         raise InvalidOption("catalog", "", f"postgresql://HOST/DATABASE or https://…, {why}")
@@ -97,21 +97,21 @@ def catalog_root(path: Location) -> Location | None:
     """Return the folder whose catalog knows the Iceberg table at a path, if there is one."""
     if (path / CONTROL / CATALOG).is_file():
         return path
-    with suppress(PermissionError, StorageRefused):  # whoever may only see the table has no lake around it
+    with suppress(PermissionError, StorageRefused):  # a reader of the table alone may not see its lake
         return path.parent if (path.parent / CONTROL / CATALOG).is_file() else None
     return None
 
 
 def made_again_by(table: Location) -> str:
-    """Return the command that makes one table again, and leaves the others of its lake."""
-    with suppress(Error, OSError):  # whoever may only see the table has no lake around it
+    """Return the command that rebuilds one table, and leaves the others of its lake."""
+    with suppress(Error, OSError):  # a reader of the table alone may not see its lake
         if not (table / CONTROL).is_dir() and (table.parent / CONTROL).is_dir():
             return f"penstock pipeline reset {table.parent} --rebuild --table {table.name}"
     return f"penstock pipeline reset {table} --rebuild"
 
 
 def tables_in(path: At) -> list[At]:
-    """Return the tables of a lake, by name; of a table itself: that one."""
+    """Return the tables of a lake, by name; for a table, the table itself."""
     if is_table(path):
         return [path]
     if not path.is_dir():

@@ -1,8 +1,8 @@
-"""A stream's reader for Spark 4.0 and 4.1, which do not say where a batch begins: it keeps the place itself.
+"""A stream reader for Spark 4.0 and 4.1, which do not pass the start of a batch: it keeps the position.
 
-Spark calls `partitions` for every batch, and once with an empty range when a query starts again, before
-anything else. So a reader that is asked for the latest offset and has heard of none is that of a new query.
-`trigger(availableNow=True)` asks once, before `initialOffset`: all it takes is one batch.
+Spark calls `partitions` for every batch, and once with an empty range when a query restarts, before anything
+else. So a reader that gets `latestOffset` before any `partitions` belongs to a new query.
+`trigger(availableNow=True)` calls `latestOffset` once, before `initialOffset`: it reads one batch.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,14 +20,14 @@ except ImportError as exc:
 
 
 class PlaceKeeping(DataSourceStreamReader):
-    """The reader of one or of several topics, asked as Spark has asked since 4.2. Used by one thread."""
+    """Calls a reader of one or several topics in the way Spark does since 4.2. Used by one thread."""
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
         self._place: Form | None = None  # where the next batch begins
 
     def initialOffset(self) -> Form:  # noqa: N802 - Spark's name
-        """Return where a new query begins: the same place however often it is asked for."""
+        """Return where a new query begins: the same position in every call."""
         if self._place is None:
             self._place = self._reader.initialOffset()
         return self._place
@@ -38,7 +38,7 @@ class PlaceKeeping(DataSourceStreamReader):
         return end
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        """Return the tasks of a batch, and begin the next one behind it."""
+        """Return the tasks of a batch, and let the next one begin at its end."""
         tasks: list[InputPartition] = [] if start == end else self._reader.partitions(start, end)
         self._place = dict(end)
         return tasks
@@ -49,4 +49,4 @@ class PlaceKeeping(DataSourceStreamReader):
         return found
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: the checkpoint keeps the place."""
+        """Do nothing: the checkpoint keeps the position."""

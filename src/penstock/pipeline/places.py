@@ -1,6 +1,6 @@
-"""Which places of a topic were met, as bits: a million places are 128 KB, whatever order they come in.
+"""A set of positions in a topic, as bits: a million positions take 128 KB, in whatever order they come.
 
-Not a set: ten million places as Python objects are gigabytes. A place far from all others costs one block.
+Not a Python set: ten million positions as objects take gigabytes. An isolated position costs one block.
 """
 
 from collections.abc import Iterator
@@ -16,19 +16,19 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 Numbers = npt.NDArray[np.int64]
-PLACE = ("partition", "offset")  # the columns that say where a row's record stands
+PLACE = ("partition", "offset")  # the columns with the position of a row's record
 _BLOCK = 1 << 16
 
 
 class Places:
-    """Partition and offset of rows. `rows` counts all that were added, `distinct` each place once."""
+    """Partition and offset of rows. `rows` counts all added rows, `distinct` each position once."""
 
     def __init__(self) -> None:
         self.rows = self.distinct = 0
         self._blocks: dict[tuple[int, int], npt.NDArray[np.uint8]] = {}
 
     def add(self, partitions: Numbers, offsets: Numbers) -> None:
-        """Add the places of some rows."""
+        """Add the positions of some rows."""
         self.rows += len(offsets)
         order = np.lexsort((offsets, partitions))
         partitions, offsets = partitions[order], offsets[order]
@@ -48,7 +48,7 @@ class Places:
         self._blocks[partition, number] = np.packbits(bits)
 
     def has(self, partitions: Numbers, offsets: Numbers) -> npt.NDArray[np.bool_]:
-        """Return which of some places were met."""
+        """Return which of some positions are in the set."""
         found = np.zeros(len(offsets), np.bool_)
         numbers = offsets // _BLOCK
         for partition, number in {*zip(partitions.tolist(), numbers.tolist(), strict=True)}:
@@ -59,7 +59,7 @@ class Places:
         return found
 
     def runs(self) -> Iterator[Piece]:
-        """Yield the places that were met, as runs without gaps, in order."""
+        """Yield the positions in order, as runs without gaps."""
         run: Piece | None = None
         for (partition, number), block in sorted(self._blocks.items(), key=lambda each: each[0]):
             for start, end in _runs(np.flatnonzero(np.unpackbits(block)) + number * _BLOCK):

@@ -1,8 +1,8 @@
-"""A Python worker of Spark: kept from one task to the next, and cleaned up after each.
+"""A Python worker of Spark: reused from task to task, and garbage-collected after each.
 
-Spark's daemon has the garbage collected after every task. What a worker has imported by then is some hundred
-thousand objects that never go, and looking through them is most of what a task of a small batch costs. So
-they are set aside once: the collector leaves them out, and still finds what tasks leave behind.
+Spark's daemon collects garbage after every task. The modules that a worker has imported by then are some
+hundred thousand permanent objects, and scanning them is most of the cost of a task in a small batch. So they
+are frozen once: the collector skips them, and still finds the garbage of tasks.
 """
 
 import gc
@@ -13,7 +13,7 @@ _settled = False
 
 
 def settle_in() -> None:
-    """Set aside what is loaded, in a worker of Spark's and once; elsewhere do nothing."""
+    """Freeze the loaded objects, once, in a worker of Spark; elsewhere do nothing."""
     global _settled
     if not _settled and _is_worker():
         gc.collect()

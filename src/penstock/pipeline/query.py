@@ -1,7 +1,7 @@
 """Pipelines as running queries: a topic into a lake, or through a user's function into a table.
 
-A pipeline keeps its checkpoint in the folder it writes to (`_penstock/checkpoint`), so that a folder is
-whole: moved, backed up or removed as one. A new checkpoint begins where the tables end.
+A pipeline keeps its checkpoint in its target folder (`_penstock/checkpoint`), so that the folder is complete:
+moved, backed up or removed as one. A new checkpoint begins where the tables end.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -49,9 +49,9 @@ FrameFunction = Callable[[DataFrame], DataFrame]
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """From which topic, and into which folder. `ending`: where it ends, if not with the log.
+    """A pipeline's topic, folder and options. `ending`: where it ends, if not with the log.
 
-    `kept_at`: where the checkpoint is, if it is not in the folder.
+    `kept_at`: where the checkpoint is, if not in the folder.
     """
 
     url: str
@@ -78,21 +78,21 @@ class Job:
         return f"penstock-{self.format}"
 
     def sink_options(self) -> dict[str, str]:
-        """Return what the sink must know beside how rows become tables."""
+        """Return the options of the sink, apart from those on how rows become tables."""
         named = {"partitionBy": self.partition_by, "catalog": self.catalog, "namespace": self.namespace}
         return {name: each for name, each in named.items() if each} | {"path": str(self.to)}
 
     @property
     def checkpoint(self) -> Path:
-        """The folder of the checkpoint: inside the one that is written to, if that can hold it."""
+        """The folder of the checkpoint: inside the target folder, if that can hold it."""
         return self.kept_at or local_path("checkpointLocation", str(self.to / CONTROL / "checkpoint"))
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One micro-batch: what it took, how fast, and how many records wait behind it, where Spark says it.
+    """One micro-batch: its rows, its speed, and how many records wait behind it, where Spark reports that.
 
-    `ends`: up to where the tables hold the topic then. `pieces`: the records that it took. `began_ms`: when.
+    `ends`: up to where the tables then hold the topic. `pieces`: the records that it read. `began_ms`: when.
     """
 
     batch: int
@@ -106,7 +106,7 @@ class Progress:
 
 
 def source_options(job: Job) -> dict[str, str]:
-    """Return the options of the source that say which topic is read, and how."""
+    """Return the options of the source: which topic to read, and how."""
     return {
         "url": job.url,
         "prefix": job.names.prefix,
@@ -127,7 +127,7 @@ def events(spark: SparkSession, job: Job, columns: Sequence[str] = ()) -> DataFr
     )
     bounds = {"maxRecordsPerBatch": settings.batch_records, "maxBytesPerTrigger": settings.batch_bytes}
     if job.once and not TELLS_START:
-        bounds = {}  # it takes one batch, which is all there is
+        bounds = {}  # it reads all there is in one batch
     options = source_options(job) | {
         **{name: str(most) for name, most in bounds.items() if most},
         "minOffsetsPerTrigger": str(settings.small_batch_records),
@@ -142,14 +142,14 @@ def events(spark: SparkSession, job: Job, columns: Sequence[str] = ()) -> DataFr
 
 
 def start_lake(spark: SparkSession, job: Job) -> "Running":
-    """Start the query that puts a topic into one table for each event type."""
+    """Start the query that writes a topic to one table for each event type."""
     with asking():
         rows, options = lake_rows(events(spark, job), job.mode, job.to)
     return _start(rows, job, options)
 
 
 def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunction) -> "Running":
-    """Start a user's pipeline: the topic goes in, what comes out is appended to one table.
+    """Start a user's pipeline: the function gets the topic, and one table its result.
 
     Raises InvalidPipeline.
     """
@@ -166,7 +166,7 @@ def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunc
 
 
 def start_declared(spark: SparkSession, job: Job, declared: Pipeline) -> "Running":
-    """Start a declared pipeline: into a table, a topic, batch by batch or record by record.
+    """Start a declared pipeline: into a table or a topic, batch by batch or record by record.
 
     Raises InvalidPipeline.
     """
@@ -186,7 +186,7 @@ def start_declared(spark: SparkSession, job: Job, declared: Pipeline) -> "Runnin
 
 
 def _handed_out(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None]:
-    """Return what Spark calls for every batch: the function gets its records, one by one."""
+    """Return the callback for every batch that gives the function its records, one by one."""
     again = begun_batch(str(job.checkpoint))
     kafka = read_options(source_options(job)).kafka  # the driver's: a worker may be elsewhere
     topic = TopicRecords(job.url, job.names, job.topic, kafka, job.fail_on_loss)
@@ -198,7 +198,7 @@ def _handed_out(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None
 
 
 def _identified(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None]:
-    """Return what Spark calls for every batch: the function is told which one it is."""
+    """Return the callback for every batch that gives the function the batch and its `BatchId`."""
 
     def write(batch: DataFrame, number: int) -> None:
         read = read_batch(str(job.checkpoint), number)
@@ -236,7 +236,7 @@ def _begin(writer: DataStreamWriter, job: Job) -> "Running":
 
 
 class Running:
-    """A query under way. Used by one thread."""
+    """A running query. Used by one thread."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
@@ -250,15 +250,15 @@ class Running:
 
     @property
     def busy(self) -> bool:
-        """Whether a batch is under way."""
+        """Whether a batch is in flight."""
         with asking():
             return bool(self._query.status["isTriggerActive"])
 
     def progress(self) -> list[Progress]:
-        """Return the batches with rows that have ended since the last call, the oldest first.
+        """Return the batches with rows that have ended since the last call, oldest first.
 
-        Asked several times a second: Spark keeps the last hundred, and only if some were missed are they
-        looked through. When nothing comes, Spark reports the next batch as one without rows.
+        Called several times a second: Spark keeps the last hundred, which are searched only if some were
+        missed. While idle, Spark reports the next batch as one without rows.
         """
         with asking():
             last = self._query.lastProgress
@@ -274,12 +274,12 @@ class Running:
         return found
 
     def stop(self) -> None:
-        """Stop it now. A batch under way is left; it is done again, once, when the pipeline starts again."""
+        """Stop it now. The next start of the pipeline repeats a batch in flight, and applies it once."""
         with asking():
             self._query.stop()
 
     def wait(self, seconds: int | None = None) -> bool:
-        """Wait until it has ended, or so long; return whether it has. Raises PipelineFailed and its kin."""
+        """Wait until it has ended, at most some seconds; return whether it has. Raises as `asking` does."""
         with asking():
             ended = self._query.awaitTermination(seconds)
         return ended is not False
@@ -294,7 +294,7 @@ class Running:
 
 @contextmanager
 def asking() -> Iterator[None]:
-    """Say in our words what Spark answers, and that it does not answer any more."""
+    """Translate Spark's errors, and the loss of its Java process, into our own."""
     try:
         yield
     except (Py4JNetworkError, ConnectionError) as exc:
@@ -305,13 +305,13 @@ def asking() -> Iterator[None]:
 
 def _answered(error: Exception) -> Error:
     try:
-        return failure(_in_full(error))  # which asks Java for its words
+        return failure(_in_full(error))  # needs Java for the text
     except (Py4JError, OSError):
         return java_gone()
 
 
 def _in_full(error: Exception) -> str:
-    """Return what Spark says of an error, and of what caused it: the first may be that a job failed."""
+    """Return the texts of an error and of its causes: the first may only say that a job failed."""
     said, cause = [str(error)], getattr(error, "_cause", None)
     while cause is not None:
         said.append(str(cause))

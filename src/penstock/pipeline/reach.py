@@ -1,4 +1,4 @@
-"""What of a store the tasks of a cluster can reach: a server yes, a file of the driver's no. No I/O."""
+"""Checks whether the tasks of a cluster can reach a store: a server yes, a file of the driver no. No I/O."""
 
 from penstock.errors import InvalidOption
 from penstock.log.files.url import directory_in
@@ -8,12 +8,12 @@ from .kafka_address import is_kafka
 
 
 def without_token(server: str) -> str:
-    """Return the address of a Spark Connect server as it may be shown: it may hold a token."""
+    """Return the address of a Spark Connect server without the token that it may contain."""
     return server.partition(";")[0].removesuffix("/")
 
 
 def said_of(server: str, said: str) -> str:
-    """Return what was said of a Spark Connect server without what its address holds besides the host."""
+    """Return a message about a Spark Connect server without the parameters of its address."""
     said = said.replace(server, without_token(server))
     for each in server.split(";")[1:]:  # Spark quotes them one by one, or in an address of another form
         value = each.partition("=")[2] or each
@@ -22,7 +22,7 @@ def said_of(server: str, said: str) -> str:
 
 
 def check_reach(url: str, master: str) -> None:
-    """Refuse a store in files where tasks run on other machines. Raises InvalidOption."""
+    """Refuse a store in files if tasks run on other machines. Raises InvalidOption."""
     if is_local(master):
         return
     if is_connect(master):

@@ -1,9 +1,9 @@
-"""A pipeline as a reader of the log: it has a name, and retention keeps what it has not read yet.
+"""A pipeline as a named reader of the log: retention keeps the records that it has not read yet.
 
-Its place in the log moves after a batch is in the tables, never before. It does not expire: a pipeline that
-is not run any more holds retention back until somebody deletes it (`penstock groups delete`), and
-`penstock doctor` names it. If its place cannot be written, as with a role that may only read, the pipeline
-goes on without.
+Its position in the log moves after a batch is in the tables, never before. It does not expire: a pipeline
+that no longer runs holds retention back until an operator deletes it (`penstock groups delete`), and
+`penstock doctor` names it. If the position cannot be written, as with a read-only role, the pipeline runs
+without it.
 """
 
 import logging
@@ -31,29 +31,29 @@ from .source import continued
 from .view import open_view, removed, report_removed
 
 logger = logging.getLogger("penstock.pipeline")
-_FROM = "--from"  # what the command calls `startingOffsets`
+_FROM = "--from"  # the command's name for `startingOffsets`
 
 
 class PipelineReader:
-    """The reader of one job. Its place is written by the driver."""
+    """The reader of one job. The driver writes its position."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._keeps_folder: bool | None = None  # whether it was there before the name, if that was made here
+        self._keeps_folder: bool | None = None  # whether it existed before the name, if we made the name
         self._holds = PipelineSettings.load().hold_retention
         self._warned = False
-        self._told: Ends = {}  # up to where it was said what retention has removed
-        self._new: bool | None = None  # whether nothing was held, and nothing read, when it began
+        self._told: Ends = {}  # up to where losses to retention have been reported
+        self._new: bool | None = None  # whether it held nothing and had read nothing at the start
 
     @cached_property
     def name(self) -> str:
-        """The name, made when it is first asked for: a start that is refused leaves no folder behind."""
+        """The name, made on first use: a refused start leaves no folder behind."""
         if is_unnamed(self._job.to):
             self._keeps_folder = self._job.to.exists()
         return reader_name(self._job.to)
 
     def check(self) -> None:
-        """Refuse a place to begin that is none, before anything is made of a new pipeline.
+        """Refuse an invalid starting position, before anything of a new pipeline is created.
 
         Raises InvalidOption.
         """
@@ -63,9 +63,9 @@ class PipelineReader:
                 view.resolve(_starting(job), view.heads(), _FROM)
 
     def begin(self) -> None:
-        """Hold what the pipeline will read, before it reads.
+        """Make retention keep the records that the pipeline will read, before it reads.
 
-        From where its tables end; if they do not say it, as it was held before, or where it is to start.
+        They begin where its tables end; if these do not say it, at the held position, or at the starting one.
         Raises AnotherLog, HistoryTakenBack, TableMissing, RecordsRemoved.
         """
         job = self._job
@@ -83,9 +83,10 @@ class PipelineReader:
         self.moved(ends)
 
     def tell(self, batch: Progress) -> None:
-        """Let traces say that a batch is in the tables, while spans are recorded; say what it lacks.
+        """Record in traces that a batch is in the tables, if spans are recorded; report records it lacks.
 
-        The reading tasks say so in Spark's log file only; here it reaches the user, who has allowed it.
+        The reading tasks report losses in Spark's log file only; here the report reaches the user who allowed
+        them.
         """
         job = self._job
         tell_progress(job, self.name, batch)
@@ -96,7 +97,7 @@ class PipelineReader:
             self._tell_loss(before_starts(batch.pieces, view.heads().starts()))
 
     def _tell_loss(self, lost: list[Piece]) -> None:
-        """Say what retention has removed, once. Raises RecordsRemoved, unless that is allowed."""
+        """Report records that retention has removed, each once. Raises RecordsRemoved, unless allowed."""
         new = [piece._replace(start=max(piece.start, self._told.get(piece.partition, 0))) for piece in lost]
         report_removed(
             self._job.topic, [each for each in new if each.start < each.end], fail=self._job.fail_on_loss
@@ -104,11 +105,11 @@ class PipelineReader:
         self._told |= {piece.partition: piece.end for piece in lost}
 
     def stays(self) -> None:
-        """Say that the query has started: what it holds is held until somebody deletes it."""
+        """Record that the query has started: its hold now stays until an operator deletes it."""
         self._new = False
 
     def withdraw(self) -> None:
-        """Hold nothing any more and leave no folder, if the pipeline was no more than a start that failed."""
+        """Release the hold and remove the folder, if the pipeline was new and failed to start."""
         if not self._new:
             return
         if not is_kafka(self._job.url):
@@ -119,9 +120,9 @@ class PipelineReader:
                 forget_reader(self._job.to, keep_folder=self._keeps_folder)
 
     def waiting(self, batch: Progress) -> int | None:
-        """Return how many records wait behind a batch; None if nobody can tell now.
+        """Return how many records wait behind a batch; None if that is unknown now.
 
-        Spark does not say it of a batch that was planned before it started; the log does.
+        Spark does not report it for a batch that was planned before it started; the log knows.
         """
         if batch.lag is not None or not batch.ends:
             return batch.lag
@@ -132,9 +133,9 @@ class PipelineReader:
         return None
 
     def moved(self, ends: Ends) -> None:
-        """Hold what is after some ends, which are in the tables; nothing if the settings say so."""
+        """Hold the records after the ends that the tables have; hold nothing if the settings say so."""
         job = self._job
-        if not ends or is_kafka(job.url):  # how long a Kafka cluster keeps records is its own affair
+        if not ends or is_kafka(job.url):  # a Kafka cluster has its own retention
             return
         store = open_store(job.url, job.names)
         try:
@@ -142,7 +143,7 @@ class PipelineReader:
         except UnknownTopic:
             raise
         except Exception as exc:
-            passes = isinstance(exc, Error) and exc.retryable  # the next batch brings it up to date
+            passes = isinstance(exc, Error) and exc.retryable  # the next batch writes it
             if not passes and not self._warned:
                 self._warned = True
                 logger.warning("retention does not wait for pipeline %s: %s", self.name, exc)

@@ -1,8 +1,8 @@
-"""A table of a lake that is made again from the log, up to where the other tables end, in one commit.
+"""Rebuilds a table of a lake from the log, up to where the other tables end, in one commit.
 
-Its rows are written beside the old one, which readers have meanwhile. Then the sink sets the old one aside,
-where it stays until it is dropped (`set_aside.py`), and commits; then the stream goes on with all tables. The
-commit has the identity that the stream's own would have. After a crash it is all done again.
+Its rows are written beside the old table, which readers use meanwhile. Then the sink sets the old table
+aside, where it stays until it is dropped (`set_aside.py`), and commits; then the stream goes on with all
+tables. The commit has the identity that the stream's own would have. After a crash the rebuild starts again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,9 +31,9 @@ except ImportError as exc:
 
 
 def make_again(spark: SparkSession, job: Job, tell: Callable[[str], None]) -> list[str]:
-    """Make the tables that a reset has asked for; return their names. Raises AnotherLog, HistoryTakenBack.
+    """Rebuild the tables that a reset has listed; return their names. Raises AnotherLog, HistoryTakenBack.
 
-    `tell` hears before it begins how many rows of each cannot be made again.
+    Before it begins, calls `tell` with the number of rows of each table that cannot be rebuilt.
     """
     names = known_tables(job.to).again
     if not names:
@@ -57,7 +57,7 @@ def make_again(spark: SparkSession, job: Job, tell: Callable[[str], None]) -> li
 
 @contextmanager
 def _described(spark: SparkSession, said: str) -> Iterator[None]:
-    """Let Spark's pages show what the jobs of the block are for; of a stream's they show it by themselves."""
+    """Describe the jobs of the block in Spark's UI, which does so only for streams by default."""
     spark.sparkContext.setJobDescription(said)
     try:
         yield
@@ -75,7 +75,7 @@ def _missing(job: Job, names: Iterable[str]) -> Iterator[str]:
 
 
 def _range(job: Job) -> Range:
-    """Return what the tables that are there hold, from the very start."""
+    """Return the range that the existing tables hold, from the start of the topic."""
     with closing(open_view(job.url, job.names, job.topic)) as view:
         found = continued(job.to, view, view.heads())
     assert found is not None, "a reset of all tables removes the checkpoint, too"

@@ -1,7 +1,7 @@
-"""Which columns of records a table has, and as what: whether its rows can be held against the log.
+"""Finds the columns of records in a table, with their types, to tell whether rows can be compared to the log.
 
-A raw table has all of them. One of typed events has no `value`, but `deleted`, and behind it the fields, of
-which one may be called `value`. The table of a user's function has whatever it has.
+A raw table has all of them. A table of typed events has no `value`, but `deleted`, and behind it the fields,
+one of which may be called `value`. The table of a user's function may have any columns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ def types_in(table: Table) -> dict[str, pa.DataType]:
 
 
 def fit(columns: Mapping[str, pa.DataType], names: Sequence[str]) -> bool:
-    """Return whether there are columns of these names, which are what those of records are."""
+    """Return whether there are columns of these names, with the types that they have in records."""
     return all(name in columns and _FITS[name](columns[name]) for name in names)
 
 
@@ -68,7 +68,7 @@ def has_values(columns: Mapping[str, pa.DataType]) -> bool:
 
 
 def field_names(table: Table) -> list[str]:
-    """Return the columns of a typed table that are fields of its class, of which it has one at least."""
+    """Return the columns of a typed table that are fields of its class; none for other tables."""
     names = list(types_in(table))
     if DELETED not in names:
         return []
@@ -77,23 +77,23 @@ def field_names(table: Table) -> list[str]:
 
 
 def says_deletions(table: Table, columns: Mapping[str, pa.DataType]) -> bool:
-    """Return whether `deleted` says that the record has no value: not in the table of a user's function."""
+    """Return whether `deleted` means that the record has no value: not in the table of a user's function."""
     if DELETED not in columns or not table.is_of_lake():
         return False
     return not has_values(columns) or KEY_PROPERTY in table.configuration()
 
 
 def is_by_type(table: Table, columns: Mapping[str, pa.DataType]) -> bool:
-    """Return whether a table is a raw one of a lake, which has the records of one type."""
+    """Return whether a table is a raw table of a lake, with the records of one type."""
     ours = {*COLUMNS, *((DELETED, BUCKET) if KEY_PROPERTY in table.configuration() else ())}
     own = columns.keys() - {*table.partition_columns()} | {*COLUMNS} & columns.keys()
     return own | {BUCKET} == ours | {BUCKET} and fit(columns, tuple(COLUMNS)) and table.is_of_lake()
 
 
 def lost_columns(lake: Lake, tables: Sequence[Table]) -> list[str]:
-    """Return in words which columns tables of a lake have lost, or have as something else.
+    """Return in words the columns that tables of a lake have lost, or have with another type.
 
-    A lake of a user's own query has those that it was given, and all of its tables have the same.
+    A lake of a user's own query has the columns of that query, the same ones in all of its tables.
     """
     if is_table(lake.root):
         return []

@@ -1,8 +1,8 @@
-"""A range of a topic that is run again, into a folder of its own.
+"""Replays a range of a topic into a folder of its own.
 
-The live pipeline has no part in it: a replay has its own checkpoint and tables, is no reader that retention
-waits for, and never writes to a folder that a pipeline has. The folder keeps what range it is for, so that a
-replay that was cut short goes on with the same one, also where its end was given as `latest`.
+The live pipeline is not involved: a replay has its own checkpoint and tables, does not hold retention back,
+and never writes to the folder of a pipeline. The folder records its range, so that an interrupted replay goes
+on with the same one, even if its end was given as `latest`.
 """
 
 from contextlib import closing
@@ -18,11 +18,11 @@ from .query import Job, Progress
 from .storage import Location
 from .view import Heads, TopicView, open_view, removed, report_removed
 
-ReplayPlace = ReadingPlace | int  # an offset of every partition, or what the source understands
+ReplayPlace = ReadingPlace | int  # an offset for every partition, or a position that the source understands
 
 
 def planned(job: Job, first: ReplayPlace, last: ReplayPlace, words: tuple[str, str]) -> Range:
-    """Return the range that two places mean now; `words`: how they were given.
+    """Return the range between two positions now; `words`: the positions as given.
 
     Raises UnknownTopic, InvalidOption, RecordsRemoved.
     """
@@ -40,7 +40,7 @@ def planned(job: Job, first: ReplayPlace, last: ReplayPlace, words: tuple[str, s
 def _is_turned(first: ReplayPlace, last: ReplayPlace, starts: Ends, ends: Ends) -> bool:
     """Return whether a range ends before it begins.
 
-    Where one place is an offset and the other a time, some partitions may have nothing of it.
+    If one position is an offset and the other a time, the range may be empty in some partitions.
     """
     if isinstance(first, int) and isinstance(last, int):
         return first > last
@@ -60,9 +60,9 @@ def _offsets(view: TopicView, heads: Heads, place: ReplayPlace, option: str) -> 
 
 
 def begun(to: Location, asked: Replayed) -> Range:
-    """Return the range of a replay into a folder: that which was asked for, or with which it has begun.
+    """Return the range of a replay into a folder: the requested one, or the one that it began with.
 
-    Raises InvalidOption if the folder is not for it.
+    Raises InvalidOption if the folder has another purpose.
     """
     batch, known = Range.from_json(asked.batch), replayed(to)
     if known is None:
@@ -83,9 +83,9 @@ def begun(to: Location, asked: Replayed) -> Range:
 
 
 def replaying(job: Job, asked: Replayed, batch: Range) -> Job:
-    """Return the job of a replay, and let its folder be for it from now on.
+    """Return the job of a replay, and reserve its folder for it.
 
-    Partitions that come when the topic grows have nothing of the range.
+    Partitions added when the topic grows are not in the range.
     """
     note_replay(job.to, Replayed(asked.pipeline, asked.words, batch.to_json()))
     first, last = (written_offsets(batch.topic, each, others=0) for each in (batch.starts, batch.ends))
@@ -93,7 +93,7 @@ def replaying(job: Job, asked: Replayed, batch: Range) -> Job:
 
 
 class ReplayedRange:
-    """Who is told how far a replay has come: nobody holds anything for it, and it ends with its range."""
+    """The reader of a replay: it holds nothing back, and ends with its range."""
 
     def __init__(self, batch: Range) -> None:
         self._batch = batch
@@ -102,7 +102,7 @@ class ReplayedRange:
         """Do nothing: retention does not wait for a replay."""
 
     def tell(self, batch: Progress) -> None:
-        """Do nothing: that a record is in its tables, its trace says of the live pipeline."""
+        """Do nothing: traces record only when the live pipeline has a record in its tables."""
 
     def waiting(self, batch: Progress) -> int | None:
         """Return how many records of the range are left."""

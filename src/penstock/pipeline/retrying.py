@@ -1,4 +1,4 @@
-"""How long a pipeline that was interrupted is tried again, and after which pauses. No I/O."""
+"""The back-off of an interrupted pipeline: how long it is retried, and after which pauses. No I/O."""
 
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import Error
@@ -7,19 +7,19 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 30.0
 
 
 class Retrying:
-    """The tries since something last went well. Each pause is twice the last; each sentence is said once."""
+    """The retries since the last success. Each pause doubles the one before; each message is logged once."""
 
     def __init__(self, limit_seconds: float, clock: Clock = SYSTEM) -> None:
         self._limit, self._clock = limit_seconds, clock
         self.went_well()
 
     def went_well(self) -> None:
-        """Forget what failed before."""
+        """Forget earlier failures."""
         self._since: float | None = None
         self._pause, self._said = _FIRST_SECONDS, ""
 
     def pause_after(self, error: Error) -> float | None:
-        """Return how long to wait before the next try; None: there is none."""
+        """Return the pause before the next try; None: do not retry."""
         if not error.retryable:
             return None
         now = self._clock.monotonic()
@@ -31,6 +31,6 @@ class Retrying:
         return pause
 
     def is_new(self, error: Error) -> bool:
-        """Return whether an error was not said since something went well, and take it as said."""
+        """Return whether an error's message differs from the last one, and record it."""
         said, self._said = self._said, str(error)
         return said != self._said

@@ -1,4 +1,4 @@
-"""Rows that go from a table: the files that hold some are written anew without them."""
+"""Removes rows from a table: rewrites the files that hold some without them."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,28 +17,28 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-Goes = Callable[[pa.RecordBatch], pa.Array]  # for some rows, which of them go
+Goes = Callable[[pa.RecordBatch], pa.Array]  # from rows to a mask of those to remove
 
 
 @dataclass
 class Rewritten:
-    """Files of a table that come, and those that go; `rows`: how many rows go with them."""
+    """The files to add to a table, and those to remove; `rows`: how many rows are removed with them."""
 
     added: list[tuple[PartOf, DataFile]] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     rows: int = 0
 
     def put(self, table: Table) -> None:
-        """Let the table point to the new files instead of the old ones. Raises CommitFailedError."""
+        """Commit the new files in place of the old ones. Raises CommitFailedError."""
         if self.removed:
             table.replace(self.added, self.removed, table.arrow_schema(), None, table.partition_columns())
 
     def abandon(self) -> None:
-        """Remove what was written, before anyone was asked to point to it."""
+        """Remove the new files, before any commit was tried."""
         self._remove(set())
 
     def take_back(self, table: Table) -> None:
-        """Remove what was written after a commit failed, unless it counts all the same, or may later."""
+        """Remove the new files after a failed commit, unless it took effect after all, or may do so later."""
         if not table.settles_late:
             self._remove(type(table)(table.folder).file_names())
 
@@ -50,9 +50,9 @@ class Rewritten:
 
 
 def without(table: Table, columns: Sequence[str], goes: Goes, *, dry_run: bool = False) -> Rewritten:
-    """Write the files of a table anew that hold rows which go, seen by some columns; a dry run only counts.
+    """Rewrite the files of a table that hold rows to remove, found by some columns; a dry run only counts.
 
-    Nothing is committed yet; if it fails, nothing is left behind.
+    Nothing is committed yet; if it fails, no files are left behind.
     """
     done = Rewritten()
     try:
@@ -69,9 +69,9 @@ def without(table: Table, columns: Sequence[str], goes: Goes, *, dry_run: bool =
 
 
 def cleaned(file: DataFile, columns: Sequence[str], goes: Goes, *, several: bool) -> list[DataFile]:
-    """Return a file that no table points to without the rows that go, seen by some columns; none if all go.
+    """Return an uncommitted file without the rows to remove, found by some columns; none if all go.
 
-    With the column `topic` where it has one; with `several` topics rows cannot be told without it, and stay.
+    Uses the column `topic` where the file has one; with `several` topics, rows without it stay.
     """
     path = location(file.table)
     with storage_of(path).parquet(path / file.name) as source:
@@ -89,7 +89,7 @@ def cleaned(file: DataFile, columns: Sequence[str], goes: Goes, *, several: bool
 def _file(
     path: Location, name: str, columns: Sequence[str], goes: Goes, dry_run: bool
 ) -> tuple[int, list[DataFile]]:
-    """Return how many rows of a file go, and the file that has the others; none if there are none."""
+    """Return how many rows of a file are removed, and the file with the others, if there are any."""
     with storage_of(path).parquet(path / name) as source:
         count = sum(pc.sum(_mask(goes, batch)).as_py() or 0 for batch in file_rows(source, columns))
         if dry_run or count in (0, source.metadata.num_rows):
@@ -109,7 +109,7 @@ def _mask(goes: Goes, batch: pa.RecordBatch) -> pa.Array:
 
 
 def fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows in the columns of the table; one that they do not have is NULL."""
+    """Return rows in the columns of the table; missing columns are NULL."""
     if rows.schema.names == schema.names:
         return rows.cast(schema)
     columns = [

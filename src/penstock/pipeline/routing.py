@@ -1,7 +1,7 @@
-"""Which table a row goes to, and with which columns: asked in tasks, for each batch of rows.
+"""Routes rows to tables and their columns, in tasks, for each batch of rows.
 
 One routing serves a whole query: several tables are filled in one pass over its rows. To send rows elsewhere,
-or with other columns, fill the contract `Routing` and let `routing_of` choose it by an option of the sink.
+or with other columns, implement `Routing` and let `routing_of` choose it by an option of the sink.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,29 +18,29 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-ITSELF = "."  # the folder that is written to is the one table
-BROKEN = "__broken"  # a column of rows: which rule of their table they break; NULL, if none
+ITSELF = "."  # the target folder is the one table
+BROKEN = "__broken"  # a column of rows: the rule of their table that they break, or NULL
 
 
 class TableRows(NamedTuple):
-    """Rows for one table, in the columns of that table. `table`: its folder below the one written to."""
+    """Rows for one table, in the columns of that table. `table`: its folder below the target folder."""
 
     table: str
     rows: pa.RecordBatch
 
 
 class Routing(Protocol):
-    """Where rows go. It is sent to tasks, so it must be picklable, and it keeps no state."""
+    """Chooses the table of each row. It is sent to tasks, so it must be picklable, and it keeps no state."""
 
     @property
     def several(self) -> bool:
-        """Whether there are tables in folders, a lake; else the folder itself is the one table."""
+        """Whether there are several tables in folders, a lake; else the folder itself is the one table."""
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
         """Yield the rows of a batch by table; the order of rows within a table is kept."""
 
     def schema_of(self, table: str) -> pa.Schema:
-        """Return the columns of a table that `parts` has named: those of its rows."""
+        """Return the columns of a table that `parts` has yielded."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class OneTable:
 class ByColumn:
     """One table for each value of a column, with all columns. `only`: rows of other tables are left out.
 
-    `otherwise`: the column that names the table of a row that has no value there.
+    `otherwise`: the column that names the table of a row without a value in `column`.
     """
 
     schema: pa.Schema
@@ -94,7 +94,7 @@ class ByColumn:
 
 
 def routing_of(options: Mapping[str, str], schema: pa.Schema) -> Routing:
-    """Return where the options of a sink send rows that have these columns. Raises InvalidOption."""
+    """Return the routing that the options of a sink give rows with these columns. Raises InvalidOption."""
     by = options.get("tableBy") or None
     only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
     if BROKEN in schema.names:

@@ -1,4 +1,4 @@
-"""How many rows of a table nothing else could give back: of one that is made again, or that is dropped."""
+"""Counts the rows of a table that exist nowhere else, before it is rebuilt or dropped."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,22 +25,22 @@ _Gone = Callable[[Numbers, Numbers], npt.NDArray[np.bool_]]
 
 @dataclass(frozen=True, slots=True)
 class RowsLeft:
-    """`rows` of a table, and how many of them are `lost`; None: they do not say which records they are."""
+    """`rows` of a table, and how many would be `lost`; None: the rows do not identify their records."""
 
     rows: int
     lost: int | None
 
     def said(self, what: str) -> str:
-        """Return it in words; `what`: of the lost ones."""
+        """Return it in words; `what`: the words about the lost rows."""
         if self.lost is None:
             return f"{self.rows:,} rows do not say which records they are, so how many {what} is not known"
         return f"{self.lost:,} of {self.rows:,} rows {what}"
 
 
 def not_in_log(table: Table, heads: Heads, log: LogIdentity) -> RowsLeft:
-    """Count the rows whose records a log does not hold any more, or never did.
+    """Count the rows whose records a log no longer holds, or never held.
 
-    Of a topic that is compacted by key more may be gone: only the bounds of its partitions are looked at.
+    A topic compacted by key may have lost more: only the bounds of its partitions are compared.
     """
     mine = any((each.log_id, each.topic_id) == (log.id, heads.topic.id) for each in table.sources())
     bounds = {p: each for p, each in heads.bounds.items() if mine}
@@ -55,7 +55,7 @@ def not_in_log(table: Table, heads: Heads, log: LogIdentity) -> RowsLeft:
 
 
 def not_in_lake(table: Table, root: Location) -> RowsLeft:
-    """Count the rows of a table whose places no table of a lake has."""
+    """Count the rows of a table whose positions no table of a lake has."""
     others, places = [table_at(each) for each in tables_in(root)], Places()
     for other in others:
         if _topics(other.sources()) & _topics(table.sources()) and other.has_columns(PLACE):

@@ -1,4 +1,4 @@
-"""Rows that break a rule of their table go to `rejected`, with the reason; those of the one table stop it."""
+"""Routes rows that break a rule of their table to `rejected`, with the reason; a single table stops."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ except ImportError as exc:
 
 @dataclass(frozen=True)
 class Ruled:
-    """A routing whose rows say which rule they break. `only`: rows of other tables are left out."""
+    """A routing of rows with a column for the rule they break. `only`: rows of other tables are left out."""
 
     inner: Routing
     only: tuple[str, ...] = ()
 
     @property
     def several(self) -> bool:
-        """Whether there are tables in folders, a lake."""
+        """Whether there are several tables in folders, a lake."""
         return self.inner.several
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:

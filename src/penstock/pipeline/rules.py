@@ -1,8 +1,8 @@
-"""What a table asks of every row: conditions that others have set, and columns that are never NULL.
+"""The rules that a table has for every row: constraints that others have set, and NOT NULL columns.
 
-Whoever writes must heed them: a format does not. Spark looks at each row (`broken_rows.py`), and what breaks
-a rule goes to `rejected`. The query is planned with the rules of that moment; before each commit it is seen
-that the table has no others, and that no NULL comes where it allows none, whatever has written the files.
+Writers must enforce them, for the format does not. Spark checks each row (`broken_rows.py`), and rows that
+break a rule go to `rejected`. The query is planned with the rules of that moment; each commit first checks
+that the table still has the same rules, and that the files have no NULL where the table allows none.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,11 +25,11 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-Planned = Mapping[str, TableRules]  # by table: its folder below the one that is written to
+Planned = Mapping[str, TableRules]  # by table: its folder below the target folder
 
 
 def rules_in(root: Location, *, rewrites: bool) -> dict[str, TableRules]:
-    """Return the rules of the tables at a path that have some. Raises TableAsksMore."""
+    """Return the rules of the tables at a path, for those that have some. Raises TableAsksMore."""
     found = {
         ITSELF if each == root else each.name: table_at(each).rules(rewrites=rewrites)
         for each in tables_in(root)
@@ -50,7 +50,7 @@ def decoded(option: str | None) -> dict[str, TableRules] | None:
 def check_rules(
     table: Table, schema: pa.Schema, parts: Iterable[str], planned: TableRules | None, *, rewrites: bool
 ) -> TableRules:
-    """Return what a table asks of rows with these columns. `parts`: the columns by which it is cut.
+    """Return the rules of a table for rows with these columns. `parts`: the partition columns.
 
     Raises RulesChanged, if the query was planned with other rules; TableAsksMore.
     """
@@ -68,7 +68,7 @@ def check_rules(
 
 
 def check_filled(table: Table, files: Iterable[DataFile], rules: TableRules) -> None:
-    """See that files have no NULL where a table allows none. Raises RowsBreakRules."""
+    """Check that files have no NULL where a table allows none. Raises RowsBreakRules."""
     for each in files if rules.filled else ():
         missing = [name for name in rules.filled if name in each.part and each.part[name] is None]
         path = location(each.table) / each.name
@@ -81,7 +81,7 @@ def check_filled(table: Table, files: Iterable[DataFile], rules: TableRules) -> 
 
 
 def _stricter(table: Mapping[str, Any], rows: Mapping[str, Any], above: str = "") -> list[str]:
-    """Return fields below columns that are never NULL in a table, and may be in rows."""
+    """Return nested fields that are never NULL in a table, and may be NULL in rows."""
     ours, found = {each["name"]: each for each in rows["fields"]}, list[str]()
     for each in table["fields"]:
         mine = ours.get(each["name"])

@@ -1,4 +1,4 @@
-"""What the batches of a pipeline say, as series of this process."""
+"""The batches of a pipeline as metrics series of this process."""
 
 from penstock import metrics
 
@@ -19,5 +19,5 @@ class PipelineSeries:
             metrics.PIPELINE_LAG.set(batch.lag, store=self._store, pipeline=self._name)
 
     def count_interruption(self) -> None:
-        """Count that something made it begin again."""
+        """Count an interruption that made the pipeline restart."""
         metrics.PIPELINE_INTERRUPTIONS.add(pipeline=self._name)

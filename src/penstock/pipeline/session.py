@@ -1,7 +1,7 @@
 """A Spark session for pipelines: quiet, with the right Java and Python, and with our formats registered.
 
-What Java and Spark say goes to a file. An error comes back as one sentence that names the file, so a stack
-trace of the Java machine is never the first thing a user sees.
+The output of Java and Spark goes to a file. An error is reported as one sentence that names the file, so a
+Java stack trace is never the first thing that a user sees.
 """
 
 import os
@@ -41,7 +41,7 @@ def spark_session(
     conf: Mapping[str, str] | None = None,
     log_file: Path | None = None,
 ) -> SparkSession:
-    """Return the process's Spark session, started if there is none, with our formats registered.
+    """Return the process's Spark session, started if necessary, with our formats registered.
 
     `master` None takes the setting `pipeline.master`; `sc://host:port` is a server of Spark Connect. `conf`
     is Spark's own and wins over ours. Raises NoJava, SparkNotStarted.
@@ -55,7 +55,7 @@ def spark_session(
 
 @contextmanager
 def session(name: str, *, master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Give a Spark session, and stop it at the end unless it ran before. Raises NoJava, SparkNotStarted."""
+    """Yield a Spark session; stop it at the end unless it ran before. Raises NoJava, SparkNotStarted."""
     ran = SparkSession.getActiveSession() is not None
     spark = spark_session(name, master=master, conf=conf)
     try:
@@ -88,9 +88,9 @@ def _start(name: str, master: str, conf: Mapping[str, str], log_file: Path | Non
 
 
 def end_quietly(server: BaseServer) -> None:
-    """Let the thread that Java sends figures to pass over that Java has ended, as when all are sent SIGTERM.
+    """Make PySpark's accumulator thread ignore the end of Java, as when all processes get SIGTERM.
 
-    PySpark would show a traceback of it, after or before our last words.
+    PySpark would print a traceback, after or before our last lines.
     """
     said = server.handle_error
 
@@ -107,13 +107,15 @@ def _connect(name: str, server: str, conf: Mapping[str, str], log_file: Path | N
         return builder.config(map=dict(conf)).getOrCreate()
     except PySparkException as exc:
         said = said_of(server, str(exc).partition("\n")[0])
-        raise SparkNotStarted(said, f"the log of {without_token(server)}") from None  # it may hold a token
+        raise SparkNotStarted(
+            said, f"the log of {without_token(server)}"
+        ) from None  # the text may show a token
 
 
 def _ours(master: str) -> dict[str, str]:
     settings = {
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",  # five times a second, into the file of what Spark says
+        "spark.ui.showConsoleProgress": "false",  # five times a second, into Spark's log file
         "spark.sql.session.timeZone": "UTC",
         # Between Java and Python, 10,000 rows at a time by default: too much for rows of a mebibyte.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(_ARROW_BYTES),
@@ -139,7 +141,7 @@ def _cores(master: str) -> int:
 
 
 def _reason(log_file: Path) -> str:
-    """Return the line in which Java says what is wrong."""
+    """Return the line of Java's output that names the error."""
     lines = [line.strip() for line in log_file.read_text("utf-8", "replace").splitlines()]
     telling = [line for line in lines if "Exception" in line or line.startswith(("Error", "Caused by"))]
     return telling[-1] if telling else ""

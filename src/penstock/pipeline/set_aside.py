@@ -1,14 +1,14 @@
-"""Old tables: a rebuild sets a table aside, beside the new one, where it stays until it is dropped by name.
+"""Old tables: a rebuild sets a table aside, beside the new one, until `--drop-old` removes it.
 
 | a table                       | is set aside as                           |
 |-------------------------------|-------------------------------------------|
 | `LAKE/a`                      | `LAKE/_old.a`, the next one `LAKE/_old.a.2` |
 | `FOLDER`, which is one itself | `FOLDER/_old`, the next one `FOLDER/_old.2` |
 
-Files are linked or copied there, and only then removed where they were: a crash leaves them in one place at
-least, and the next try goes on. A Delta table is whole wherever its folder is. An Iceberg table names its
-files by whole addresses, so the catalog gets a table of the new name with the same rows; earlier snapshots
-go. Of one that cannot be read all files stay, as files.
+Files are linked or copied first, and only then removed from the old folder: a crash leaves them in at least
+one of the two, and the next try goes on. A Delta table can be moved with its folder. An Iceberg table names
+its files by absolute addresses, so the catalog gets a table of the new name with the same rows; earlier
+snapshots are lost. Of an unreadable table all files are kept, as files.
 """
 
 from collections.abc import Collection, Iterator
@@ -26,7 +26,7 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-_NAME_MAPPING = "schema.name-mapping.default"  # an Iceberg table makes its own
+_NAME_MAPPING = "schema.name-mapping.default"  # each Iceberg table makes its own
 
 
 def old_tables(root: Location) -> list[Location]:
@@ -50,7 +50,7 @@ def aside_for(root: Location, table: str) -> str:
 
 
 def set_aside(root: Location, table: str, aside: str) -> bool:
-    """Set a table aside; return whether there was something of it. Safe to do again after a crash."""
+    """Set a table aside; return whether it had files. Safe to repeat after a crash."""
     source = _place(root, table)
     kept = keep_copy(root, table, aside)
     if _is_iceberg(source):
@@ -63,7 +63,7 @@ def set_aside(root: Location, table: str, aside: str) -> bool:
 
 
 def keep_copy(root: Location, table: str, aside: str) -> bool:
-    """Keep a table as it is beside itself; return whether there is something of it."""
+    """Copy a table to a folder beside it; return whether it has files."""
     source, target = _place(root, table), root / aside
     found = {_below(each, source): each for each in _files(source)}
     if found and _is_iceberg(source):
@@ -82,7 +82,7 @@ def _is_iceberg(path: Location) -> bool:
 
 
 def can_be_read(path: Location) -> bool:
-    """Return whether there is a table that says what it holds."""
+    """Return whether there is a table whose metadata can be read."""
     if not is_table(path):
         return False
     try:
@@ -95,7 +95,7 @@ def can_be_read(path: Location) -> bool:
 
 @asks_storage
 def drop_old(root: Location) -> list[Location]:
-    """Remove all tables that were set aside; return their folders. Nothing brings them back."""
+    """Remove all tables that were set aside, for good; return their folders."""
     gone = old_tables(root)
     for each in gone:
         if is_table(each):
@@ -107,7 +107,7 @@ def drop_old(root: Location) -> list[Location]:
 
 
 def forget_catalog(root: Location) -> None:
-    """Let the next run choose another format or catalog, if there are no tables, old or new."""
+    """Allow the next run another format or catalog, if there are no tables, old or new."""
     if not tables_in(root) and not old_tables(root):
         for each in (root / CONTROL / CATALOG, root / CONTROL / CATALOG_DATABASE):
             if each.is_file():

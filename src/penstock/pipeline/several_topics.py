@@ -1,7 +1,7 @@
 """Several topics as one stream: the option `subscribe`, as of Spark's Kafka source.
 
-An offset is then the ranges of all topics, `{"topics": [range, …]}`. A topic that a batch has nothing of
-stands in it with a range that starts where it ends, so each range says by itself what the batch holds.
+An offset is then the ranges of all topics, `{"topics": [range, …]}`. A topic without records in a batch has a
+range that starts where it ends, so each range alone describes the batch's records of its topic.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ except ImportError as exc:
 
 
 class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One reader for each topic. A topic that is subscribed to later begins where a new query would.
+    """One reader for each topic. A topic subscribed to later begins where a new query would.
 
-    One that is not any more keeps its place, for the day that it comes back.
+    A topic that is no longer subscribed to keeps its position, in case it comes back.
     """
 
     def __init__(self, options: Sequence[SourceOptions]) -> None:
@@ -38,7 +38,7 @@ class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return of_topics([reader.initialOffset() for reader in self._readers.values()])
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return how much a batch may take of all topics together."""
+        """Return the limit of a batch over all topics."""
         return next(iter(self._readers.values())).getDefaultReadLimit()
 
     def latestOffset(self, start: Form, limit: ReadLimit) -> Form:  # noqa: N802 - Spark's name
@@ -59,7 +59,7 @@ class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return of_topics([reader.reportLatestOffset() for reader in self._readers.values()])
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember where the topics end now."""
+        """Record where the topics end now."""
         for reader in self._readers.values():
             reader.prepareForTriggerAvailableNow()
 
@@ -79,14 +79,14 @@ class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(self._options, partition)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: the checkpoint keeps the place."""
+        """Do nothing: the checkpoint keeps the position."""
 
     def _reader(self, topic: str) -> StreamReader:
-        """Return the reader of a topic, also of one that is in a batch to be repeated and not asked for."""
+        """Return the reader of a topic, even one that is only in a batch to be repeated."""
         return self._readers.get(topic) or StreamReader(replace(self._options, topic=topic))
 
     def _ends(self, starts: Mapping[str, Form], limit: ReadLimit) -> dict[str, Form]:
-        """Return where each topic ends in the next batch: an equal share for each, and then what is left."""
+        """Return where each topic ends in the next batch: an equal share for each, then the rest."""
         readers = self._readers
         if not isinstance(limit, ReadMaxRows):
             return dict(starts) | {
@@ -102,7 +102,7 @@ class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
             taken = _count(starts[topic], ends[topic])
             if left > 0 and taken >= share:
                 more = reader.latestOffset(starts[topic], ReadMaxRows(taken + left))
-                if more != starts[topic]:  # it may want to wait for others now
+                if more != starts[topic]:  # it may now prefer to wait for more records
                     ends[topic] = more
                 left -= _count(starts[topic], ends[topic]) - taken
         return ends

@@ -2,8 +2,8 @@
 
 Tasks write Parquet files, to as many tables as their rows go to (`routing.py`); the driver commits them with
 the batch's identity in each table's own transaction (`identity.py`, `committing.py`), and then moves the mark
-of the lake (`lake.py`). Streaming needs `checkpointLocation` as an option of the writer, for it is where a
-batch's range stands; a batch write names itself by `txnAppId` and `txnVersion`.
+of the lake (`lake.py`). Streaming needs `checkpointLocation` as an option of the writer, for the checkpoint
+holds a batch's range; a batch write identifies itself by `txnAppId` and `txnVersion`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,13 +46,13 @@ except ImportError as exc:
 
 @dataclass
 class WrittenFiles(WriterCommitMessage):
-    """What a task wrote."""
+    """The files that a task wrote."""
 
     files: list[DataFile] = field(default_factory=list)
 
 
 class DeltaSink(DataSource):
-    """What Spark asks first: a name, and the writer for a batch or a stream."""
+    """Spark's entry point: a name, and the writer for a batch or a stream."""
 
     @classmethod
     def name(cls) -> str:
@@ -72,7 +72,7 @@ class DeltaSink(DataSource):
 
 
 class IcebergSink(DeltaSink):
-    """The same for Iceberg tables; `catalog` and `namespace` say where they are known by name."""
+    """The same for Iceberg tables; `catalog` and `namespace` say where they are registered."""
 
     @classmethod
     def name(cls) -> str:
@@ -95,7 +95,7 @@ def check_delta(root: Location) -> None:
 
 
 def begin_iceberg(root: Location, catalog: str | None, namespace: str | None) -> None:
-    """Let a folder be a lake of Iceberg tables. Raises InvalidOption, MissingExtra."""
+    """Make a folder a lake of Iceberg tables. Raises InvalidOption, MissingExtra."""
     from .iceberg.catalog import begin
 
     begin(root, catalog, namespace)
@@ -103,18 +103,18 @@ def begin_iceberg(root: Location, catalog: str | None, namespace: str | None) ->
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go, and how tables take them."""
+    """The target of a write: a folder, the routing of rows, and the way tables take them."""
 
     root: Location
     routing: Routing
     committing: Committing
     partitioning: Partitioning
-    only: tuple[str, ...] = ()  # tables that are made again: they alone, and up to where the lake is
-    planned: Planned | None = None  # what the query holds rows to; None: it is not one of ours
-    iceberg: bool = False  # the unit of time by which a table is cut is no column of it then
+    only: tuple[str, ...] = ()  # tables to rebuild: only these, and up to where the lake is
+    planned: Planned | None = None  # the rules that the query checks; None: it is not one of ours
+    iceberg: bool = False  # then a partition's unit of time is not a column
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
-        """Write a task's rows as files; those of a table that is made again beside the old one."""
+        """Write a task's rows as files; those of a rebuilt table beside the old one."""
         root = self.root / CONTROL / NEW if self.only else self.root
         return WrittenFiles(FileWriter(root, self.routing, self.partitioning).write(batches))
 
@@ -139,8 +139,8 @@ class Target:
             return
         named = {part.path.name: part for part in parts}
         for part in named.values():
-            check_seen(part)  # of all tables, before the first of them is set aside
-        for name in self.only:  # also one that has no rows any more
+            check_seen(part)  # for all tables, before the first is set aside
+        for name in self.only:  # also one without rows now
             part = self._swapped(named.get(name) or self._part(name, []))
             commit(part, replace(identity, of_lake=True), self.committing)
         made = self.root / CONTROL / NEW
@@ -148,7 +148,7 @@ class Target:
             storage_of(made).remove(made)
 
     def _swapped(self, part: TablePart) -> TablePart:
-        """Set the old table aside, and let the files of the new one stand in its folder."""
+        """Set the old table aside, and copy the files of the new one into its folder."""
         if is_table(part.path):
             set_aside(self.root, part.path.name, aside_for(self.root, part.path.name))
         for each in part.files:
@@ -168,20 +168,20 @@ class Target:
         whole = self.partitioning.whole(schema)
         schema = schema if self.iceberg else whole
         rules = None
-        if self.planned is not None:  # a table that is made again has none
+        if self.planned is not None:  # a rebuilt table has none
             rules = TableRules() if self.only else self.planned.get(table, TableRules())
         return TablePart(self.root / table, schema, tuple(files), columns, rules)
 
 
 class DeltaBatchWriter(DataSourceArrowWriter):
-    """A batch query into a table."""
+    """The writer of a batch query into a table."""
 
     def __init__(self, target: Target, options: Mapping[str, str]) -> None:
         self._target = target
         self._batch = options.get("checkpointLocation"), options.get("batchNumber")
-        ranged = options.get("batchRange")  # of a table that is made again: as if the stream had written it
+        ranged = options.get("batchRange")  # of a rebuilt table: as if the stream had written it
         self._identity: BatchIdentity | None = (
-            None  # a batch of a stream that was given out: the checkpoint tells when it has run
+            None  # a batch of `foreachBatch`: read from the checkpoint when it commits
             if all(self._batch)
             else ByOffsets((Range.from_json(msgspec.json.decode(ranged)),))
             if ranged
@@ -195,18 +195,18 @@ class DeltaBatchWriter(DataSourceArrowWriter):
         return self._target.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Put them into the table, unless this very write is there."""
+        """Commit the rows to the table, unless this write is already there."""
         checkpoint, number = self._batch
         identity = self._identity or identity_of(read_batch(checkpoint or "", int(number or 0)))
         self._target.commit(messages, identity)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what was written."""
+        """Remove the written files."""
         discard(files_of(messages))
 
 
 class DeltaStreamWriter(StreamArrowWriter):  # type: ignore[misc]  # which class it is depends on Spark's version
-    """A streaming query into a table, or a lake of tables."""
+    """The writer of a streaming query into a table, or a lake of tables."""
 
     def __init__(self, target: Target, options: Mapping[str, str]) -> None:
         self._target = target
@@ -221,18 +221,18 @@ class DeltaStreamWriter(StreamArrowWriter):  # type: ignore[misc]  # which class
         return self._target.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Put a micro-batch into the table, unless it is there."""
+        """Commit a micro-batch, unless it is already there."""
         check_checkpoint(self._target.root, local_path("checkpointLocation", self._checkpoint))
         check_tables(self._target.root)
         self._target.commit(messages, identity_of(read_batch(self._checkpoint, batchId)))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Remove what was written."""
+        """Remove the written files."""
         discard(files_of(messages))
 
 
 def files_of(messages: Sequence[Any]) -> list[DataFile]:
-    """Return the files of all tasks that ended well."""
+    """Return the files of all tasks that succeeded."""
     return [each for message in messages if isinstance(message, WrittenFiles) for each in message.files]
 
 
@@ -257,5 +257,5 @@ def _target(
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
-    """A column that is never null in one query may be null in the next, and the table is the same."""
+    """Return a schema with nullable columns: one query never has NULL in a column, the next one may."""
     return pa.schema([field.with_nullable(True) for field in schema])

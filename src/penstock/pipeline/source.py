@@ -1,8 +1,8 @@
-"""The source `format("penstock")`: a topic as a batch or a stream, per-partition offsets, Arrow all the way.
+"""The source `format("penstock")`: a topic as a batch or a stream, with offsets per partition, all in Arrow.
 
-There is no `pushFilters`: in Spark 4.2 and 4.3 a filter that one query pushes down stays for the next query
-on the same DataFrame (`tests/pipeline` keeps the leak in sight). Ranges and columns are options. A loaded
-DataFrame is frozen at what the log held then: `load()` once per query.
+There is no `pushFilters`: in Spark 4.2 and 4.3 a filter that one query pushes down leaks into the next query
+on the same DataFrame (a test in `tests/pipeline` watches the leak). Ranges and columns are options. A loaded
+DataFrame is frozen at the log's content at that moment: call `load()` once per query.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ _TASK_RECORDS = 2_000  # a second task costs two more Python workers, and a file
 
 
 class PenstockSource(DataSource):
-    """What Spark asks first: a name, a schema, and the reader or writer for a batch or a stream."""
+    """Spark's entry point: a name, a schema, and the reader or writer for a batch or a stream."""
 
     @classmethod
     def name(cls) -> str:
@@ -59,7 +59,7 @@ class PenstockSource(DataSource):
         return "penstock"
 
     def schema(self) -> str:
-        """Return the columns asked for."""
+        """Return the requested columns."""
         return spark_schema(read_all(self.options)[0].columns)
 
     def reader(self, schema: Any) -> DataSourceReader:
@@ -75,13 +75,13 @@ class PenstockSource(DataSource):
         return reader if TELLS_START else PlaceKeeping(reader)
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
-        """Return what writes the rows of a batch query to topics."""
+        """Return the writer of a batch query's rows to topics."""
         from .write_back import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
-        """Return what writes the rows of a streaming query to topics."""
+        """Return the writer of a streaming query's rows to topics."""
         from .write_back import stream_writer
 
         return stream_writer(self.options, schema, overwrite)
@@ -89,7 +89,7 @@ class PenstockSource(DataSource):
 
 @dataclass
 class Task(InputPartition):
-    """What one task reads."""
+    """The ranges that one task reads."""
 
     topic: str
     topic_id: int
@@ -97,7 +97,7 @@ class Task(InputPartition):
 
 
 def read_task(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
-    """Yield a task's records, and see that retention took none of them meanwhile.
+    """Yield a task's records, and check that retention has removed none of them meanwhile.
 
     Offsets that are missing for another reason (erased, deleted by hand) are skipped; `reconcile` lists them.
     """
@@ -113,7 +113,7 @@ def read_task(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
 
 
 def plan(options: SourceOptions, batch: Range) -> list[InputPartition]:
-    """Return the tasks of a batch; few records are not worth several, unless the user wants them."""
+    """Return the tasks of a batch; few records get one task, unless the user asks for more."""
     tasks = options.tasks
     if not options.may_cut:
         tasks = min(tasks, -(-batch.count() // _TASK_RECORDS) or 1)
@@ -151,15 +151,15 @@ def _asked_range(options: SourceOptions) -> Range:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A topic from a place on. Its state lives in Spark's checkpoint; this object keeps none that matters."""
+    """A topic from a position on. Its state is in Spark's checkpoint; this object may be lost at any time."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._until: Ends | None = None
-        self._checked: dict[str, Any] | None = None  # the last place that was held against the log
+        self._checked: dict[str, Any] | None = None  # the last offsets that were checked against the log
         self._planned: dict[str, Any] | None = None
         self._planned_at: float | None = None
-        self._seen: Heads | None = None  # by the look for the latest offset, until it is reported
+        self._seen: Heads | None = None  # read for `latestOffset`, until `reportLatestOffset`
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query begins: where its table ends, or at `startingOffsets`."""
@@ -176,7 +176,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Range(log_id, options.topic, topic.id, starts, starts, incarnation=incarnation).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return how much a batch may take."""
+        """Return the limit of a batch."""
         at_most = self._options.max_records
         return ReadAllAvailable() if at_most is None else ReadMaxRows(at_most)
 
@@ -206,10 +206,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planned
 
     def _waits(self, before: Range, batch: Range, ends: Ends) -> bool:
-        """Return whether a batch is put off, because it would be small and comes soon after another.
+        """Return whether a batch is delayed, because it would be small and comes soon after another.
 
-        The first record after a pause goes at once. A query that runs once, a batch that is as large as it
-        may be, and the rest of one that was cut short, do not wait.
+        The first record after a pause goes at once. A query that runs once, a batch of maximum size, and the
+        rest of an interrupted batch do not wait.
         """
         least, last = self._options.min_records, self._planned_at
         if least is None or last is None or self._until is not None or before.pending is not None:
@@ -222,7 +222,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the end of the log, so that progress can show the lag.
 
-        Spark asks right after `latestOffset`, whose look serves for both.
+        Spark calls this right after `latestOffset`, which has read the ends for both.
         """
         heads, self._seen = self._seen, None
         if heads is None:
@@ -231,14 +231,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"topic": self._options.topic, "ends": [end for _, end in sorted(heads.ends().items())]}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember where the log ends now: a query that runs once ends there."""
+        """Record where the log ends now: a query that runs once ends there."""
         with closing(self._view()) as view:
             self._until = view.heads().ends()
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        """Return the tasks of a batch. The batch's own range counts, not where the last one ended."""
+        """Return the tasks of a batch. Its own range decides, not the end of the batch before."""
         batch = Range.from_json(end)
-        if end != self._planned:  # planned before a crash: the log may be another since
+        if end != self._planned:  # planned before a crash: the log may have changed since
             past = Past.of("the checkpoint", batch)
             with closing(self._view()) as view:
                 check_past(past, view.present(view.heads(), past.places()))
@@ -250,14 +250,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(self._options, partition)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: the checkpoint keeps the place, and Spark does not call this for the last batch."""
+        """Do nothing: the checkpoint keeps the position, and Spark does not call this for the last batch."""
 
     def _view(self) -> TopicView:
         options = self._options
         return open_view(options.url, options.names, options.topic, options.kafka)
 
     def _last(self, view: TopicView, heads: Heads) -> Ends:
-        """Return where the stream may end: at the log's end, where it was to end, or `endingOffsets`."""
+        """Return where the stream may end: at the log's end, at the recorded end, or at `endingOffsets`."""
         ends = heads.ends() if self._until is None else self._until
         if self._options.ending == ReadingPlace(LATEST):
             return ends
@@ -265,7 +265,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {partition: min(end, last[partition]) for partition, end in ends.items()}
 
     def _admitted(self, before: Range, view: TopicView, topic: Topic, ends: Ends, limit: ReadLimit) -> Ends:
-        """Return where the batch after another may end, if so much is there."""
+        """Return where the batch after another may end, within its limits."""
         if before.pending is not None:
             return before.pending
         if isinstance(limit, ReadMaxRows):
@@ -278,7 +278,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @asks_storage
 def continued(path: Location, view: TopicView, heads: Heads) -> Range | None:
-    """Return where tables end in a topic; None if they have nothing of it.
+    """Return where tables end in a topic; None if the topic has not fed them.
 
     A batch that only some of them hold is pending. Raises AnotherLog, HistoryTakenBack, MarkMissing.
     """

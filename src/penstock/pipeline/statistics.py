@@ -1,17 +1,17 @@
-"""The statistics of a data file, by which readers of a Delta table leave out files: rows, bounds, nulls.
+"""The statistics of a data file, by which readers of a Delta table skip files: rows, bounds, nulls.
 
-Wrong bounds hide rows, and so do missing ones: delta-rs 1.6 takes a column that could have bounds and has
-none, beside others that have some, for one that holds nulls alone. So every such column gets bounds, whatever
-its values are. A bound that the log cannot say is replaced by the next wider one that it can:
+Wrong bounds hide rows, and so do missing ones: if a column that could have bounds has none, beside others
+that have some, delta-rs 1.6 takes it for a column of nulls only. So every such column gets bounds, whatever
+its values are. A bound that the log cannot express is replaced by the next wider one that it can:
 
 | values of the file                    | bounds                                                         |
 |---------------------------------------|----------------------------------------------------------------|
 | infinite                              | `"Infinity"`, `"-Infinity"`: Spark, delta-rs and polars read it |
 | not a number                          | both infinities: readers disagree on where it is sorted         |
 | times                                 | whole milliseconds, rounded outwards                           |
-| times before year 1 or after year 9999 | the ends of these years: readers parse years of four digits    |
-| long texts                            | cut, and made greater                                          |
-| decimals                              | all digits; delta-rs' own writer rounds to a DOUBLE, and hides  |
+| times before year 1 or after year 9999 | clamped to these years: readers parse years of four digits     |
+| long texts                            | cut; the upper one made greater                                |
+| decimals                              | all digits; delta-rs' writer rounds to DOUBLE, which hides rows |
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ _TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}  # of a sec
 
 
 class Statistics:
-    """What is known of the rows of one file, gathered as they are written."""
+    """The statistics of the rows of one file, gathered as they are written."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._kinds = dict(_fields(schema))
@@ -52,7 +52,7 @@ class Statistics:
         self._rows = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take rows into account."""
+        """Add rows to the statistics."""
         self._rows += rows.num_rows
         for path, kind in self._kinds.items():
             column = rows.column(path[0])
@@ -64,7 +64,7 @@ class Statistics:
                 self._most[path] = max(self._most.get(path, most), most)
 
     def encode(self) -> str:
-        """Return them as Delta's log has them."""
+        """Return them in the form of Delta's log."""
         form = {
             "numRecords": self._rows,
             "minValues": _nested(
@@ -79,9 +79,9 @@ class Statistics:
 
 
 def _fields(schema: Any, above: Path = ()) -> Iterator[tuple[Path, pa.DataType]]:
-    """Yield the fields that readers ask for bounds of; those of bytes, lists and maps they do not.
+    """Yield the fields that need bounds: readers use none of bytes, lists and maps.
 
-    Nor of a struct that has such a field: polars 2.1 reads the bounds of all of its fields, or fails.
+    Nor of a struct with such a field: polars 2.1 reads the bounds of all of its fields, or fails.
     """
     for field in schema:
         if types.is_struct(field.type) and _is_bounded(field.type):
@@ -108,7 +108,7 @@ _BOUNDED = (
 
 
 def _bounds(column: pa.Array, kind: pa.DataType) -> tuple[Any, Any]:
-    """Return the least and the greatest value; of times as integers, which have no years that they lack."""
+    """Return the least and the greatest value; times as integers, which have no limit of years."""
     if types.is_timestamp(kind):
         column = column.cast(pa.int64())
     elif types.is_date32(kind):
@@ -120,7 +120,7 @@ def _bounds(column: pa.Array, kind: pa.DataType) -> tuple[Any, Any]:
 
 
 def _nested(found: dict[Path, Any]) -> dict[str, Any]:
-    """Return values by their paths as objects in objects."""
+    """Return values by their paths as nested objects."""
     whole = dict[str, Any]()
     for path, value in found.items():
         place = whole

@@ -1,6 +1,6 @@
-"""A Delta table as it stands at one moment: what it holds, what it knows, and its transactions.
+"""A Delta table at one moment: its rows and files, its properties, and its transactions.
 
-When a batch is committed, and that it is committed once, is in `committing.py`.
+`committing.py` decides when a batch is committed, and that it is committed once.
 """
 
 import logging
@@ -48,9 +48,9 @@ _CONFIGURATION = {"delta.checkpointInterval": "10"}
 
 
 class LakeTable(Table):
-    """One Delta table as it stands at one moment: when it is first asked something.
+    """One Delta table at one moment: that of the first access.
 
-    What its log says is read at once; delta-rs loads its files only when they are asked for.
+    The log is read at once; delta-rs loads the list of files only when it is needed.
     """
 
     def __init__(self, path: Location) -> None:
@@ -61,7 +61,7 @@ class LakeTable(Table):
 
     @property
     def settles_late(self) -> bool:  # type: ignore[override]
-        """Whether a commit may count after it was reported as failed."""
+        """Whether a commit reported as failed may still take effect."""
         return self._storage.settles_late
 
     @property
@@ -72,13 +72,13 @@ class LakeTable(Table):
         return self._asked
 
     def _known(self) -> LogState | None:
-        """Return what the log says, at the same version as the table; None: only delta-rs can tell."""
+        """Return the state in the log, at the table's version; None: only delta-rs can read it."""
         if self._log is None:
             self._log = read_log(self._at, None if self._asked is None else self._asked.version())
         return self._log
 
     def _forget(self) -> None:
-        """Look again the next time: the table was committed to."""
+        """Drop the loaded state after a commit: the next access reads it again."""
         self._asked = self._log = self._found = None
 
     @classmethod
@@ -152,12 +152,12 @@ class LakeTable(Table):
         ]
 
     def sources(self) -> list[Source]:
-        """Return the topics that feed the table: its properties say it; of an old one, our last commit."""
+        """Return the topics that feed the table, by its properties; of an old table, by our last commit."""
         said = self._notes().get(SOURCES)
         return [] if said is None else msgspec.json.decode(said, type=list[Source])
 
     def is_of_lake(self) -> bool:
-        """Return whether it was committed to as one of several, whose common place a mark keeps."""
+        """Return whether it was committed to as one of several tables whose common position a mark keeps."""
         return OF_LAKE in self._notes()
 
     def _notes(self) -> Mapping[str, Any]:
@@ -165,20 +165,20 @@ class LakeTable(Table):
         return kept if SOURCES in kept else self._last_notes()
 
     def _last_notes(self) -> dict[str, Any]:
-        for limit in (1, 50, None):  # mostly it is the last one, and the others are many
+        for limit in (1, 50, None):  # mostly it is the last one of many
             for entry in self._table.history(limit):
                 if SOURCES in entry:
                     return entry
         return {}
 
     def size(self) -> Size:
-        """Return how much the table holds."""
+        """Return the size of the table."""
         files = pa.table(self._table.get_add_actions())
         rows = files.column("num_records").to_pylist()
         return Size(self._table.version(), sum(rows), len(rows), sum(files.column("size_bytes").to_pylist()))
 
     def partition_columns(self) -> list[str]:
-        """Return the columns by which the table is cut into parts."""
+        """Return the partition columns of the table."""
         log = self._known()
         metadata = None if log is None else log.metadata
         return list(
@@ -194,7 +194,7 @@ class LakeTable(Table):
         return {name: each for name, each in metadata.configuration.items() if each is not None}
 
     def rules(self, *, rewrites: bool) -> TableRules:
-        """Return what it asks of every row. Raises TableAsksMore."""
+        """Return the rules that every row must meet. Raises TableAsksMore."""
         return delta_rules(
             self.path, self.schema_form(), self._protocol(), self.configuration(), rewrites=rewrites
         )
@@ -208,7 +208,7 @@ class LakeTable(Table):
         return Protocol(*versions, found.reader_features, found.writer_features)
 
     def _check_rewrite(self) -> None:
-        """Refuse to write files anew that hold deleted rows. Raises TableAsksMore."""
+        """Refuse to rewrite files that may hold deleted rows. Raises TableAsksMore."""
         for what in deletion_vectors(self._protocol()):
             raise TableAsksMore(self.path, what)
 
@@ -221,25 +221,25 @@ class LakeTable(Table):
         return form
 
     def form_of(self, schema: pa.Schema) -> dict[str, Any]:
-        """Return in that form what the table would make of columns."""
+        """Return in that form the columns that the table would have for a schema."""
         form: dict[str, Any] = msgspec.json.decode(Schema.from_arrow(schema).to_json())
         return form
 
     def arrow_schema(self) -> pa.Schema:
-        """Return the columns as Arrow has them."""
+        """Return the columns as an Arrow schema."""
         return pa.schema(self._table.schema().to_arrow())
 
     def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
-        """Give the table some columns of a schema, or fields of theirs. Raises CommitFailedError."""
+        """Add some columns of a schema, or fields of theirs, to the table. Raises CommitFailedError."""
         fields = [each for each in Schema.from_arrow(schema).fields if each.name in names]
         with self._storage.asking(self._at):
             self._table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
         self._forget()
 
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, bounded in rows and about in bytes at a time.
+        """Yield some columns, in batches bounded in rows and roughly in bytes.
 
-        Raises TableDamaged; StorageAway if it is the storage that does not answer.
+        Raises TableDamaged; StorageAway if the storage does not answer.
         """
         for name in sorted(self.file_names()):
             if not (self._at / name).is_file():
@@ -264,10 +264,10 @@ class LakeTable(Table):
                     yield batch.select(list(names))
 
     def _looked_at(self, names: Sequence[str]) -> tuple[int, bool]:
-        """Return the bytes of a row before it was compressed, and whether the files can be read as they are.
+        """Return the uncompressed bytes of a row, and whether the files can be read as they are.
 
-        The bytes are those of the file with the largest rows. They can if each has these columns as the table
-        has them; Arrow's dataset, which adds what files lack, takes 80 MB more than the files alone.
+        The bytes are those of the file with the largest rows. The files can be read as they are if each has
+        these columns with the table's types; Arrow's dataset, which adds missing columns, takes 80 MB more.
         """
         most, plain, schema = 1, not self._table.protocol().reader_features, self.arrow_schema()
         wanted = [schema.field(name) for name in names]
@@ -289,8 +289,8 @@ class LakeTable(Table):
     def compact(self, file_bytes: int) -> tuple[int, int]:
         """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError.
 
-        The old files stay until they are vacuumed, so that readers of an older version find them. Until the
-        new ones are on the disk, which is here, a power cut is mended with them (`DeltaTable.restore`).
+        The old files stay until `vacuum`, so that readers of an older version find them. Until this method
+        has synced the new ones, the old files repair the damage of a power cut (`DeltaTable.restore`).
         """
         self._check_rewrite()
         before = self.file_names()
@@ -306,15 +306,15 @@ class LakeTable(Table):
         return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
 
     def commits(self, at_most: int) -> list[dict[str, Any]]:
-        """Return the last commits, the newest first, as Delta's log has them."""
+        """Return the last commits, newest first, in the form of Delta's log."""
         return self._table.history(at_most)
 
     def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
-        """Remove files that no commit points to and that are older than an age; return their names."""
+        """Remove files older than an age that no commit points to; return their names."""
         return self._vacuum(older_than_hours, dry_run=dry_run, full=True)
 
     def _vacuum(self, older_than_hours: int, *, dry_run: bool, full: bool) -> list[str]:
-        """Return names of files that are there: delta-rs names all that its log remembers as removed."""
+        """Return only files that exist: delta-rs names all that its log lists as removed."""
         named = self._table.vacuum(older_than_hours, enforce_retention_duration=False, full=full)  # a dry run
         found = [self._at / name for name in named]
         folders = [each for each in {file.parent for file in found} if each.is_dir()]
@@ -325,7 +325,7 @@ class LakeTable(Table):
         return [str(file).removeprefix(f"{self._at}/") for file in gone]
 
     def purge(self, older_than_hours: int) -> list[str]:
-        """Remove all that was, and is not any more: older versions, their files and descriptions."""
+        """Remove the whole past of the table: older versions, their files and metadata."""
         gone = self._vacuum(0, dry_run=False, full=False)
         gone += self.vacuum(older_than_hours, dry_run=False)
         self._forget()
@@ -360,10 +360,10 @@ class LakeTable(Table):
         schema: pa.Schema | None = None,
         partition_by: list[str] | None = None,
     ) -> None:
-        """Commit actions, and what is said beside them; with the columns that the table has, or with others.
+        """Commit actions, with transactions and notes; with the table's columns, or with others.
 
-        Raises CommitFailedError if another was faster; StorageAway if the storage does not answer, though the
-        commit may count.
+        Raises CommitFailedError if another commit came first; StorageAway if the storage does not answer,
+        though the commit may have taken effect.
         """
         properties = {} if said is None else due_properties(self, *said)
         with self._storage.asking(self._at):
@@ -380,7 +380,7 @@ class LakeTable(Table):
             self._keep(properties)
 
     def _keep(self, properties: Mapping[str, str]) -> None:
-        """Give the table properties, in a commit of their own. If it fails, the next commit does it."""
+        """Set properties of the table, in a commit of their own. If it fails, the next commit sets them."""
         try:
             with self._storage.asking(self._at):
                 self._table.alter.set_table_properties(
@@ -396,7 +396,7 @@ class LakeTable(Table):
     def _add(
         self, log: LogState, files: Sequence[DataFile], transactions: Transactions, notes: Mapping[str, str]
     ) -> None:
-        """Add files without delta-rs, but for the table's own checkpoint. Raises CommitFailedError."""
+        """Add files without delta-rs, which only makes the table's checkpoint. Raises CommitFailedError."""
         added = [
             {"path": each.name, "partitionValues": dict(each.part), "size": each.size, "stats": each.stats}
             for each in files
@@ -412,7 +412,7 @@ class LakeTable(Table):
                     self._table.create_checkpoint()
                     self._table.cleanup_metadata()
                     self.sync()
-            except (DeltaError, Error) as exc:  # the commit counts, and the next one that is due makes it
+            except (DeltaError, Error) as exc:  # the commit stands; the next due checkpoint follows
                 said = self._storage.told(exc)
                 logger.warning("table %s has no checkpoint at %d: %s", self.path, after.version, said)
             self._forget()
@@ -440,32 +440,32 @@ class LakeTable(Table):
         self._transact(actions, said, schema, partition_by)
 
     def sync(self) -> None:
-        """Bring the last commit to the disk: Spark's checkpoint must not be ahead after a power cut.
+        """Sync the last commit: Spark's checkpoint must not be ahead of it after a power cut.
 
-        With the table's own checkpoint, if the commit has made one: readers begin with it. A write
-        transaction leaves this table at the version before it, a compaction does not: so both are looked for.
+        The table's own checkpoint, too, if the commit has made one: readers begin with it. A write
+        transaction leaves this table at the version before it, a compaction does not: so both are synced.
         """
         log, version = self._at / "_delta_log", self._table.version()
         made = [f"{number:020}{kind}" for number in (version, version + 1) for kind in _LOG_FILES]
         self._storage.bring_to_disk(*(log / name for name in (*made, "_last_checkpoint")))
 
     def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
-        """Let the table say that it holds a topic up to some ends. Raises CommitFailedError."""
+        """Record in the table that it holds a topic up to some ends. Raises CommitFailedError."""
         self._transact([], declared(source, ends, marks))
 
     def _properties(self, transactions: Transactions, notes: Mapping[str, str]) -> CommitProperties:
         known = [(name, end) for name, end in self._found_again().items() if name not in dict(transactions)]
         return CommitProperties(
             app_transactions=[Transaction(name, end, KEPT_MS) for name, end in (*known, *transactions)],
-            max_commit_retries=0,  # what came in between must be looked at first
+            max_commit_retries=0,  # commits in between must be read first
             custom_metadata=dict(notes),
         )
 
     def cut_back(self, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
-        """Let the table end at other places, which it has passed: remove the rows from there on.
+        """Move the ends of the table back to given offsets, and remove the rows from there on.
 
-        Return how many. From then on it is of the source's incarnation. Rows and ends go in one commit; what
-        a crash leaves is cut back again. Raises CommitFailedError.
+        Return how many. The table takes the source's incarnation. Rows and ends change in one commit; after a
+        crash, cutting back again finishes the work. Raises CommitFailedError.
         """
         ends = self.ends(source)
         where = [f"(partition = {p} AND offset >= {cut})" for p, cut in cuts.items() if cut < ends.get(p, 0)]

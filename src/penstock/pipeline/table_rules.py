@@ -1,12 +1,12 @@
-"""The rules of a Delta table, as its log says them; a table that asks for more is refused.
+"""The rules of a Delta table, as its log has them; a table that requires more is refused.
 
-| what others set                          | here                                                       |
+| set by others                            | treatment here                                             |
 |------------------------------------------|------------------------------------------------------------|
 | `delta.constraints.NAME`, `delta.invariants` | a condition that must be true of each row; NULL is not |
 | NOT NULL                                 | a column that is never NULL                                |
 | a generated, identity or default value   | refused: only an engine that knows the expression can fill it |
-| column mapping                           | refused: files name their columns otherwise                |
-| append only, change data feed, deletion vectors | refused where files are written anew, as upserts do |
+| column mapping                           | refused: files have other names for their columns          |
+| append only, change data feed, deletion vectors | refused where files are rewritten, as upserts do    |
 | other features of a writer               | refused                                                    |
 """
 
@@ -20,7 +20,7 @@ from penstock.errors import TableAsksMore
 from .delta_log import Protocol
 
 _CHECK = "delta.constraints."
-_NAMED = 7  # the version of a writer from which on features have names
+_NAMED = 7  # from this writer version on, features have names
 _HEEDED = {
     "appendOnly",
     "invariants",
@@ -64,7 +64,7 @@ def delta_rules(
     *,
     rewrites: bool,
 ) -> TableRules:
-    """Return the rules of a table with these columns. `rewrites`: whether files are written anew.
+    """Return the rules of a table with these columns. `rewrites`: whether files are rewritten.
 
     Raises TableAsksMore.
     """
@@ -107,6 +107,6 @@ def _unheeded(
 
 
 def deletion_vectors(protocol: Protocol) -> Iterator[str]:
-    """Say what is in the way of writing files of a table anew: deleted rows are still in them."""
+    """Yield the reason against rewriting files of a table, if deleted rows may still be in them."""
     if "deletionVectors" in (protocol.writerFeatures or ()):
         yield "deletion vectors, and files written anew from here would bring deleted rows back"

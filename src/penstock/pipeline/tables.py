@@ -1,4 +1,4 @@
-"""What there is to know and to do about the tables of a lake, without Spark."""
+"""Inspection and maintenance of the tables of a lake, without Spark."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class SourceEnds:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """One table: how much it holds, and of which topics up to where."""
+    """One table: its size, its topics, and up to where it holds them."""
 
     name: str
     path: str
@@ -41,7 +41,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class TableCommit:
-    """One commit of a table. `rows`: how many it brought, where it is known."""
+    """One commit of a table. `rows`: how many it added, if known."""
 
     table: str
     version: int
@@ -62,7 +62,7 @@ class Removed:
 
 @asks_storage
 def describe(path: Location) -> list[TableState]:
-    """Return the state of each table of a lake, or of the one table that the path is."""
+    """Return the state of each table of a lake, or of the one table at the path."""
     existing_tables(path)
     lake = Lake(path)
     return [_state(lake, each) for each in lake.tables]
@@ -70,7 +70,7 @@ def describe(path: Location) -> list[TableState]:
 
 @asks_storage
 def vacuum(path: Location, *, older_than_hours: int, dry_run: bool) -> list[Removed]:
-    """Remove what crashes left behind in the tables of a lake; younger files may be of a batch under way."""
+    """Remove files that crashes left in the tables of a lake; younger files may be of a batch in flight."""
     done = [
         Removed(each.name, tuple(table_at(each).vacuum(older_than_hours, dry_run=dry_run)))
         for each in existing_tables(path)
@@ -80,7 +80,7 @@ def vacuum(path: Location, *, older_than_hours: int, dry_run: bool) -> list[Remo
 
 @asks_storage
 def history(path: Location, *, limit: int, tables: Collection[str] = ()) -> list[TableCommit]:
-    """Return the last commits of each table of a lake, or of some of them, the newest first."""
+    """Return the last commits of each table of a lake, or of some of them, newest first."""
     existing = existing_tables(path)
     unknown = sorted(set(tables) - {each.name for each in existing})
     if unknown:
@@ -113,7 +113,7 @@ def _commit(table: str, entry: Mapping[str, Any]) -> TableCommit:
 
 
 def existing_tables(path: Location) -> list[Location]:
-    """Return the tables at a path; none where a pipeline has only begun. Raises InvalidOption."""
+    """Return the tables at a path; none if a pipeline has only begun. Raises InvalidOption."""
     found = tables_in(path)
     if not found and not (path / CONTROL).is_dir():
         raise InvalidOption("path", str(path), "a folder with the tables of a pipeline, or one table")
@@ -130,7 +130,7 @@ def _state(lake: Lake, table: Table) -> TableState:
 
 
 def _furthest(lake: Ends, table: Ends) -> Ends:
-    """Return up to where a table holds a topic: a batch that was cut short may be in it alone."""
+    """Return up to where a table holds a topic: it may alone have an interrupted batch."""
     return {p: max(lake.get(p, 0), table.get(p, 0)) for p in lake.keys() | table.keys()}
 
 

@@ -1,9 +1,8 @@
-"""Going on after history was taken back: tables are cut back to where they and the log still agree.
+"""Going on after the log's history was rewound: cuts tables back to where they and the log still agree.
 
-What the tables hold from there on is not in the log any more, and goes; a copy of each table that is cut
-stays beside it until it is dropped (`set_aside.py`). What the log holds there now is read by the next run. It
-costs a comparison of all rows, but keeps what retention has long deleted from the log,
-which a rebuild does not.
+The rows from there on are not in the log any more, and are removed; a copy of each table that is cut stays
+beside it until it is dropped (`set_aside.py`). The next run reads the log's records from there. This compares
+all rows, but keeps those that retention has long deleted from the log; a rebuild would lose them.
 """
 
 from collections.abc import Sequence
@@ -28,21 +27,21 @@ from .upsert import KEY_PROPERTY
 
 @dataclass(frozen=True, slots=True)
 class CutBack:
-    """What was cut off: how many rows, and which places."""
+    """The rows and positions that were cut off."""
 
     rows: int
     places: tuple[Piece, ...]
 
     def said(self) -> str:
-        """Return the places in words."""
+        """Return the positions in words."""
         return said(self.places)
 
 
 @asks_storage
 def cut_back(path: Location, log: Log, topic: Topic) -> CutBack:
-    """Cut a lake back to where it agrees with the log, and forget its checkpoint.
+    """Cut a lake back to where it agrees with the log, and remove its checkpoint.
 
-    It may be cut short and called again. Raises AnotherLog, InvalidOption, TableDamaged.
+    It may be interrupted and called again. Raises AnotherLog, InvalidOption, TableDamaged.
     """
     identity = log.identity()
     known = [each for each in sources(path) if each.topic == topic.name]
@@ -51,7 +50,7 @@ def cut_back(path: Location, log: Log, topic: Topic) -> CutBack:
         raise AnotherLog(f"{path}", f"log {known[0].log_id}", f"log {identity.id}")
     rows, places = 0, list[Piece]()
     for source in mine:
-        # Typed tables have no values: there the other columns tell, of which the time is one.
+        # Typed tables have no values: they are compared by the other columns, such as the time.
         compared = [Compared.of(path, source, log, topic, values=each) for each in (True, False)]
         lake = Lake(path)
         if sum(len(each.tables) for each in compared) < len(lake.fed_by(source)):
@@ -68,7 +67,7 @@ def cut_back(path: Location, log: Log, topic: Topic) -> CutBack:
 
 
 def _cut(lake: Lake, compared: Sequence[Compared], source: Source, places: list[Piece]) -> int:
-    """Cut the mark back first: a crash leaves tables ahead of it, and they are cut back by the next try."""
+    """Cut the mark back, then the tables: a crash leaves tables ahead of it, which the next try cuts back."""
     found = [each.parted() for each in compared]
     parted, rows = {p: min(each[p] for each in found) for p in found[0]}, 0
     tables = [table for each in compared for table in each.tables]
@@ -79,7 +78,7 @@ def _cut(lake: Lake, compared: Sequence[Compared], source: Source, places: list[
         ends = table.ends(source)
         cuts = {p: min(parted.get(p, end), end) for p, end in ends.items()}
         beyond = [Piece(p, cut, ends[p]) for p, cut in cuts.items() if cut < ends[p]]
-        if beyond:  # what goes is nowhere else
+        if beyond:  # the removed rows are nowhere else
             name = ITSELF if table.folder == lake.root else table.folder.name
             keep_copy(lake.root, name, aside_for(lake.root, name))
         places += beyond
@@ -89,7 +88,7 @@ def _cut(lake: Lake, compared: Sequence[Compared], source: Source, places: list[
 
 
 def _check_upserts(lake: Lake, tables: Sequence[Table], source: Source, parted: Ends) -> None:
-    """Refuse to cut off rows that have replaced others: those would be gone. Raises InvalidOption."""
+    """Refuse to cut off rows that have replaced others, which would be lost. Raises InvalidOption."""
     for table in tables:
         ahead = any(parted.get(p, end) < end for p, end in table.ends(source).items())
         if ahead and KEY_PROPERTY in table.configuration():

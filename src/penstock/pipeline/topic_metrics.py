@@ -1,4 +1,4 @@
-"""What a query's progress says of our topics: Spark gives offsets as text, and no metrics of its own."""
+"""Metrics of our topics from a query's progress: Spark gives offsets as text, and no metrics of its own."""
 
 from ast import literal_eval
 from collections.abc import Iterator, Mapping
@@ -13,10 +13,10 @@ from .offsets import Ends, Piece, Range
 
 @dataclass(frozen=True, slots=True)
 class SourceMetrics:
-    """A topic after a micro-batch: how many records it brought, and how many wait behind them.
+    """A topic after a micro-batch: how many records it read, and how many wait behind them.
 
-    `lag` is None where Spark does not say it: on 4.0 and 4.1, and for a batch that was run again. `pieces`:
-    which records it brought.
+    `lag` is None where Spark does not report it: on 4.0 and 4.1, and for a batch that ran again. `pieces`:
+    the records that it read.
     """
 
     topic: str
@@ -31,7 +31,7 @@ class SourceMetrics:
 
 
 def source_metrics(progress: Any) -> list[SourceMetrics]:
-    """Return what a progress of a query, as in `query.lastProgress`, says of each topic of ours."""
+    """Return the metrics of each of our topics from a query's progress, as in `query.lastProgress`."""
     sources = progress["sources"] if isinstance(progress, Mapping) else progress.sources
     return [each for source in sources for each in _metrics(source)]
 
@@ -51,7 +51,7 @@ def _metrics(source: Any) -> Iterator[SourceMetrics]:
 
 
 def _ends(latest: Any) -> dict[str, list[int]]:
-    """Return the ends of topics in what the source reports; nothing for a replayed batch, which has null."""
+    """Return the ends of topics in the source's report; nothing for a repeated batch, which reports null."""
     if not isinstance(latest, Mapping):
         return {}
     forms = latest.get("topics", [latest])
@@ -59,7 +59,7 @@ def _ends(latest: Any) -> dict[str, list[int]]:
 
 
 def _form(said: str | None) -> Any:
-    """Return an offset from its text: JSON, or on Spark 4.0 and 4.1 what Python makes of an object."""
+    """Return an offset from its text: JSON, or on Spark 4.0 and 4.1 the `repr` of a Python object."""
     if not said:
         return None
     try:

@@ -1,12 +1,12 @@
-"""Upkeep of tables beside the stream: small files are joined, and files that nobody needs are removed.
+"""Upkeep of tables beside the stream: joins small files, and removes files that nothing needs.
 
-Never in the path of a batch. A compaction is a Delta commit of its own: it moves rows from files to files,
-adds and removes none, and carries no application transaction, so what the table says of its batches stays.
-When it meets a batch in the table's log, one of both is done again: a batch looks at the table again, and a
-compaction that was overtaken is given up and tried later.
+Never in the path of a batch. A compaction is a Delta commit of its own: it moves rows between files, adds and
+removes none, and carries no application transaction, so the identities of batches stay. When it conflicts
+with a batch, one of the two is repeated: a batch reads the table again, and a compaction that lost the race
+is abandoned and retried later.
 
-Files are joined in steps (small ones into middling ones, those into large ones), so that a row is written
-anew a few times in its life and not with each compaction.
+Files are joined in steps (small ones into medium ones, those into large ones), so that a row is rewritten a
+few times in its life and not with each compaction.
 """
 
 import logging
@@ -31,16 +31,16 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 logger = logging.getLogger("penstock.pipeline")
-_STEPS = (1 << 20, 16 << 20)  # bytes, below the size that is wanted in the end
+_STEPS = (1 << 20, 16 << 20)  # bytes, below the final size
 _TRIES = 5
 _HOUR_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedFiles:
-    """Files of a table that became fewer. In a dry run: that would be joined.
+    """The files of a table that were joined, or in a dry run would be.
 
-    `forgotten`: rows of deleted keys that went before.
+    `forgotten`: rows of deleted keys that were removed before.
     """
 
     table: str
@@ -55,7 +55,7 @@ def optimize(
 ) -> list[JoinedFiles]:
     """Join the files of each table that are smaller than a size. Raises CommitFailedError, InvalidOption.
 
-    With `forget_hours`, tables of upserts first lose the rows of keys that were deleted so long ago.
+    With `forget_hours`, first removes from tables of upserts the rows of keys deleted before that age.
     """
     done = []
     for each in existing_tables(path):
@@ -70,7 +70,7 @@ def optimize(
 
 
 def forget(path: Location, hours: int, *, dry_run: bool = False) -> int:
-    """Remove the rows of keys that were deleted so long ago, if the table has such; return how many.
+    """Remove the rows of keys deleted before an age, if the table has such; return how many.
 
     Raises CommitFailedError.
     """
@@ -97,7 +97,7 @@ def join(path: Location, file_bytes: int) -> JoinedFiles:
 
 
 def due(sizes: list[int], *, at_least: int, file_bytes: int) -> int | None:
-    """Return up to which size files should be joined: the first step that has files enough, if one has."""
+    """Return the size up to which files should be joined: the first step with enough files, if any."""
     for step in (*(step for step in _STEPS if step < file_bytes), file_bytes):
         if sum(size < step for size in sizes) >= at_least:
             return step
@@ -105,7 +105,7 @@ def due(sizes: list[int], *, at_least: int, file_bytes: int) -> int | None:
 
 
 class LakeUpkeep:
-    """The thread that looks after the tables of one pipeline while it runs. It never stops the pipeline."""
+    """The thread that maintains the tables of one pipeline while it runs. It never stops the pipeline."""
 
     def __init__(self, path: Location, settings: PipelineSettings | None = None) -> None:
         self._path = path
@@ -115,20 +115,20 @@ class LakeUpkeep:
         self._vacuumed = SYSTEM.monotonic()
 
     def start(self) -> None:
-        """Begin to look after the tables."""
+        """Start the thread, if the settings ask for upkeep."""
         if self._thread is None and (self._settings.compact_files or self._settings.vacuum_hours):
             self._thread = Thread(target=self._run, name="penstock-upkeep", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """Let it end; a compaction under way is waited for."""
+        """Stop the thread; wait for a compaction in progress."""
         self._asked.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def look(self) -> list[JoinedFiles]:
-        """Join what is due now; what fails is said and left for the next time, and nothing is raised."""
+        """Join the files that are due; log failures and leave them for the next time, without raising."""
         done: list[JoinedFiles] = []
         for each in self._tables() if self._settings.compact_files else []:
             with _said(f"table {each.name}", each), asking(each):
@@ -162,7 +162,7 @@ class LakeUpkeep:
 
 @contextmanager
 def _said(what: str, path: Location, remedy: str = "optimize") -> Iterator[None]:
-    """Say what went wrong, whatever it is, and go on: it is tried again, and the pipeline does not wait."""
+    """Log any error and go on: the next look tries again, and the pipeline does not wait."""
     try:
         yield
     except Exception as exc:

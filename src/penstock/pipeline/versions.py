@@ -1,6 +1,6 @@
-"""What differs between Spark 4.0 and 4.3, in one place. It is found by looking, not by a version's number.
+"""The differences between Spark 4.0 and 4.3, in one place, detected by feature and not by version number.
 
-| since | what Python sources and sinks have                                             |
+| since | Python sources and sinks have                                                  |
 |-------|--------------------------------------------------------------------------------|
 | 4.1   | stream writers that take Arrow                                                 |
 | 4.2   | `latestOffset(start, limit)`, `reportLatestOffset`, `trigger(availableNow=…)`   |
@@ -27,7 +27,7 @@ try:
         SupportsTriggerAvailableNow,
     )
 
-    TELLS_START = True  # a stream's reader is told where a batch begins, and how much it may take
+    TELLS_START = True  # Spark passes the start of a batch, and its limit, to a stream's reader
 except ImportError:
     from .read_limits import (  # type: ignore[assignment]
         ReadAllAvailable,
@@ -56,7 +56,7 @@ else:
     class _StreamArrowWriter(  # type: ignore[misc]  # `commit` is that of a stream
         datasource.DataSourceStreamWriter, datasource.DataSourceArrowWriter
     ):
-        """A writer that is given Arrow, for Spark 4.0 asks only whether it is one of the second kind."""
+        """A stream writer that gets Arrow: Spark 4.0 only checks for `DataSourceArrowWriter`."""
 
     StreamArrowWriter = _StreamArrowWriter
 

@@ -1,4 +1,4 @@
-"""A topic as planning sees it: where its partitions begin and end. Asked in the driver, never in a task."""
+"""A topic as planning sees it: where its partitions begin and end. Used in the driver, never in a task."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -18,13 +18,13 @@ from .offsets import Ends, Piece, before_starts, said
 from .options import LATEST, OTHERS, ReadingPlace
 
 logger = logging.getLogger("penstock.pipeline")
-_FIRST_LOOK, _FURTHER = 128, 4  # records of a piece that are looked at first, and how many times more then
+_FIRST_LOOK, _FURTHER = 128, 4  # records of a piece to read first, and the factor for each further read
 _EARLIEST_MARK, _LATEST_MARK = -2, -1  # as in Spark's Kafka source
 
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The topic and the bounds of all its partitions at one moment, and how it has grown, then or later."""
+    """The topic and the bounds of all its partitions at one moment, and its growths, then or later."""
 
     topic: Topic
     bounds: Mapping[int, Bounds]
@@ -40,7 +40,7 @@ class Heads:
 
 
 class TopicView:
-    """One topic of one log. Each call looks again."""
+    """One topic of one log. Each call reads the log again."""
 
     def __init__(self, url: str, names: Names, topic: str) -> None:
         if url.startswith("memory://"):
@@ -52,7 +52,7 @@ class TopicView:
         self._name = topic
 
     def log_id(self) -> str:
-        """Return the id of the log, given when its tables were made."""
+        """Return the id of the log, assigned when its tables were made."""
         return self._log.identity().id
 
     def identity(self) -> LogIdentity:
@@ -68,16 +68,16 @@ class TopicView:
         return Heads(topic, bounds, self._log.growths(topic))
 
     def present(self, heads: Heads, places: Collection[Position]) -> LogNow:
-        """Return what the log is now, with the marks of the records at some places."""
+        """Return the state of the log now, with the marks of the records at some positions."""
         found = self._log.at(heads.topic, places, bare=True) if places else []
         marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
         return LogNow(self._log.identity(), heads.topic, heads.bounds, marks)
 
     def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
-        """Return how much of each piece has at most so many bytes; for None its first record.
+        """Return how much of each piece fits into a number of bytes; for None its first record.
 
-        It looks at the beginning of a piece, and further only if that is not enough: so it costs what it
-        returns, not what waits behind it.
+        It reads the beginning of a piece, and further only if necessary: so its cost grows with the result,
+        not with the backlog.
         """
         found = dict[int, AdmittedPiece]()
         left, wanted = list(pieces), share or 1
@@ -102,11 +102,11 @@ class TopicView:
         return self._log.sizes(topic, ranges) if ranges else {}
 
     def held(self, topic: Topic, reader: str) -> Ends:
-        """Return from where on a reader holds retention back; nothing if it does not."""
+        """Return the offsets from which on a reader holds retention back; none if it does not."""
         return self._log.holds(topic).get(reader, {})
 
     def resolve(self, place: ReadingPlace, heads: Heads, option: str) -> Ends:
-        """Return the offsets that a place means now. Raises InvalidOption."""
+        """Return the current offsets of a reading position. Raises InvalidOption."""
         general = self._general(place, heads)
         if not place.offsets:
             return general
@@ -148,13 +148,13 @@ def open_view(url: str, names: Names, topic: str, kafka: KafkaSettings | None = 
 
 
 def holds(heads: Heads, place: Position) -> bool:
-    """Return whether a place is between what a topic has removed and its end."""
+    """Return whether a position is within the bounds of a topic."""
     bounds = heads.bounds.get(place.partition)
     return bounds is not None and bounds.start <= place.offset < bounds.end
 
 
 def removed(starts: Mapping[int, int], ends: Mapping[int, int], kept: Mapping[int, int]) -> list[Piece]:
-    """Return what of a range is no longer kept."""
+    """Return the pieces of a range that are no longer kept."""
     pieces = (
         Piece(partition, start, ends.get(partition, start)) for partition, start in sorted(starts.items())
     )
@@ -162,7 +162,7 @@ def removed(starts: Mapping[int, int], ends: Mapping[int, int], kept: Mapping[in
 
 
 def report_removed(topic: str, lost: Sequence[Piece], *, fail: bool) -> None:
-    """Raise RecordsRemoved, or say in the log that a query goes on without them."""
+    """Raise RecordsRemoved, or log that a query goes on without the lost records."""
     if lost and fail:
         raise RecordsRemoved(topic, said(lost))
     if lost:

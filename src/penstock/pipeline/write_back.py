@@ -1,11 +1,11 @@
-"""Writing back: the rows of a query as records of topics, each once, by `format("penstock")`.
+"""Writing back: the rows of a query become records of topics, exactly once, by `format("penstock")`.
 
-Tasks hold their rows back in the database, each attempt under a number of its own; the driver releases the
-attempts that Spark names, in one transaction that also writes down which batch of which query it was
-(`log/sql/parted_writes.py`). So a batch that is run again, whatever the number of its tasks, is there once.
+Tasks hold their rows back in the database, each attempt under its own number; the driver releases the
+attempts that Spark names, in one transaction that also records the query and its batch
+(`log/sql/parted_writes.py`). So a batch that runs again, with any number of tasks, is written once.
 
-A stream is known by the id in its checkpoint, a batch write by `txnAppId` and `txnVersion`; without them
-nobody can tell whether it was there before.
+A stream is known by the id in its checkpoint, a batch write by `txnAppId` and `txnVersion`; without them a
+repeated write cannot be recognised.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,14 +51,14 @@ _MICROSECONDS = 1000  # a scalar of Arrow would bring pandas, which takes half a
 
 @dataclass
 class HeldPart(WriterCommitMessage):
-    """What one attempt of a task holds back; None: it had no rows."""
+    """The rows that one attempt of a task holds back; None: it had no rows."""
 
     part: WritePart | None = None
 
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """Where rows go: the store, and the topic of rows that name none."""
+    """The target of a write: the store, and the topic of rows that name none."""
 
     url: str
     names: Names
@@ -83,7 +83,7 @@ class WriteTarget:
         return store
 
     def check(self) -> None:
-        """Say what is wrong before anything is written. Raises StoreUnsupported, UnknownTopic."""
+        """Check the target before anything is written. Raises StoreUnsupported, UnknownTopic."""
         with closing(self.open()) as store:
             if self.topic is not None:
                 store.log.topic(self.topic)
@@ -95,12 +95,12 @@ class WriteTarget:
             return HeldPart(_PartWriter(self, store, write).write(batches))
 
     def release(self, messages: Sequence[Any], write: PartedWrite | None) -> None:
-        """Put what was held back into the log, unless this very write is there."""
+        """Move the held rows into the log, unless this write is already there."""
         with closing(self.open()) as store:
             PartedWrites(store.database).release(write, _parts(messages))
 
     def discard(self, messages: Sequence[Any]) -> None:
-        """Take back what was held; what cannot be taken back now goes by itself after a day."""
+        """Discard the held rows; rows that cannot be discarded now expire after a day."""
         with closing(self.open()) as store:
             PartedWrites(store.database).discard(part.id for part in _parts(messages))
 
@@ -146,7 +146,7 @@ class _PartWriter:
         for at, pairs in enumerate(_values(rows, "headers")):
             if not pairs:
                 continue
-            # A token is left out: headers are those of another record, which the new one is not.
+            # A token is left out: it identifies the record that the headers came from, not the new one.
             named = [(each["key"], each["value"]) for each in pairs if each["key"] != TOKEN]
             if any(name is None for name, _ in named):
                 raise InvalidColumn("headers", "has a header without a key; leave it out")
@@ -177,7 +177,7 @@ class _PartWriter:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in pieces that one transaction may have."""
+    """Yield a batch in pieces small enough for one transaction."""
     if not batch.num_rows:
         return
     size = max(1, min(_TOGETHER, batch.num_rows * _TOGETHER_BYTES // max(1, batch.nbytes)))
@@ -210,7 +210,7 @@ def _times(rows: pa.RecordBatch, now_ms: int) -> list[int]:
     return times
 
 
-# -- what may be written
+# -- the columns that may be written
 
 
 def _is_binary(kind: pa.DataType) -> bool:
@@ -249,7 +249,7 @@ _KINDS: dict[str, tuple[Callable[[pa.DataType], bool], str, str]] = {
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
-    """Raise InvalidColumn for what a topic cannot take, before anything is written."""
+    """Raise InvalidColumn for a column that a topic cannot take, before anything is written."""
     arrow = {each.name: each.type for each in arrow_schema_of(schema)}
     kinds = {each.name: each.dataType.simpleString().upper() for each in schema.fields}
     for name, kind in arrow.items():
@@ -282,11 +282,11 @@ def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> 
     return target
 
 
-# -- what Spark calls
+# -- the writers that Spark calls
 
 
 class BackBatchWriter(DataSourceArrowWriter):
-    """A batch query into topics."""
+    """The writer of a batch query into topics."""
 
     def __init__(self, target: WriteTarget, write: PartedWrite | None) -> None:
         self._target, self._write = target, write
@@ -297,31 +297,31 @@ class BackBatchWriter(DataSourceArrowWriter):
         return self._target.hold(iterator, ("", 0) if write is None else (write.application, write.epoch))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Release them."""
+        """Release the held rows."""
         self._target.release(messages, self._write)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Take back what was held."""
+        """Discard the held rows."""
         self._target.discard(messages)
 
 
 class BackStreamWriter(StreamArrowWriter):  # type: ignore[misc]  # which class it is depends on Spark's version
-    """A streaming query into topics."""
+    """The writer of a streaming query into topics."""
 
     def __init__(self, target: WriteTarget, checkpoint: str) -> None:
         self._target, self._checkpoint = target, checkpoint
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Hold one task's rows back; whose they are counts only when the driver releases them."""
+        """Hold one task's rows back; their query and batch matter only when the driver releases them."""
         return self._target.hold(iterator, _under_way())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Release a micro-batch, unless it is there."""
+        """Release a micro-batch, unless it is already there."""
         batch = read_batch(self._checkpoint, batchId)
         self._target.release(messages, PartedWrite(_application(batch.query_id), batchId, batch.content))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Take back what was held."""
+        """Discard the held rows."""
         self._target.discard(messages)
 
 
@@ -354,7 +354,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 
 def _named(options: Mapping[str, str], topic: str | None) -> PartedWrite | None:
-    """Return how a batch write names itself, for each topic apart; None if it does not."""
+    """Return the identity that a batch write gives itself, separate for each topic; None if it has none."""
     name, version = options.get("txnAppId"), options.get("txnVersion")
     if not name and version is None:
         return None

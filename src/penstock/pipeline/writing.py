@@ -1,4 +1,4 @@
-"""Writing Arrow batches as Parquet files of tables: what a task of the sink does."""
+"""Writes Arrow batches to Parquet files of tables, in the tasks of the sink."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -37,7 +37,7 @@ class OpenFile:
         self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows; they are written when there are enough for a row group."""
+        """Add rows; they are written when there are enough for a row group."""
         self._held.append(batch)
         self.held_bytes += batch.nbytes
         self._rows += batch.num_rows
@@ -53,7 +53,7 @@ class OpenFile:
             self._held, self.held_bytes = [], 0
 
     def finish(self) -> DataFile:
-        """Close the file, bring it to the disk and return what it is."""
+        """Close the file, sync it and return its description."""
         self.flush()
         self._writer.close()
         self._sink.close()
@@ -65,13 +65,13 @@ class OpenFile:
         """Remove the file."""
         with suppress(
             OSError, ValueError, pa.ArrowException, Error
-        ):  # it may be what failed, or closed already
+        ):  # it may be the cause of the failure, or closed already
             self._writer.close()
         self._storage.abandon(self._path, self._sink)
 
 
 class FileWriter:
-    """The files of one task: one for each table that its rows go to, and for each part of it."""
+    """The files of one task: one for each table and partition that its rows go to."""
 
     def __init__(self, root: Location, routing: Routing, partitioning: Partitioning = NO_PARTS) -> None:
         self._root, self._routing, self._partitioning = root, routing, partitioning

@@ -1,7 +1,7 @@
-"""The years that readers of tables know: 1 to 9999. Times before and after are told as the first or the last.
+"""The years that readers of tables support: 1 to 9999. Times outside become the first or the last one.
 
-Python has no others, nor have the texts in which Delta's log and its partitions say times. A Kafka client may
-give a record any 64 bits as its time, and one that counts microseconds gives the year 58692.
+Python supports no others, nor do the text forms of times in Delta's log and partitions. A Kafka client may
+set any 64 bits as a record's time, and one that counts in microseconds sets the year 58692.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -21,12 +21,12 @@ _LAST_MS = (datetime.max.replace(tzinfo=UTC) - EPOCH) // _MILLISECOND
 
 
 def known_ms(milliseconds: int) -> int:
-    """Return a time since 1970, or the first or last that there is."""
+    """Return a time since 1970, limited to the first and the last supported one."""
     return min(max(milliseconds, _FIRST_MS), _LAST_MS)
 
 
 def all_known_ms(milliseconds: pa.Array) -> pa.Array:
-    """Return times since 1970, each of them known."""
+    """Return times since 1970, each limited to the supported ones."""
     bounds = pc.min_max(milliseconds)
     least, most = bounds["min"].as_py(), bounds["max"].as_py()
     if least is None or _FIRST_MS <= least <= most <= _LAST_MS:

@@ -1,10 +1,10 @@
 """Kafka record batches as Arrow columns, without an object per record.
 
-Only where each record begins is found one by one, by its length. All else is done for all records at once:
-their numbers are read as columns (a varint is a few looks at a column of places), and keys and values are
-taken out of the bytes by Arrow, which sees them as one array of pieces between places.
-What a record says in its headers is read in rounds, one header of every record in each. A chunk with a header
-that needs a closer look (one of ours in another place than we write it) is decoded record by record instead.
+Only the start of each record is found one by one, by the records' lengths. All else is done for all records
+at once: their numbers are read as columns (a varint takes a few reads at a column of positions), and Arrow
+takes keys and values out of the bytes, which it sees as one array of pieces between positions.
+Headers are read in rounds, one header of every record in each. A chunk with an unusual header (one of ours in
+another position than we write it) is decoded record by record instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,19 +26,19 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-_SHORT = 128  # bytes of a piece, on average, up to which it is gathered byte by byte
-_MOST_HEADERS = 32  # of a record, for the quick way
+_SHORT = 128  # average bytes of a piece, up to which pieces are gathered byte by byte
+_MOST_HEADERS = 32  # of a record, for the fast path
 _OURS = {name.encode() for name in (ID, TYPE, SOURCE, VERSION, OWNER, RAW)}
 
 
 class _NotQuick(Exception):
-    """A chunk has records that are decoded one by one."""
+    """A chunk has records that must be decoded one by one."""
 
 
 class BatchChunk(NamedTuple):
-    """Batches that are decoded together, each with its header; none of them a marker.
+    """Batches to decode together, each with its header; none of them a marker.
 
-    `most_bytes`: that the records of one batch may have, unpacked.
+    `most_bytes`: the limit for the records of one batch, unpacked.
     """
 
     batches: Sequence[tuple[BatchHeader, Buffer]]
@@ -99,7 +99,7 @@ def _quickly(chunk: BatchChunk, low: int, high: int, wants_headers: bool) -> pa.
 
 
 def _record_places(chunk: BatchChunk) -> tuple[bytes, list[int], list[int]]:
-    """Return the bytes of all records, where each record begins in them, and how many each batch has."""
+    """Return the bytes of all records, the start of each record in them, and the count of each batch."""
     pieces = []
     for header, batch in chunk.batches:
         try:
@@ -116,7 +116,7 @@ def _record_places(chunk: BatchChunk) -> tuple[bytes, list[int], list[int]]:
 
 
 def _walk_lengths(records: bytes, at: int, end: int, count: int, starts: list[int]) -> None:
-    """Add where each record of a batch begins: the one loop over records. Raises InvalidBatch."""
+    """Add the start of each record of a batch: the only loop over records. Raises InvalidBatch."""
     first, add = at, starts.append
     try:
         for _ in range(count):
@@ -140,13 +140,13 @@ def _walk_lengths(records: bytes, at: int, end: int, count: int, starts: list[in
 
 
 class _Walk:
-    """A place in every record at once, moving on as fields are read."""
+    """A position in every record at once, which advances as fields are read."""
 
     def __init__(self, data: Any, at: Numbers) -> None:
         self.data, self.at = data, at
 
     def number(self, where: Any = None) -> Numbers:
-        """Read a varint at every place, zigzag; with `where` only there, 0 elsewhere. Raises InvalidBatch."""
+        """Read a zigzag varint in every record; with `where` only there, 0 elsewhere. Raises InvalidBatch."""
         short = self._short(where)
         if short is not None:
             return short
@@ -166,7 +166,7 @@ class _Walk:
         return (unsigned >> np.uint64(1)).view(np.int64) ^ -(value & 1)
 
     def _short(self, where: Any) -> Numbers | None:
-        """Read a varint that is one byte at every place, as most are; None if it is not."""
+        """Read a varint that is one byte in every record, as most are; None if it is not."""
         if not len(self.at) or int(self.at.max()) >= len(self.data) or not (where is None or where.all()):
             return None
         bytes_ = self.data[self.at]
@@ -177,7 +177,7 @@ class _Walk:
         return (value >> 1) ^ -(value & 1)
 
     def span(self, where: Any = None) -> tuple[Numbers, Numbers]:
-        """Read a length and pass over that many bytes: return where they begin and how many, -1 for none."""
+        """Read a length and skip that many bytes: return their starts and lengths, -1 for none."""
         lengths = self.number(where)
         begins = self.at
         self.at = begins + np.maximum(lengths, 0)
@@ -185,7 +185,7 @@ class _Walk:
 
 
 def _headers(walk: _Walk, pieces: bytes) -> tuple[tuple[Numbers, Numbers], pa.Array]:
-    """Return where each record's type is, and its other headers in Kafka's framing."""
+    """Return the span of each record's type, and its other headers in Kafka's framing."""
     counts = walk.number()
     rounds = int(counts.max()) if len(counts) else 0
     if rounds > _MOST_HEADERS or (len(counts) and int(counts.min()) < 0):
@@ -216,7 +216,7 @@ class _Said(NamedTuple):
 
 
 def _named(walk: _Walk, pieces: bytes, here: Any, names: Any, values: Any) -> _Said:
-    """Tell which records have a header of ours here; `odd`: one that must be looked at closely."""
+    """Find the records with one of our headers here; `odd`: one needs decoding record by record."""
     ours, types, odd = np.zeros(len(here), bool), np.zeros(len(here), bool), False
     fixed = {VERSION.encode(): b"1.0", SOURCE.encode(): OUR_SOURCE}
     for name, mine in _by_name(walk.data, pieces, here, names):
@@ -231,7 +231,7 @@ def _named(walk: _Walk, pieces: bytes, here: Any, names: Any, values: Any) -> _S
 
 
 def _by_name(data: Any, pieces: bytes, here: Any, names: Any) -> Iterator[tuple[bytes, Any]]:
-    """Yield each name of a header, and which records have it here; all have the same, as a rule."""
+    """Yield each name of a header, and which records have it here; usually all have the same."""
     begin, length = int(names[0][0]), int(names[1][0])
     first = pieces[begin : begin + max(length, 0)]
     if here.all() and _all_are(first, data, *names):
@@ -244,16 +244,16 @@ def _by_name(data: Any, pieces: bytes, here: Any, names: Any) -> Iterator[tuple[
 
 
 def _all_are(wanted: bytes, data: Any, begins: Numbers, lengths: Numbers) -> bool:
-    """Return whether all pieces of some bytes are the same, as wanted."""
+    """Return whether all pieces are equal to some bytes."""
     size = len(wanted)
     if not size or bool((lengths != size).any()) or int(begins.max()) + size > len(data):
         return False
-    every = np.ndarray(len(data) - size + 1, f"V{size}", data, strides=(1,))  # so many bytes from every place
+    every = np.ndarray(len(data) - size + 1, f"V{size}", data, strides=(1,))  # bytes from every position
     return every[begins].tobytes() == wanted * len(begins)
 
 
 def _framed(pieces: bytes, rests: Numbers, begins: Numbers, ends: Numbers) -> pa.Array:
-    """Return the headers that are left, as a count and their bytes; null where none is."""
+    """Return the remaining headers, as a count and their bytes; null where there are none."""
     some = rests > 0
     if not some.any():
         return pa.nulls(len(rests), pa.binary())
@@ -277,7 +277,7 @@ def _taken(pieces: bytes, span: tuple[Numbers, Numbers]) -> pa.Array:
     bounds[1::2] = np.where(lengths < 0, 0, begins + lengths)
     if int(bounds.max()) > len(pieces) or int(lengths.min()) < -1:
         raise InvalidBatch("a field ends behind its record")
-    bounds = np.maximum.accumulate(bounds)  # what is absent may point anywhere
+    bounds = np.maximum.accumulate(bounds)  # an absent piece may point anywhere
     both = pa.Array.from_buffers(
         pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(pieces)]
     )
@@ -287,7 +287,7 @@ def _taken(pieces: bytes, span: tuple[Numbers, Numbers]) -> pa.Array:
 
 
 def _gathered(pieces: bytes, begins: Numbers, lengths: Numbers, total: int) -> pa.Array:
-    """Return short pieces, byte by byte: Arrow would make room for as much as lies between them."""
+    """Return short pieces, byte by byte: Arrow would also allocate the bytes between them."""
     sizes = np.maximum(lengths, 0)
     if int((begins + sizes).max()) > len(pieces) or int(lengths.min()) < -1:
         raise InvalidBatch("a field ends behind its record")

@@ -1,7 +1,7 @@
 """Fetching from a log in files: a task reads the segments itself, as far as their writer has published.
 
-The directory must be where the tasks run, as on one machine or a shared disk. No table is asked: which log it
-is stands in the directory. Memory is that of some batches, a few mebibytes.
+The directory must be visible to the tasks, as on one machine or a shared disk. No table is read: the
+directory holds the log's identity. Memory is bounded by some batches, a few mebibytes.
 """
 
 from collections.abc import Iterator
@@ -37,13 +37,13 @@ class FilesFetcher:
         self._directory = LogDirectory(Path(path), FilesSettings.load(), SYSTEM, Disk())
 
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
-        """Yield the records asked for."""
+        """Yield the requested records."""
         topic = self._topic(request.topic_id)
         for piece in request.pieces:
             yield from self._piece(topic, request, piece)
 
     def lost(self, request: Request) -> list[Piece]:
-        """Return what of a request lies before the start of its partition."""
+        """Return the parts of a request that lie before the starts of their partitions."""
         return before_starts(request.pieces, self._starts(request.topic_id))
 
     def _starts(self, topic_id: int) -> dict[int, int]:
@@ -72,7 +72,7 @@ class FilesFetcher:
 
 
 def _counting(view: PartitionView, low: int, high: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield the batches of a range that hold records that count."""
+    """Yield the batches of a range with committed records."""
     producers = view.producers
     for header, batch in view.batches(low, high):
         if header.record_count and not header.is_control and not producers.is_aborted(header):

@@ -1,4 +1,4 @@
-"""Fetching from a Kafka cluster: a task asks the leaders itself; batches become Arrow as those of files."""
+"""Fetching from a Kafka cluster: a task reads from the leaders; batches become Arrow as those of files do."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -26,11 +26,11 @@ class KafkaFetcher:
         self._lost: list[Piece] = []
 
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
-        """Yield the records asked for."""
+        """Yield the requested records."""
         return chain.from_iterable(self._piece(request, piece) for piece in request.pieces)
 
     def lost(self, request: Request) -> list[Piece]:
-        """Return what was gone when it was asked for: of a compacted topic, too, rows are always missing."""
+        """Return the pieces found missing at the fetch; compacted topics lack rows without any loss."""
         return self._lost
 
     def close(self) -> None:
@@ -41,7 +41,7 @@ class KafkaFetcher:
         wants = request.wants("headers") or request.wants("type")
         group, records, size = list[tuple[BatchHeader, memoryview]](), 0, 0
         for low, header, batch in self._reader.batches(*piece, removed=self._lost.append):
-            if low > piece.start:  # what lies before it in a batch is removed
+            if low > piece.start:  # records before it in a batch are removed
                 if group:
                     yield from _columns(group, request.topic_id, piece, wants)
                 group, records, size, piece = [], 0, 0, piece._replace(start=low)

@@ -1,4 +1,4 @@
-"""Fetching from PostgreSQL with its Arrow driver, by COPY in binary: memory is that of one batch of 16 MB."""
+"""Fetching from PostgreSQL with its Arrow driver, by binary COPY: memory is one batch of 16 MB."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -30,7 +30,7 @@ class PostgresFetcher:
             raise StoreUnreachable(without_password(url), str(exc).partition("\n")[0]) from exc
 
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
-        """Yield the records asked for."""
+        """Yield the requested records."""
         with closing(self._conn.cursor()) as cursor:
             self._ask(request)
             cursor.execute(self._sql("fetch"))
@@ -40,7 +40,7 @@ class PostgresFetcher:
         self._conn.rollback()
 
     def lost(self, request: Request) -> list[Piece]:
-        """Return what of a request lies before the start of its partition."""
+        """Return the parts of a request that lie before the starts of their partitions."""
         return before_starts(request.pieces, self._starts(request.topic_id))
 
     def _starts(self, topic_id: int) -> dict[int, int]:
@@ -52,7 +52,7 @@ class PostgresFetcher:
         return found
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._conn.close()
 
     def _sql(self, name: str) -> str:

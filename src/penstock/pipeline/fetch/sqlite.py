@@ -1,7 +1,7 @@
-"""Fetching from SQLite as Arrow: memory is that of a few rows of the driver and one batch.
+"""Fetching from SQLite as Arrow: memory is a few rows in the driver and one batch.
 
 A driver gathers a fixed number of rows, however large they are. So it gathers few, and these are joined into
-batches that are bounded in rows and in bytes.
+batches bounded in rows and in bytes.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _BATCH_BYTES = 16 << 20
 
 
 class SqliteFetcher:
-    """One file, opened to read; it must be there."""
+    """One file, opened to read; it must exist."""
 
     def __init__(self, url: str, names: Names) -> None:
         dialect = open_store(url, names).database.dialect
@@ -41,7 +41,7 @@ class SqliteFetcher:
         self._driver = open_driver(dialect.path)
 
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
-        """Yield the records asked for."""
+        """Yield the requested records."""
         wanted = [int(request.wants(column)) for column in WANTED]
         asked = request.topic_id, _json(request), *wanted
         found = self._driver.batches(self._sql("fetch"), asked)
@@ -52,7 +52,7 @@ class SqliteFetcher:
             yield _typed(pa.concat_batches(batches) if len(batches) > 1 else batches[0])
 
     def lost(self, request: Request) -> list[Piece]:
-        """Return what of a request lies before the start of its partition."""
+        """Return the parts of a request that lie before the starts of their partitions."""
         return before_starts(request.pieces, self._starts(request.topic_id))
 
     def _starts(self, topic_id: int) -> dict[int, int]:
@@ -67,7 +67,7 @@ class SqliteFetcher:
 
 
 def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield batches in groups that have rows or bytes enough."""
+    """Yield batches in groups with enough rows or bytes."""
     group, rows, size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         group.append(batch)

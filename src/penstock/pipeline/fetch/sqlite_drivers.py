@@ -1,10 +1,10 @@
 """The two SQLite libraries that a fetcher can read with: that of the Arrow driver, and Python's own.
 
-The Arrow driver is the fast one, and brings an SQLite of its own. Locks of POSIX belong to a process: when
-one library closes a file, the locks that another one holds on it in the same process are gone. A process that
-comes and goes then takes the file for unused and removes the write-ahead log, and what the connection of the
-first writes after that is lost. So a process that has the file open, as a worker of Spark in which a function
-of the user's keeps an outbox, reads it with the library that it has it open with.
+The Arrow driver is the fast one, and includes its own SQLite. POSIX locks belong to a process: when one
+library closes a file, the locks that another one in the same process holds on it are gone. Another process
+that opens and closes the file then takes it for unused and removes the write-ahead log, and later writes of
+the first process are lost. So a process that already has the file open, such as a Spark worker in which a
+user's function keeps an outbox, reads it with the library that has it open.
 """
 
 import os
@@ -24,8 +24,8 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-_ROWS_TOGETHER = 128  # at a mebibyte each, as much as a batch of small ones may have
-_MAPPED_BYTES = 2_147_418_112  # the most that SQLite maps; a page of it is looked at, not copied
+_ROWS_TOGETHER = 128  # at a mebibyte each, as large as the largest batch of small rows
+_MAPPED_BYTES = 2_147_418_112  # the most that SQLite maps; mapped pages are not copied
 _HANDLES = "/dev/fd"
 
 
@@ -43,7 +43,7 @@ class SqliteDriver(Protocol):
 
 
 def open_driver(path: str) -> SqliteDriver:
-    """Open a file to read, with the library that may be used for it in this process."""
+    """Open a file to read, with the library that this process may use for it."""
     return PlainDriver(path) if is_open_here(path) else ArrowDriver(path)
 
 
@@ -52,7 +52,7 @@ def is_open_here(path: str) -> bool:
     with suppress(FileNotFoundError):
         wanted = os.stat(path)
         for handle in os.listdir(_HANDLES):
-            with suppress(OSError):  # that of the listing itself
+            with suppress(OSError):  # the handle of the listing itself
                 if os.path.samestat(os.fstat(int(handle)), wanted):
                     return True
     return False
@@ -66,7 +66,7 @@ class ArrowDriver:
         with self._translated():
             # Read-only: a writer that closes as the last one folds the WAL into the file and removes it.
             self._conn = dbapi.connect(_address(path))
-            # Which is a moment in which the file is locked.
+            # That takes a moment, in which the file is locked.
             for setting in (f"busy_timeout = {round(BUSY_SECONDS * 1000)}", f"mmap_size = {_MAPPED_BYTES}"):
                 with closing(self._conn.cursor()) as cursor:
                     cursor.execute(f"PRAGMA {setting}")
@@ -98,7 +98,7 @@ class ArrowDriver:
 
 
 class PlainDriver:
-    """Python's own SQLite, that of an outbox in the same process."""
+    """Python's own SQLite, which an outbox in the same process uses."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -113,7 +113,7 @@ class PlainDriver:
             while rows := cursor.fetchmany(_ROWS_TOGETHER):
                 columns = zip(*rows, strict=True)
                 arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-                types = [array.type for array in arrays]  # that of the first rows goes for all
+                types = [array.type for array in arrays]  # the types of the first rows apply to all
                 yield pa.RecordBatch.from_arrays(arrays, names)
 
     def rows(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:

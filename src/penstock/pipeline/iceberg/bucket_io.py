@@ -1,8 +1,8 @@
-"""pyiceberg's way to the files of tables in a bucket: by the store that tasks and commands have, too.
+"""pyiceberg's access to the files of tables in a bucket, through the store that tasks and commands use.
 
-So one set of variables says where and as whom, a role counts for both, and what a store answers is said in
-our words. An object that must be new is put with `If-None-Match`. Credentials that a REST catalog hands out
-are not used: tasks, which never see the catalog, could not.
+So one set of variables holds endpoint and credentials, a role applies to both, and the store's errors become
+our own. An object that must be new is put with `If-None-Match`. Credentials vended by a REST catalog are not
+used, for tasks never see the catalog and could not get them.
 """
 
 from io import BytesIO
@@ -32,7 +32,7 @@ class BucketIO(FileIO):
         return BucketFile(location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Delete an object; one that is not there is gone."""
+        """Delete an object; a missing one is not an error."""
         BucketPath.parse(location if isinstance(location, str) else location.location).unlink()
 
 
@@ -47,11 +47,11 @@ class BucketFile(InputFile, OutputFile):
         return self._path.stat().st_size
 
     def exists(self) -> bool:
-        """Return whether there is such an object."""
+        """Return whether the object exists."""
         return self._path.is_file()
 
     def open(self, seekable: bool = True) -> InputStream:
-        """Open it: data in the parts that are asked for, a description as a whole.
+        """Open it: a data file by the ranges that are read, a metadata file as a whole.
 
         Raises FileNotFoundError.
         """
@@ -67,27 +67,27 @@ class BucketFile(InputFile, OutputFile):
         return self
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        """Begin it. Without `overwrite` its end raises FileExistsError if there is one by then."""
+        """Begin it. Without `overwrite`, closing it raises FileExistsError if the object exists by then."""
         return _Description(self._path, overwrite)
 
 
 class _Description(OutputStream):
-    """What becomes an object when it is closed, unless an error has come between."""
+    """A metadata file that becomes an object when it is closed, unless an error came first."""
 
     def __init__(self, path: BucketPath, overwrite: bool) -> None:
         self._path, self._put = path, BUCKETS.replace if overwrite else BUCKETS.put_new
         self._content, self._closed = BytesIO(), False
 
     def write(self, b: bytes) -> int:
-        """Add to it."""
+        """Append some bytes."""
         return self._content.write(b)
 
     def tell(self) -> int:
-        """Return how long it is so far."""
+        """Return the number of bytes written so far."""
         return self._content.tell()
 
     def close(self) -> None:
-        """Put it. Raises FileExistsError."""
+        """Put the object. Raises FileExistsError."""
         if not self._closed:
             self._closed = True
             self._put(self._path, self._content.getvalue())

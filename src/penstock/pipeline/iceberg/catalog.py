@@ -1,9 +1,9 @@
-"""Where the Iceberg tables of a lake are known by name: in a file beside them, in PostgreSQL, or by REST.
+"""The catalog of a lake's Iceberg tables: a file beside them, a PostgreSQL database, or a REST service.
 
-`_penstock/catalog.json` says which: it is written before the first table, and makes the folder a lake of
-Iceberg tables. It stands there for all who read the lake, so it holds no password. One of PostgreSQL is found
-as libpq finds it (`PGPASSWORD`, `PGPASSFILE`); what a REST catalog wants to know of us (a token) is a matter
-of pyiceberg: its settings for a catalog of the name `penstock`, as in `PYICEBERG_CATALOG__PENSTOCK__TOKEN`.
+`_penstock/catalog.json` names it: the file is written before the first table, and makes the folder a lake of
+Iceberg tables. All readers of the lake see it, so it contains no password. For PostgreSQL, libpq finds the
+password (`PGPASSWORD`, `PGPASSFILE`); for a REST catalog, pyiceberg's settings for a catalog of the name
+`penstock` hold the credentials, as in `PYICEBERG_CATALOG__PENSTOCK__TOKEN`.
 """
 
 import re
@@ -44,14 +44,14 @@ _REST, _POSTGRES = ("http", "https"), ("postgresql", "postgres")
 
 
 class LakeCatalog(msgspec.Struct, frozen=True):
-    """Which catalog, and the namespace of the tables in it. `uri` None: the file beside the lake."""
+    """A catalog, and the namespace of the tables in it. `uri` None: the file beside the lake."""
 
     namespace: str
     uri: str | None = None
 
 
 def begin(root: Location, uri: str | None, namespace: str | None) -> None:
-    """Let a folder be a lake of Iceberg tables, or see that it is one of this catalog, if one is named.
+    """Make a folder a lake of Iceberg tables, or check that it is one, of this catalog if one is named.
 
     Raises InvalidOption, CatalogAway.
     """
@@ -69,20 +69,20 @@ def begin(root: Location, uri: str | None, namespace: str | None) -> None:
     if is_delta(root) or any(is_delta(each) for each in (root.iterdir() if root.is_dir() else ())):
         raise InvalidOption("format", "iceberg", f"delta, as the tables in {root} are, or another folder")
     wanted = LakeCatalog(namespace or re.sub(r"\W+", "_", root.name) or "lake", uri)
-    if uri is not None:  # one that cannot be used is said now, and not after Spark has started
+    if uri is not None:  # refuse an unusable catalog now, not after Spark has started
         make_namespace(_catalog(root, uri), wanted.namespace)
     storage_of(root).replace(file, msgspec.json.encode(wanted))
 
 
 def _check(uri: str | None) -> None:
-    """Refuse what is no address of a catalog, or holds a password. Raises InvalidOption."""
+    """Refuse a text that is not the address of a catalog, or contains a password. Raises InvalidOption."""
     if uri is None:
         return
     scheme, shown = urlsplit(uri).scheme, without_password(uri)
     if scheme not in _REST + _POSTGRES:
         wanted = "the address of a REST catalog, https://…, or of a database, postgresql://HOST/DATABASE"
         raise InvalidOption("catalog", shown, wanted)
-    if scheme in _REST and "@" in urlsplit(uri).netloc:  # it would stand in the lake, for all who read it
+    if scheme in _REST and "@" in urlsplit(uri).netloc:  # all readers of the lake would see it
         remedy = f"an address without a login; give it as PYICEBERG_CATALOG__{NAME.upper()}__CREDENTIAL"
         raise InvalidOption("catalog", shown, remedy)
     if shown != uri:
@@ -90,7 +90,7 @@ def _check(uri: str | None) -> None:
 
 
 def catalog_of(path: Location) -> tuple[Catalog, tuple[str, str]]:
-    """Return the catalog that knows the table at a path, and its name there. Raises CatalogAway."""
+    """Return the catalog of the table at a path, and its name there. Raises CatalogAway."""
     root = catalog_root(path)
     assert root is not None, "it was asked for as an Iceberg table"
     known = _read(root / CONTROL / CATALOG)
@@ -98,7 +98,7 @@ def catalog_of(path: Location) -> tuple[Catalog, tuple[str, str]]:
 
 
 def is_beside(catalog: Catalog) -> bool:
-    """Return whether a catalog is a file: what it reports as failed has failed."""
+    """Return whether a catalog is a file: a commit that it reports as failed has surely failed."""
     return isinstance(catalog, _SqlCatalog) and catalog.engine.dialect.name == "sqlite"
 
 
@@ -112,7 +112,7 @@ def _catalog(root: Location, uri: str | None) -> Catalog:
 
 
 def make_namespace(catalog: Catalog, namespace: str) -> None:
-    """Make a namespace, if it is not there."""
+    """Make a namespace, if it is missing."""
     with suppress(NamespaceAlreadyExistsError, IntegrityError):  # or another driver makes it just now
         catalog.create_namespace(namespace)
 
@@ -122,7 +122,7 @@ def _read(file: Location) -> LakeCatalog:
 
 
 class _SqlCatalog(SqlCatalog):
-    """A catalog in a database, which points to nothing that does not last."""
+    """A catalog in a database, which only points to files that are on the disk."""
 
     def __init__(self, engine: Engine, options: Mapping[str, str]) -> None:
         self._unpooled = engine
@@ -149,7 +149,7 @@ class _SqlCatalog(SqlCatalog):
         storage_of(file).bring_to_disk(file)
 
 
-# Without a pool in both: pyiceberg's own keeps connections open, which do not survive a fork.
+# Both without a pool: pyiceberg's own keeps connections open, which do not survive a fork.
 def _file_engine(file: Location) -> Engine:
     return create_engine(f"sqlite:///{file}", poolclass=NullPool, connect_args={"timeout": _WAIT_SECONDS})
 
@@ -190,7 +190,7 @@ def _rest_catalog(uri: str, options: Mapping[str, str]) -> RestCatalog:
 
 
 class _CatalogAdapter(HTTPAdapter):
-    """Says in our words that a REST catalog is away: it is not the object store that does not answer."""
+    """Raises CatalogAway when a REST catalog does not answer, so that the object store is not blamed."""
 
     def __init__(self, uri: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The columns of an Iceberg table as Arrow has them, in the types that files and the rest of the room use."""
+"""The columns of an Iceberg table as an Arrow schema, in the types that files and the whole room use."""
 
 from typing import Any
 
@@ -17,18 +17,18 @@ except ImportError as exc:
 
 
 def arrow_of(schema: Schema) -> pa.Schema:
-    """Return columns as Arrow has them: not the large types, and without ids, which our files do not have."""
+    """Return columns as an Arrow schema, without large types and without ids, which our files lack."""
     return pa.schema([_plain(each) for each in schema_to_pyarrow(schema, include_field_ids=False)])
 
 
 def form_of(schema: pa.Schema) -> dict[str, Any]:
-    """Return columns in Delta's form, which all tables are compared in."""
+    """Return columns in Delta's form, in which all tables are compared."""
     form: dict[str, Any] = msgspec.json.decode(DeltaSchema.from_arrow(schema).to_json())
     return form
 
 
 def kept(schema: pa.Schema) -> pa.Schema:
-    """Return what an Iceberg table makes of columns: it has no integers of 8 or 16 bits."""
+    """Return the columns that an Iceberg table has for a schema: it has no integers of 8 or 16 bits."""
     return arrow_of(Catalog._convert_schema_if_needed(schema))
 
 

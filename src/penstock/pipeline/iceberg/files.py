@@ -1,4 +1,4 @@
-"""Which files an Iceberg table needs: those that its snapshots point to, and its own descriptions."""
+"""Lists the files that an Iceberg table needs: those that its snapshots point to, and its own metadata."""
 
 from collections.abc import Collection, Iterator
 
@@ -14,17 +14,17 @@ except ImportError as exc:
 
 
 def at(address: str) -> Location:
-    """Return the place that an address in a table names."""
+    """Return the location of an address in a table."""
     return location(address.removeprefix("file://"))
 
 
 def address_of(path: Location) -> str:
-    """Return the address that tables have for a place."""
+    """Return the address that tables use for a location."""
     return str(path) if "://" in str(path) else f"file://{path}"
 
 
 def metadata_files(table: Loaded, snapshot: Snapshot) -> Iterator[Location]:
-    """Yield the files that describe a snapshot."""
+    """Yield the metadata files of a snapshot."""
     yield at(snapshot.manifest_list)
     for manifest in snapshot.manifests(table.io):
         yield at(manifest.manifest_path)

@@ -1,4 +1,4 @@
-"""Small files of a table are joined, those of each part on their own, a bounded number of rows at a time."""
+"""Joins small files of a table, within each partition, a bounded number of rows at a time."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ except ImportError as exc:
 def joined(
     path: Location, schema: pa.Schema, parts: Sequence[Sequence[tuple[str, int]]], file_bytes: int
 ) -> Rewritten:
-    """Write the files of each part, given by name and bytes, into files of about a size; commit nothing."""
+    """Join the files of each partition, given by name and bytes, into files of about a size; no commit."""
     done = Rewritten()
     try:
         for files in parts:

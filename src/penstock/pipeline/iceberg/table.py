@@ -1,10 +1,10 @@
-"""An Iceberg table as it stands at one moment: what it holds, what it knows, and its transactions.
+"""An Iceberg table at one moment: its rows and files, its properties, and its transactions.
 
-The identity of a batch stands in the table's properties, written in the commit that brings the rows; there,
-and not in the summary of a snapshot, which goes when snapshots expire. Every commit of ours makes a snapshot,
-also one without rows, and asks for the one that was last when the table was looked at: so the catalog refuses
-a commit if anyone came in between. pyiceberg would try again by itself, and add the rows a second time after
-a commit of the same batch by somebody else: that is turned off for our commits, whatever the table says.
+The table's properties hold the identity of a batch, written in the commit that adds the rows; the summary of
+a snapshot would lose it when snapshots expire. Each of our commits makes a snapshot, even without rows, and
+requires that the last snapshot is the one it read: so the catalog refuses the commit if another came in
+between. pyiceberg would retry, and add the rows a second time after another driver has committed the same
+batch: its retries are off for our commits, whatever the table is configured to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ except ImportError as exc:
     raise MissingExtra("a lake of Iceberg tables", "iceberg") from exc
 
 _OPERATION = (
-    "penstock.operation"  # in the summary of a snapshot: what it is, where Iceberg has no word for it
+    "penstock.operation"  # in the summary of a snapshot: its operation, where Iceberg has no word for it
 )
 _KEPT_SNAPSHOTS = 100  # each commit writes the whole list
 _HOUR_MS = 3_600_000
@@ -77,7 +77,7 @@ _PROPERTIES = {
 
 
 class IcebergTable(Table):
-    """One Iceberg table. It is loaded from its catalog when it is first asked something."""
+    """One Iceberg table. It is loaded from its catalog on first use."""
 
     parts_in_files = True
 
@@ -88,7 +88,7 @@ class IcebergTable(Table):
 
     @property
     def settles_late(self) -> bool:  # type: ignore[override]
-        """Whether a commit may count after it was reported as failed: by a catalog behind a connection."""
+        """Whether a commit reported as failed may still take effect, as behind a connection to a catalog."""
         return not is_beside(self._catalog) or storage_of(self.folder).settles_late
 
     @property
@@ -98,13 +98,14 @@ class IcebergTable(Table):
         return self._loaded
 
     def _load(self) -> Loaded:
-        """Return it as the catalog has it. Raises TableDamaged, InvalidOption."""
+        """Load it from the catalog. Raises TableDamaged, InvalidOption."""
         try:
             return self._known()
         except NoSuchTableError as exc:
             first = list(descriptions(self.folder))
-            if first and all(each.name.startswith("00000-") for each in first):  # a crash before it was known
-                with suppress(TableAlreadyExistsError):  # now it is, by another driver
+            # A crash came before the table was registered.
+            if first and all(each.name.startswith("00000-") for each in first):
+                with suppress(TableAlreadyExistsError):  # another driver has registered it
                     self._catalog.register_table(self._name, address_of(first[0]))
                 return self._known()
             raise self.damaged(f"its catalog knows no table {'.'.join(self._name)}") from exc
@@ -120,7 +121,7 @@ class IcebergTable(Table):
         return found
 
     def _forget(self) -> None:
-        """Look again the next time: the table was committed to."""
+        """Drop the loaded table after a commit: the next access loads it again."""
         self._loaded = None
 
     @classmethod
@@ -137,25 +138,25 @@ class IcebergTable(Table):
             table._loaded = table._known()
         except NoSuchTableError:
             make_namespace(table._catalog, table._name[0])
-            if any(descriptions(path)):  # a new one would take the place of what is there
+            if any(descriptions(path)):  # a new table would replace the one that is there
                 table._loaded = table._load()
                 return table
             (path / "metadata").mkdir(parents=True, exist_ok=True)
-            with suppress(TableAlreadyExistsError, CommitFailedException):  # another driver made it just now
+            with suppress(TableAlreadyExistsError, CommitFailedException):  # another driver has just made it
                 _create(table._catalog, table._name, path, schema, dict(configuration or {}), partition_by)
             storage_of(path).bring_to_disk(path / "metadata", path)
         return table
 
     def drop(self) -> None:
-        """Let the catalog forget the table."""
+        """Remove the table from the catalog."""
         with suppress(NoSuchTableError):
-            with suppress(FileNotFoundError, ServerError):  # its files were removed by hand
+            with suppress(FileNotFoundError, ServerError):  # its files were deleted by hand
                 if at(self._catalog.load_table(self._name).location()) != self.folder:
-                    return  # it is another lake's
+                    return  # it belongs to another lake
             self._catalog.drop_table(self._name)
 
     def moment(self) -> str:
-        """Return where its description is."""
+        """Return the location of its metadata file."""
         return str(self._table.metadata_location)
 
     def version_of(self, application: str) -> int | None:
@@ -164,12 +165,12 @@ class IcebergTable(Table):
         return None if found is None else int(found)
 
     def sources(self) -> list[Source]:
-        """Return the topics that feed the table, as its last commit of ours says."""
+        """Return the topics that feed the table, as our last commit names them."""
         said = self._table.properties.get(SOURCES)
         return [] if said is None else msgspec.json.decode(said, type=list[Source])
 
     def is_of_lake(self) -> bool:
-        """Return whether it was committed to as one of several, whose common place a mark keeps."""
+        """Return whether it was committed to as one of several tables whose common position a mark keeps."""
         return OF_LAKE in self._table.properties
 
     def configuration(self) -> dict[str, str]:
@@ -181,7 +182,7 @@ class IcebergTable(Table):
         return [each.name for each in self._table.spec().fields]
 
     def rules(self, *, rewrites: bool) -> TableRules:
-        """Return none. Raises TableAsksMore for required columns: pyiceberg takes no file of ours then."""
+        """Return no rules. Raises TableAsksMore for required columns: pyiceberg refuses our files then."""
         required = [each.name for each in self._table.schema().fields if each.required]
         if required:
             raise TableAsksMore(self.path, f"required columns ({', '.join(required)})")
@@ -192,15 +193,15 @@ class IcebergTable(Table):
         return form_of(self.arrow_schema())
 
     def form_of(self, schema: pa.Schema) -> dict[str, Any]:
-        """Return in that form what the table would make of columns."""
+        """Return in that form the columns that the table would have for a schema."""
         return form_of(kept(schema))
 
     def arrow_schema(self) -> pa.Schema:
-        """Return the columns as Arrow has them."""
+        """Return the columns as an Arrow schema."""
         return arrow_of(self._table.schema())
 
     def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
-        """Give the table some columns of a schema, or fields of theirs. Raises CommitFailedError."""
+        """Add some columns of a schema, or fields of theirs, to the table. Raises CommitFailedError."""
         transaction = self._begin()
         new = pa.schema([each for each in schema if each.name in names])
         with transaction.update_schema() as update:
@@ -233,13 +234,13 @@ class IcebergTable(Table):
         return [each.file.file_size_in_bytes for each in self._tasks()]
 
     def size(self) -> Size:
-        """Return how much the table holds."""
+        """Return the size of the table."""
         tasks = [each.file for each in self._tasks()]
         rows, size = sum(each.record_count for each in tasks), sum(each.file_size_in_bytes for each in tasks)
         return Size(self._table.last_sequence_number, rows, len(tasks), size)
 
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, bounded in rows and about in bytes at a time. Raises TableDamaged."""
+        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged."""
         wanted = self.arrow_schema()
         schema = pa.schema([wanted.field(name) for name in names])
         for each in self._tasks():
@@ -275,13 +276,13 @@ class IcebergTable(Table):
         self._commit(names, removed, [] if identity is None else identity.transactions(self), notes)
 
     def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
-        """Let the table say that it holds a topic up to some ends. Raises CommitFailedError."""
+        """Record in the table that it holds a topic up to some ends. Raises CommitFailedError."""
         self._commit((), (), *declared(source, ends, marks))
 
     def cut_back(self, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
-        """Let the table end at other places, which it has passed: remove the rows from there on.
+        """Move the ends of the table back to given offsets, and remove the rows from there on.
 
-        Rows and ends go in one commit. Raises CommitFailedError.
+        Rows and ends change in one commit. Raises CommitFailedError.
         """
         ends = self.ends(source)
         beyond = {p: cut for p, cut in cuts.items() if cut < ends.get(p, 0)}
@@ -303,8 +304,8 @@ class IcebergTable(Table):
         return done.rows
 
     def _begin(self) -> Transaction:
-        """Return a transaction on the table as it was seen, which is not tried again by itself."""
-        self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"  # of this copy alone
+        """Return a transaction on the table as it was loaded, without pyiceberg's retries."""
+        self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"  # in this copy only
         return _Remembering(self._table)
 
     def _commit(
@@ -351,12 +352,12 @@ class IcebergTable(Table):
             raise
 
     def _drop_descriptions(self, commit: UUID) -> None:
-        """Remove what describes the files of a commit that came to nothing: it holds bounds of columns."""
+        """Remove the manifests of a failed commit: they contain bounds of columns."""
         for file in (self.folder / "metadata").glob(f"*{commit}*.avro"):
             file.unlink(missing_ok=True)
 
     def _finish(self, transaction: Transaction) -> None:
-        """Commit, with what it points to on the disk. Raises CommitFailedError."""
+        """Sync the files that the commit points to, then commit. Raises CommitFailedError."""
         made = transaction.table_metadata.current_snapshot()
         before = self._table.metadata.current_snapshot()
         if made is not None and (before is None or made.snapshot_id != before.snapshot_id):
@@ -378,8 +379,8 @@ class IcebergTable(Table):
     def compact(self, file_bytes: int) -> tuple[int, int]:
         """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError.
 
-        The old files stay until they are vacuumed. A file that another engine has deleted rows from without
-        writing it anew is left alone.
+        The old files stay until `vacuum`. A file from which another engine has deleted rows without rewriting
+        it is left alone.
         """
         names = self.partition_columns()
         small: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
@@ -401,7 +402,7 @@ class IcebergTable(Table):
         return len(done.removed), len(done.added)
 
     def commits(self, at_most: int) -> list[dict[str, Any]]:
-        """Return the last commits, the newest first, in the names of Delta's log."""
+        """Return the last commits, newest first, under the names of Delta's log."""
         found = []
         for each in sorted(self._table.snapshots(), key=lambda each: -(each.sequence_number or 0))[:at_most]:
             said = {} if each.summary is None else dict(each.summary.additional_properties)
@@ -419,9 +420,9 @@ class IcebergTable(Table):
         return found
 
     def purge(self, older_than_hours: int) -> list[str]:
-        """Remove all that was, and is not any more: older snapshots, their files and descriptions.
+        """Remove the whole past of the table: older snapshots, their files and metadata.
 
-        Raises PipelineFailed if somebody has named a snapshot, for that would stay.
+        Raises PipelineFailed if a snapshot has a tag or branch, for it would stay.
         """
         names = sorted(self._table.metadata.refs.keys() - {MAIN_BRANCH})
         if names:
@@ -430,7 +431,7 @@ class IcebergTable(Table):
                 "them, and run this again"
             )
         was = needed(self._table, self._table.snapshots())
-        # The snapshot that has removed files still describes them; the one after it does not.
+        # The snapshot that removes files still describes them; the next one does not.
         self._commit((), (), [], {}, "erase")
         was |= needed(self._table, self._table.snapshots())
         self._expire(set())
@@ -443,7 +444,7 @@ class IcebergTable(Table):
         return sorted(name for name in {*names, *gone_since} if name.endswith(".parquet"))
 
     def _expire(self, stay: set[int]) -> None:
-        """Forget all snapshots but some, the last one, and those with a name. Raises CommitFailedError."""
+        """Expire all snapshots but the given ones, the last one, and named ones. Raises CommitFailedError."""
         kept = stay | _named(self._table.metadata)
         gone = [each.snapshot_id for each in self._table.snapshots() if each.snapshot_id not in kept]
         if gone:
@@ -457,7 +458,7 @@ class IcebergTable(Table):
                 self._forget()
 
     def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
-        """Forget snapshots older than an age, and remove files of that age that none points to any more."""
+        """Expire snapshots older than an age, and remove files of that age that no snapshot points to."""
         before_ms = SYSTEM.now_ms() - older_than_hours * _HOUR_MS
         named = _named(self._table.metadata)
         stay = [
@@ -477,26 +478,26 @@ class IcebergTable(Table):
 
 
 class _Remembering(Transaction):
-    """A transaction that works out only once what the table is after its changes so far.
+    """A transaction that caches the table's metadata after its changes so far.
 
-    pyiceberg does so each time it asks itself, and copies all snapshots: most of the time of a commit.
+    pyiceberg computes it on each access, and copies all snapshots: most of the time of a commit.
     """
 
     _worked_out: tuple[tuple[TableUpdate, ...], TableMetadata] | None = None
 
     @property
     def table_metadata(self) -> TableMetadata:
-        """What the table is after the changes so far."""
+        """The metadata of the table after the changes so far."""
         if self._worked_out is None or self._worked_out[0] is not self._updates:
             self._worked_out = self._updates, super().table_metadata
         return self._worked_out[1]
 
 
 def _evaluating_alone(producer: Any) -> Any:
-    """Let each manifest be asked by an evaluator of its own.
+    """Give each manifest an evaluator of its own.
 
-    pyiceberg 0.12 shares one over its threads, and it keeps what it is asked about in itself: a manifest
-    that holds files to be removed is then passed over, and the commit fails.
+    pyiceberg 0.12 shares one between its threads, and the evaluator keeps state about the manifest at hand: a
+    manifest with files to be removed is then skipped, and the commit fails.
     """
     build = producer._build_manifest_evaluator
     producer._build_manifest_evaluator = lambda spec: lambda manifest: build(spec)(manifest)
@@ -509,12 +510,12 @@ def _below(file: Location, table: str) -> str:
 
 
 def _is_ours(below: str) -> bool:
-    """Return whether a file below a table is one of its own: not our state beside it, nor an old table."""
+    """Return whether a file below a table belongs to it, not to our state beside it or to an old table."""
     return not below.startswith("_") and below.endswith((".parquet", ".avro", ".json"))
 
 
 def _named(metadata: TableMetadata) -> set[int]:
-    """Return the snapshots that have a name, a tag or a branch: the last one, and what others have named."""
+    """Return the snapshots that a tag or branch names: the last one, and those that others have named."""
     return {each.snapshot_id for each in metadata.refs.values()}
 
 
@@ -530,7 +531,7 @@ def _create(
     configuration: dict[str, str],
     partition_by: Sequence[str],
 ) -> None:
-    """Make a table: cut by columns that it has, or by a unit of time of one: `timestamp_day`."""
+    """Create a table, partitioned by columns of its own, or by a unit of time of one: `timestamp_day`."""
     making = catalog.create_table_transaction(
         name, schema, location=address_of(path), properties=_PROPERTIES | configuration
     )
@@ -541,6 +542,6 @@ def _create(
                     column, _, unit = each.rpartition("_")
                     transform = IdentityTransform() if each in schema.names else parse_transform(unit)
                     spec.add_field(each if each in schema.names else column, transform, each)
-        # Our files have no ids of columns: their names tell.
+        # Our files have no column ids, so columns are found by name.
         mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
         transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})

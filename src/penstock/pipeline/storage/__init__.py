@@ -1,4 +1,4 @@
-"""From an address to the place where a lake lives; a process imports only the storage it needs."""
+"""From an address to the location of a lake; a process imports only the storage it needs."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -21,7 +21,7 @@ _At = TypeVar("_At", bound=Location)
 
 
 def located(option: str, given: str) -> Location:
-    """Return what a path or an address names: `file://` or `s3://`. Raises InvalidOption for others."""
+    """Return the location of a path or an address, `file://` or `s3://`. Raises InvalidOption for others."""
     parts = urlsplit(given)
     if given.startswith(_BUCKETS):
         if not parts.netloc or set("@:") & set(parts.netloc) or ".." in parts.path.split("/"):
@@ -31,13 +31,13 @@ def located(option: str, given: str) -> Location:
         return Path(unquote(parts.path))
     if not given or "://" in given:
         wanted = f"a path that the driver and all executors see, or {_BUCKETS}BUCKET/FOLDER"
-        shown = f"{parts.scheme}://…" if "@" in given else given  # it may hold a key, and that a slash
+        shown = f"{parts.scheme}://…" if "@" in given else given  # it may contain a key, and the key a slash
         raise InvalidOption(option, shown, wanted)
     return Path(given).absolute()
 
 
 def location(address: str) -> Location:
-    """Return what the text of a location names."""
+    """Return the location that a text names."""
     if not address.startswith(_BUCKETS):
         return Path(address)
     from .bucket import BucketPath
@@ -46,7 +46,7 @@ def location(address: str) -> Location:
 
 
 def storage_of(path: Location) -> Storage[Any]:
-    """Return the storage in which a location is."""
+    """Return the storage of a location."""
     if isinstance(path, Path):
         return LOCAL
     from .bucket import BUCKETS
@@ -55,14 +55,14 @@ def storage_of(path: Location) -> Storage[Any]:
 
 
 def asking(path: Location) -> AbstractContextManager[None]:
-    """Say in our words that the storage of a location cannot be reached."""
+    """Translate errors about an unreachable storage into our own."""
     return storage_of(path).asking(path)
 
 
 def asks_storage(
     function: Callable[Concatenate[_At, _Given], _Found],
 ) -> Callable[Concatenate[_At, _Given], _Found]:
-    """Let a function, whose first argument is a location, say in our words that it cannot be reached."""
+    """Wrap a function of a location, so that it raises our own errors when the storage is unreachable."""
 
     @wraps(function)
     def call(path: _At, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Found:

@@ -1,12 +1,12 @@
-"""Lakes in buckets of an object store that speaks S3, reached by obstore: the store that delta-rs has, too.
+"""Lakes in buckets of an S3 object store, reached through obstore, which is the client of delta-rs, too.
 
 Endpoint, region and credentials come from the environment of each process (`AWS_ENDPOINT_URL`, `AWS_REGION`,
-`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_ALLOW_HTTP`, …), or from the machine's role: what is sent
-to executors holds none of them. What a store answers may quote the request, so it is not passed on.
+`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_ALLOW_HTTP`, …), or from the machine's role: jobs sent to
+executors contain none of them. A store's answer may quote the request, so it is not passed on.
 
-An object is there as a whole and lasts when its put is answered. The condition of a put (`If-None-Match`,
-`If-Match`) is what a lock is on a disk: of several, one succeeds. A put whose answer is lost may have
-counted, and then its repetition is refused; who is refused looks again.
+An object appears as a whole, and is durable once its put is answered. Conditional puts (`If-None-Match`,
+`If-Match`) replace the lock that a disk offers: of several writers, one succeeds. A put whose answer is lost
+may have taken effect, and then its repetition is refused; a refused writer reads the object again.
 """
 
 import os
@@ -43,11 +43,11 @@ except ImportError as exc:
     raise MissingExtra("a lake in an object store", "s3") from exc
 
 _SCHEME = "s3://"
-# A file is sent in parts while it is written. A task has a file open for each table and part of one, so what
-# each of them may hold is little: a part that fills (S3 takes none smaller), and those that are on their way.
+# A file is sent in parts while it is written. A task has one file open per table and partition, so each may
+# buffer little: the part that is filling (S3 takes none smaller), and the parts in flight.
 _PART_BYTES, _PARTS_ON_THE_WAY = 5 << 20, 1
 _TRIES = 50
-# Who is away for longer is away: the pipeline is tried again after a pause, and commands say so.
+# A store that is unreachable for longer counts as away: pipelines retry after a pause, commands report it.
 _RETRIES, _RETRY_SECONDS = 4, 20
 _OPTIONS: Mapping[str, str] | None = {
     "conditional_put": "etag",
@@ -69,7 +69,7 @@ _AWAY = re.compile(
 
 
 class ObjectFigures(NamedTuple):
-    """What is known of an object, by the names that a file's figures have."""
+    """Size and age of an object, under the names that `os.stat_result` uses."""
 
     st_size: int
     st_mtime: float
@@ -77,14 +77,14 @@ class ObjectFigures(NamedTuple):
 
 @dataclass(frozen=True, order=True, slots=True)
 class BucketPath:
-    """An object of a bucket, or what keys begin with: a folder is there as long as something is in it."""
+    """An object of a bucket, or a prefix of keys: a folder exists as long as an object is in it."""
 
     bucket: str
     key: str = ""
 
     @classmethod
     def parse(cls, address: str) -> "BucketPath":
-        """Return what an address names."""
+        """Return the path that an address names."""
         bucket, _, key = address.removeprefix(_SCHEME).partition("/")
         return cls(bucket, "/".join(part for part in key.split("/") if part not in ("", ".")))
 
@@ -101,7 +101,7 @@ class BucketPath:
 
     @property
     def parent(self) -> "BucketPath":
-        """What it is in."""
+        """The folder that contains it."""
         return BucketPath(self.bucket, self.key.rpartition("/")[0])
 
     def absolute(self) -> "BucketPath":
@@ -109,11 +109,11 @@ class BucketPath:
         return self
 
     def exists(self) -> bool:
-        """Return whether there is such an object, or are objects below."""
+        """Return whether the object exists, or objects below it do."""
         return self.is_file() or self.is_dir()
 
     def is_file(self) -> bool:
-        """Return whether there is such an object."""
+        """Return whether the object exists."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -133,11 +133,11 @@ class BucketPath:
         yield from (BucketPath(self.bucket, key) for key in keys)
 
     def glob(self, pattern: str) -> Iterator["BucketPath"]:
-        """Yield what is directly below and has such a name."""
+        """Yield the objects and folders directly below whose name matches."""
         return (each for each in self.iterdir() if fnmatchcase(each.name, pattern))
 
     def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
-        """Do nothing: a folder comes with what is in it."""
+        """Do nothing: a folder appears with its first object."""
 
     def read_bytes(self) -> bytes:
         """Return the content. Raises FileNotFoundError."""
@@ -156,7 +156,7 @@ class BucketPath:
         return ObjectFigures(found["size"], found["last_modified"].timestamp())
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Delete the object; one that is not there is gone, whatever was asked."""
+        """Delete the object; a missing one is not an error, whatever `missing_ok` says."""
         with _asking(self):
             self._store.delete(self.key)
 
@@ -166,16 +166,16 @@ class BucketPath:
 
 
 class BucketStorage(Storage[BucketPath]):
-    """Objects in buckets. Spark's checkpoint is elsewhere: its files are renamed, which objects cannot be."""
+    """Objects in buckets. Spark's checkpoint is kept elsewhere: it needs a rename, which objects lack."""
 
     keeps_checkpoints = keeps_catalogs = False
-    settles_late = True  # a put may be on its way when its connection is given up
-    delta_options = _OPTIONS  # where and as whom to ask, delta-rs reads from the environment
-    # pyiceberg's own ways to a bucket read other variables, and repeat what a store answers.
+    settles_late = True  # a put may be in flight when its connection is given up
+    delta_options = _OPTIONS  # delta-rs reads endpoint and credentials from the environment
+    # pyiceberg's own bucket clients read other variables, and repeat the store's answers.
     iceberg_options: Mapping[str, str] = {"py-io-impl": "penstock.pipeline.iceberg.bucket_io.BucketIO"}
 
     def check(self, option: str, path: BucketPath) -> None:
-        """Ask for the bucket. Raises BucketMissing, StorageRefused, StorageAway, InvalidOption."""
+        """Check that the bucket answers. Raises BucketMissing, StorageRefused, StorageAway, InvalidOption."""
         if not path.key:
             raise InvalidOption(option, str(path), f"a folder in the bucket: {path}/lake")
         try:
@@ -185,7 +185,7 @@ class BucketStorage(Storage[BucketPath]):
 
     @contextmanager
     def asking(self, path: BucketPath) -> Iterator[None]:
-        """Say in our words what the store answers, to us or to delta-rs."""
+        """Translate the store's errors, those of delta-rs included, into our own."""
         try:
             yield
         except (BaseError, DeltaError, OSError) as exc:  # a commit may fail because the store is away
@@ -195,7 +195,7 @@ class BucketStorage(Storage[BucketPath]):
             raise known from None
 
     def told(self, error: Exception) -> str:
-        """Return our own words, those of Arrow about what is in a file, or else only of which kind it is."""
+        """Return the text of our own errors and of Arrow's about file contents; of others, only the kind."""
         of_content = isinstance(error, pa.ArrowException) and not isinstance(error, OSError)
         if isinstance(error, Error) or of_content:
             return str(error).partition("\n")[0]
@@ -213,7 +213,7 @@ class BucketStorage(Storage[BucketPath]):
         return cast(IO[bytes], _Upload(file, writer))
 
     def abandon(self, file: BucketPath, sink: IO[bytes]) -> None:
-        """Leave an upload, or delete the object if it was finished; if that fails, it is left to `vacuum`."""
+        """Abandon an upload, or delete the finished object; if that fails, `vacuum` removes it."""
         upload = cast(_Upload, sink)
         if upload.closed and not upload.given_up:
             with suppress(Error):
@@ -221,14 +221,14 @@ class BucketStorage(Storage[BucketPath]):
         upload.closed = upload.given_up = True
 
     def bring_to_disk(self, *files: BucketPath) -> None:
-        """Do nothing: an object lasts when its put is answered."""
+        """Do nothing: an object is durable once its put is answered."""
 
     def put_new(self, file: BucketPath, content: bytes) -> None:
-        """Put an object if there is none (`If-None-Match: *`)."""
+        """Put an object unless it exists (`If-None-Match: *`)."""
         self._put_after(file, content, None)
 
     def check_lock(self, option: str, folder: BucketPath) -> None:
-        """Put an object twice, where there is none. Raises InvalidOption if both puts succeed."""
+        """Put a new object twice. Raises InvalidOption if both puts succeed."""
         file = folder / f"try-{uuid4()}"
         try:
             self.put_new(file, b"")
@@ -245,7 +245,7 @@ class BucketStorage(Storage[BucketPath]):
             store_of(file.bucket).put(file.key, content, use_multipart=False)
 
     def update(self, file: BucketPath, change: TextChange) -> None:
-        """Put an object if nobody else did since it was read (`If-Match`); else look again."""
+        """Put an object unless it changed since it was read (`If-Match`); else read it and try again."""
         for _ in range(_TRIES):
             found: bytes | None = None
             tag: str | None = None
@@ -272,7 +272,7 @@ class BucketStorage(Storage[BucketPath]):
             store_of(file.bucket).copy(file.key, target.key)
 
     def remove(self, path: BucketPath) -> None:
-        """Delete an object, and all that is below."""
+        """Delete an object, and all objects below it."""
         with _asking(path):
             store = store_of(path.bucket)
             for chunk in store.list(path.key, chunk_size=1000):
@@ -286,16 +286,16 @@ class BucketStorage(Storage[BucketPath]):
                 yield from (BucketPath(path.bucket, each["path"]) for each in chunk)
 
     def parquet(self, file: BucketPath) -> Any:
-        """Open a Parquet object; only what is asked for is fetched."""
+        """Open a Parquet object; only the ranges that are read are fetched."""
         return pq.ParquetFile(self.opened(file))
 
     def opened(self, file: BucketPath) -> pa.PythonFile:
-        """Open an object to read; only what is asked for is fetched. Raises FileNotFoundError."""
+        """Open an object to read; only the ranges that are read are fetched. Raises FileNotFoundError."""
         return pa.PythonFile(_Download(file), mode="r")
 
 
 class _Upload:
-    """A file of Python's kind that becomes an object when it is closed."""
+    """A Python file object whose content becomes an object when it is closed."""
 
     def __init__(self, file: BucketPath, writer: Any) -> None:
         self._file, self._writer = file, writer
@@ -313,7 +313,7 @@ class _Upload:
     def write(self, content: Any) -> int:
         size = memoryview(content).nbytes
         with _asking(self._file):
-            for start in range(0, size, _PART_BYTES):  # each waits until a part may be sent
+            for start in range(0, size, _PART_BYTES):  # each write waits until a part may be sent
                 self._writer.write(memoryview(content).cast("B")[start : start + _PART_BYTES])
         return size
 
@@ -328,7 +328,7 @@ class _Upload:
 
 
 class _Download:
-    """A file of Python's kind that fetches the parts of an object which are read."""
+    """A Python file object that fetches only the ranges of an object that are read."""
 
     def __init__(self, file: BucketPath) -> None:
         self._file, self._size, self._at = file, file.stat().st_size, 0
@@ -368,7 +368,7 @@ BUCKETS = BucketStorage()
 
 
 def store_of(bucket: str) -> S3Store:
-    """Return the store of a bucket, as the environment says now."""
+    """Return the store of a bucket, as the environment configures it now."""
     return _store(bucket, tuple(sorted(each for each in os.environ.items() if each[0].startswith("AWS_"))))
 
 
@@ -383,7 +383,7 @@ def _store(bucket: str, environment: tuple[tuple[str, str], ...]) -> S3Store:
 
 @contextmanager
 def _asking(path: BucketPath) -> Iterator[None]:
-    """Say what obstore raises as Python does of files, or in our words."""
+    """Translate obstore's errors into Python's file errors, or into our own."""
     try:
         yield
     except (AlreadyExistsError, PreconditionError):
@@ -397,7 +397,7 @@ def _asking(path: BucketPath) -> Iterator[None]:
 
 
 def _known(error: Exception, bucket: str) -> Error | None:
-    """Return what a library's error means, if it is about the store and not about a file."""
+    """Return our error for a library's error, if it is about the store and not about a file."""
     said = f"{type(error).__name__}: {error}"
     if isinstance(error, (FileNotFoundError, FileExistsError)):
         return None

@@ -1,6 +1,6 @@
-"""Where a lake lives: what its files and folders can be asked, and what a storage must do with them.
+"""The storage of a lake: the interface of its files and folders, and the operations a storage must offer.
 
-Two kinds fill it: folders of a file system (`local.py`) and buckets of an object store (`bucket.py`).
+Two kinds implement it: folders of a file system (`local.py`) and buckets of an object store (`bucket.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -10,15 +10,15 @@ from typing import IO, Any, Generic, Protocol, Self, TypeVar
 
 TextChange = Callable[
     [bytes | None], bytes | None
-]  # from what a file holds to what it shall hold; None: as it is
+]  # from a file's content to its new content; None: leave it
 
 
 class FileFigures(Protocol):
-    """What is known of a file: its bytes, and when it was written, in seconds since 1970."""
+    """Size of a file in bytes, and when it was written, in seconds since 1970."""
 
     @property
     def st_size(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
 
     @property
     def st_mtime(self) -> float:
@@ -26,7 +26,7 @@ class FileFigures(Protocol):
 
 
 class Location(Protocol):
-    """A file or folder of a lake: as much of `pathlib.Path` as is asked of one, so that a Path is one."""
+    """A file or folder of a lake: the part of `pathlib.Path` that lakes use, so that a Path is one."""
 
     @property
     def name(self) -> str:
@@ -34,15 +34,15 @@ class Location(Protocol):
 
     @property
     def parent(self) -> Self:
-        """What it is in."""
+        """The folder that contains it."""
 
     def __truediv__(self, name: str, /) -> Self: ...
     def __lt__(self, other: Self, /) -> bool: ...
     def absolute(self) -> Self:
-        """Return it, whatever folder a process is in."""
+        """Return it independent of the working folder."""
 
     def exists(self) -> bool:
-        """Return whether it is there."""
+        """Return whether it exists."""
 
     def is_dir(self) -> bool:
         """Return whether it is a folder."""
@@ -51,13 +51,13 @@ class Location(Protocol):
         """Return whether it is a file."""
 
     def iterdir(self) -> Iterator[Self]:
-        """Yield what is directly below."""
+        """Yield the files and folders directly below."""
 
     def glob(self, pattern: str) -> Iterator[Self]:
-        """Yield what is directly below and has such a name."""
+        """Yield the files and folders directly below whose name matches."""
 
     def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
-        """Make the folder, where one must be made."""
+        """Make the folder, where the storage needs one."""
 
     def read_bytes(self) -> bytes:
         """Return the content. Raises FileNotFoundError."""
@@ -73,11 +73,11 @@ At = TypeVar("At", contravariant=True)
 
 
 class Storage(ABC, Generic[At]):
-    """What is done with files in another way where they are kept in another way. It keeps no state.
+    """The file operations that differ between kinds of storage. It keeps no state.
 
     `keeps_checkpoints`: whether Spark's checkpoint can be inside a lake. `keeps_catalogs`: whether a catalog
-    of Iceberg tables can. `settles_late`: whether a file may come to be after its making was reported as
-    failed. `delta_options` and `iceberg_options`: what delta-rs and pyiceberg must know to reach tables.
+    of Iceberg tables can. `settles_late`: whether a file may appear after its write was reported as failed.
+    `delta_options` and `iceberg_options`: the options that delta-rs and pyiceberg need to reach tables.
     """
 
     keeps_checkpoints: bool
@@ -88,60 +88,60 @@ class Storage(ABC, Generic[At]):
 
     @abstractmethod
     def check(self, option: str, path: At) -> None:
-        """Refuse a place where no lake can be. Raises InvalidOption, BucketMissing, StorageRefused."""
+        """Refuse a location that cannot hold a lake. Raises InvalidOption, BucketMissing, StorageRefused."""
 
     @abstractmethod
     def asking(self, path: At) -> AbstractContextManager[None]:
-        """Say in our words that files cannot be reached, whichever library finds it out.
+        """Translate errors about unreachable files into our own, whichever library raises them.
 
         Raises StorageAway, StorageRefused, BucketMissing.
         """
 
     @abstractmethod
     def told(self, error: Exception) -> str:
-        """Return what may be told of an error that a library has raised: nothing of what a store answers."""
+        """Return the part of a library's error that may be shown: nothing that a store has answered."""
 
     @abstractmethod
     def begin(self, file: At) -> IO[bytes]:
-        """Begin a file, in a folder that need not be there; nobody must count on it before it is closed."""
+        """Begin a file, in a folder that need not exist; no reader may rely on it before it is closed."""
 
     @abstractmethod
     def abandon(self, file: At, sink: IO[bytes]) -> None:
-        """Give up a file that was begun, and leave no file of it."""
+        """Abandon a file that was begun, and leave nothing of it behind."""
 
     @abstractmethod
     def bring_to_disk(self, *files: At) -> None:
-        """See that files survive a power cut; those that are not there are passed over."""
+        """Make files survive a power cut; missing ones are skipped."""
 
     @abstractmethod
     def put_new(self, file: At, content: bytes) -> None:
-        """Make a file, whole and lasting. Raises FileExistsError if there is one: of many, one succeeds."""
+        """Create a file, whole and durable. Of many callers, one succeeds; the others get FileExistsError."""
 
     @abstractmethod
     def check_lock(self, option: str, folder: At) -> None:
-        """Refuse a storage in which a file that must be new can take the place of another.
+        """Refuse a storage in which `put_new` can replace a file.
 
         Raises InvalidOption.
         """
 
     @abstractmethod
     def replace(self, file: At, content: bytes) -> None:
-        """Write a file as a whole, lasting, whether there is one or not."""
+        """Write a file, whole and durable, whether it exists or not."""
 
     @abstractmethod
     def update(self, file: At, change: TextChange) -> None:
-        """Write what a function makes of a file's content, or of None if there is no file."""
+        """Write the content that a function returns for a file's content, or for None if there is no file."""
 
     @abstractmethod
     def copy(self, file: At, target: At) -> None:
-        """Let a file stand in another folder, too, which need not be there; one that does already may stay.
+        """Copy a file to a folder that need not exist; an existing target may stay as it is.
 
-        It is a file that is never written to: both may share what is on the disk.
+        The file is never written to again, so both names may share the same disk blocks.
         """
 
     @abstractmethod
     def remove(self, path: At) -> None:
-        """Remove a file, or a folder with all that is in it."""
+        """Remove a file, or a folder with its content."""
 
     @abstractmethod
     def files_below(self, path: At) -> Iterator[Location]:

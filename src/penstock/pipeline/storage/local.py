@@ -15,7 +15,7 @@ from .contract import Storage, TextChange
 
 
 class LocalStorage(Storage[Path]):
-    """Files on disks. A new file is written beside its name and gets it when it is on the disk."""
+    """Files on disks. A new file is written under another name, and renamed once it is on the disk."""
 
     keeps_checkpoints = keeps_catalogs = True
     settles_late = False
@@ -23,7 +23,7 @@ class LocalStorage(Storage[Path]):
     iceberg_options: Mapping[str, str] = {}
 
     def check(self, option: str, path: Path) -> None:
-        """Refuse a file, or what is below one. Raises InvalidOption."""
+        """Refuse a file, or a path below one. Raises InvalidOption."""
         there = next(each for each in (path, *path.parents) if os.path.exists(each))
         if not there.is_dir():
             raise InvalidOption(option, str(path), f"a folder, or one to be made; {there} is a file")
@@ -51,8 +51,8 @@ class LocalStorage(Storage[Path]):
         bring_to_disk(*(each for each in files if each.exists()))
 
     def put_new(self, file: Path, content: bytes) -> None:
-        """Make a file by a link, which is refused if there is one."""
-        new = file.with_name(f"_commit_{uuid4()}.json.tmp")  # as delta-rs names them; readers pass it over
+        """Create a file by a link, which fails if the name exists."""
+        new = file.with_name(f"_commit_{uuid4()}.json.tmp")  # as delta-rs names them; readers skip it
         try:
             new.write_bytes(content)
             sync(new)
@@ -63,10 +63,10 @@ class LocalStorage(Storage[Path]):
         sync(file.parent)
 
     def check_lock(self, option: str, folder: Path) -> None:
-        """Do nothing: a link never takes the place of a file."""
+        """Do nothing: a link never replaces a file."""
 
     def replace(self, file: Path, content: bytes) -> None:
-        """Rename a new file to its name."""
+        """Write a new file and rename it to the given name."""
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}.{uuid4().hex}.new")
         with new.open("wb") as sink:
@@ -77,7 +77,7 @@ class LocalStorage(Storage[Path]):
         bring_to_disk(file, file.parent)  # the folder may be new
 
     def update(self, file: Path, change: TextChange) -> None:
-        """Make a file, of which one of many succeeds, or replace it: the last that does so counts."""
+        """Create a file, where one of several writers succeeds, or replace it: the last writer wins."""
         with suppress(FileNotFoundError):
             self._change(file, change, file.read_bytes())
             return
@@ -97,7 +97,7 @@ class LocalStorage(Storage[Path]):
             self.replace(file, content)
 
     def copy(self, file: Path, target: Path) -> None:
-        """Link a file; copy it where links cannot be made."""
+        """Link a file; copy it where the file system has no links."""
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(file, target)

@@ -1,5 +1,6 @@
 """Typed rows: the fields of event classes as columns, decoded by Spark's own functions.
 
-`shapes.py` turns a class into a shape, `expressions.py` a shape into Spark expressions, `decoding.py` puts
-both on a DataFrame. What does not fit is told in a column, row by row; nothing becomes NULL in silence.
+`classes.py` turns a class into a shape (`shapes.py`), `expressions.py` a shape into Spark expressions, and
+`decoding.py` applies them to a DataFrame. A column names the fault of each row that does not fit; no value
+silently becomes NULL.
 """

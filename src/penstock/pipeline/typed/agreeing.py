@@ -1,8 +1,8 @@
-"""Do the fields of a typed row say what the JSON of its record says? Told without the class, for `reconcile`.
+"""Compares the fields of a typed row to the JSON of its record, without the class, for `reconcile`.
 
-The columns themselves tell how a field was read. Only what is certain counts as a difference: a field that
-the JSON does not have may have a default, and a column that is NULL may be younger than the row, or its field
-is gone. One with the prefix `event_` is passed over: whether the prefix is ours only the class knows.
+The types of the columns show how a field was read. Only certain differences count: a field missing in the
+JSON may have a default, and a column that is NULL may be younger than the row, or its field was removed. A
+column with the prefix `event_` is skipped: only the class tells whether the prefix is ours.
 """
 
 import base64
@@ -19,7 +19,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def agrees(value: bytes, fields: Mapping[str, Any]) -> bool:
-    """Return whether the fields of a row, as Arrow gives them to Python, may come from a value."""
+    """Return whether the fields of a row, as Python values from Arrow, may come from a record's value."""
     there = {name: each for name, each in fields.items() if each is not None and not name.startswith(PREFIX)}
     if not there:
         return True
@@ -61,7 +61,7 @@ def _is_decimal(said: Any, found: Decimal) -> bool:
 
 
 def _is_text(said: Any, found: str) -> bool:
-    """A text as it is, a UUID in another form, or the JSON text of a field with several types."""
+    """Compare a text, a UUID in another form, or the JSON text of a field with several types."""
     if said == found:
         return True
     if isinstance(said, str) and _UUID.fullmatch(found):
@@ -83,12 +83,12 @@ def _is_moment(said: Any, found: dt.datetime) -> bool:
 
 
 def _is_bytes(said: Any, found: bytes) -> bool:
-    """Base64, or the bytes of the text, as pydantic has them."""
+    """Compare Base64, or the bytes of the text, as pydantic has them."""
     return isinstance(said, str) and (said.encode() == found or base64.b64decode(said) == found)
 
 
 def _is_list(said: Any, found: Sequence[Any]) -> bool:
-    """An array, whose equal items may be one; or a map, which Arrow gives as pairs."""
+    """Compare an array, whose equal items may be one; or a map, which Arrow gives as pairs."""
     if isinstance(said, dict):
         named = {str(name): each for name, each in found}
         return named.keys() == said.keys() and all(_is(said[name], each) for name, each in named.items())
@@ -104,7 +104,7 @@ def _is_list(said: Any, found: Sequence[Any]) -> bool:
 
 
 def _is_same(said: Any, found: Any) -> bool:
-    """Return whether two values of JSON are one; digits beyond those of a double do not count."""
+    """Return whether two JSON values are equal; digits beyond those of a double do not count."""
     if _is_number(said) and _is_number(found):
         return float(said) == float(found)
     if isinstance(said, list) and isinstance(found, list):

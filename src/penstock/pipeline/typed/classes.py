@@ -1,6 +1,6 @@
 """From a class to its shape: dataclasses and msgspec Structs as msgspec sees them, and pydantic models.
 
-The names of fields are those in the JSON (`rename`, aliases). Asked once, when a query is planned.
+The names of fields are those in the JSON (`rename`, aliases). Used once, when a query is planned.
 """
 
 from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ def shape_of(cls: type) -> FieldsShape:
 
 
 class _Classes:
-    """The walk over one class and those in it. Raises NoColumns."""
+    """A walk over one class and the classes in it. Raises NoColumns."""
 
     def __init__(self, root: type) -> None:
         self._root = root
@@ -96,7 +96,7 @@ class _Classes:
     def of_model(self, cls: Any) -> FieldsShape:
         """Return the shape of a pydantic model."""
         self._enter(cls)
-        cls.model_rebuild()  # classes that were named before they were there
+        cls.model_rebuild()  # resolves forward references
         members = []
         for name, field in cls.model_fields.items():
             alias = field.validation_alias or field.alias or name
@@ -163,11 +163,11 @@ class _Classes:
 
 
 def _given(default: Any, factory: Any, encode: Callable[[Any], bytes]) -> str | None:
-    """Return the JSON of a default; None where there is none, or none that is always the same."""
+    """Return the JSON of a default; None if there is none, or if it is not always the same."""
     if callable(factory):
         try:
             default, again = factory(), factory()
-        except TypeError:  # pydantic's, that looks at other fields
+        except TypeError:  # a pydantic factory that reads other fields
             return None
         if default != again:
             return None
@@ -180,7 +180,7 @@ def _given(default: Any, factory: Any, encode: Callable[[Any], bytes]) -> str | 
 
 
 def _dumped(value: Any) -> bytes:
-    """Return the JSON that pydantic makes of a value of any kind."""
+    """Return the JSON of a value of any kind, by pydantic."""
     from pydantic_core import to_json
 
     return to_json(value, by_alias=True)
@@ -191,7 +191,7 @@ def _bounds(found: Any) -> DeclaredLimits:
 
 
 def _chosen(found: seen.EnumType | seen.LiteralType) -> Shape:
-    """Return the shape of one of some values: all texts, or all integers; else their JSON text."""
+    """Return the shape of an Enum or Literal: of texts, or of integers; else the JSON text."""
     if isinstance(found, seen.EnumType):
         values = [each.value for each in found.cls]
     else:
@@ -204,7 +204,7 @@ def _chosen(found: seen.EnumType | seen.LiteralType) -> Shape:
 
 
 def _digits(cls: type, shape: Shape, extra: Mapping[str, Any]) -> Shape:
-    """Return a decimal of the digits that `Meta(extra={"digits": (12, 2)})` says."""
+    """Return a decimal with the digits of `Meta(extra={"digits": (12, 2)})`."""
     if "digits" not in extra or not isinstance(shape, Exact):
         return shape
     return _exact(cls, shape, *extra["digits"])
@@ -217,7 +217,7 @@ def _exact(cls: type, shape: Exact, digits: int, places: int) -> Exact:
 
 
 def _limited(cls: type, shape: Shape, metadata: list[Any]) -> Shape:
-    """Return a shape with the limits that pydantic keeps beside a field."""
+    """Return a shape with the limits in a pydantic field's metadata."""
     for each in metadata:
         digits, places = getattr(each, "max_digits", None), getattr(each, "decimal_places", None)
         if isinstance(shape, Exact) and digits is not None and places is not None:
@@ -229,7 +229,7 @@ def _limited(cls: type, shape: Shape, metadata: list[Any]) -> Shape:
 
 
 def _json_kinds(found: Any) -> tuple[str, ...]:
-    """Return the kinds of JSON that a type may have; none: all."""
+    """Return the kinds of JSON that a type may have; empty: all."""
     if isinstance(found, seen.Metadata):
         return _json_kinds(found.type)
     if isinstance(found, seen.BoolType):

@@ -1,7 +1,7 @@
 """TypedEvent columns on a DataFrame: `decode(df, OrderPlaced)`.
 
-The whole text must be one JSON document. Spark's parser stops at the end of the first one and does not look
-further; so the text is parsed as the first item of an array whose last item has a key that no text knows.
+The whole text must be one JSON document. Spark's parser stops at the end of the first one and ignores the
+rest; so the text is parsed as the first item of an array whose last item has a random key.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ except ImportError as exc:
 
 REJECTED = "rejected"
 _DOCUMENT, _TOP = "__document", "$[0]"
-_UNNAMABLE = set(" ,;{}()\n\t=\"'`[]")  # Delta's rule for names of columns, and what a path cannot name
+_UNNAMABLE = set(" ,;{}()\n\t=\"'`[]")  # forbidden in Delta's column names, or in paths
 
 
 @dataclass(frozen=True, slots=True)
 class TypedColumns:
-    """The columns of a class: its shape, and for each field the name of its column."""
+    """The columns of a class: its shape, and the name of each field's column."""
 
     shape: FieldsShape
     names: Mapping[str, str]
@@ -36,9 +36,9 @@ class TypedColumns:
 def decode(frame: DataFrame, cls: type) -> DataFrame:
     """Return a DataFrame of a topic with the fields of an event class as columns, and a column `rejected`.
 
-    `rejected` says what in a row does not fit, and is NULL in all others; in a row that has it the other new
-    columns are NULL. So they are in a tombstone, whose `value` is NULL. A field of the name of a column that
-    is there already gets the prefix `event_`. Raises NoColumns.
+    `rejected` names the fault of a row that does not fit, and is NULL in all others; in a rejected row the
+    other new columns are NULL, as they are in a tombstone, whose `value` is NULL. A field with the name of an
+    existing column gets the prefix `event_`. Raises NoColumns.
     """
     columns = typed_columns(cls, frame.columns)
     read = parsed(frame)
@@ -49,7 +49,7 @@ def decode(frame: DataFrame, cls: type) -> DataFrame:
 
 
 def typed_columns(cls: type, taken: list[str]) -> TypedColumns:
-    """Return the columns of a class, beside some that are there. Raises NoColumns."""
+    """Return the columns of a class, beside existing ones. Raises NoColumns."""
     shape = shape_of(cls)
     used = {name.lower() for name in (*taken, REJECTED)}
     names: dict[str, str] = {}
@@ -74,9 +74,9 @@ def _one_column(field: str, others: list[str], column: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TypedEvent:
-    """The expressions of a class, which stand on the steps: its columns, to be looked at only where it fits.
+    """The expressions of a class, which use the steps. Its columns are valid only where `fits` is true.
 
-    Elsewhere the fault says why not. In a tombstone, and in a row that is not asked for, both are NULL.
+    Elsewhere `fault` gives the reason. In a tombstone, and in a row outside `only`, both are NULL.
     """
 
     steps: Projections
@@ -87,20 +87,20 @@ class TypedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A DataFrame of a topic whose values were parsed, into a column of their own."""
+    """A DataFrame of a topic, with the parsed values in a column of their own."""
 
     frame: DataFrame
     mark: str
 
     def typed(self, columns: TypedColumns, name: str, only: Column | None = None) -> TypedEvent:
-        """Return the expressions of a class. `name`: its own among the classes of a query."""
+        """Return the expressions of a class. `name`: unique among the classes of a query."""
         value = F.col("value")
         steps = Projections(name, value.isNotNull() if only is None else value.isNotNull() & only)
         document = F.col(_DOCUMENT)
         fields = decoded_document(columns.shape, document, _TOP, steps)
         sound, unsound = document_whole(columns.shape, document, _TOP, steps)
         text = value.cast("string")
-        valid = F.format_string("%s", text) == text  # as is_valid_utf8, which is three times as slow
+        valid = F.format_string("%s", text) == text  # like is_valid_utf8, which is three times slower
         whole = valid & F.try_variant_get(document, f"$[1].{self.mark}", "variant").isNotNull()
         fits = steps.keep(
             3, F.coalesce(all_of([whole, sound, *(given.fits for _, given in fields)]), F.lit(False))

@@ -1,8 +1,8 @@
-"""Tables whose columns grow: a field that is new gets a column, and rows from before have NULL there.
+"""Tables whose columns grow: a new field gets a column, which is NULL in older rows.
 
-A field that is gone leaves its column, which is NULL from then on. A column of another type is refused:
-what is there would have to be read as something else. So is a field whose name has another case: to readers
-it is the same column.
+The column of a removed field stays, and is NULL from then on. A column of another type is refused: existing
+values would have to be read as another type. So is a field whose name has another case: to readers it is the
+same column.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ except ImportError as exc:
 
 
 class Evolve:
-    """Every row is added; a column that the table does not have is added before."""
+    """Adds every row, after adding the columns that the table lacks."""
 
     whole = rewrites = False
 
@@ -42,7 +42,7 @@ class Evolve:
 
 
 def evolve(part: TablePart) -> None:
-    """Give a table the columns that it does not have. Raises TableDiffers."""
+    """Add the columns that a table lacks. Raises TableDiffers."""
     table = table_at(part.path)
     found, wanted = _types(table.schema_form()), _types(table.form_of(part.schema))
     changed = [name for name, kind in wanted.items() if name in found and not _grows(found[name], kind)]
@@ -58,7 +58,7 @@ def evolve(part: TablePart) -> None:
 
 
 def _types(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns with their types, without what is said about them."""
+    """Return the columns with their types, without their metadata."""
     form = _plain(schema)
     return {field["name"]: field["type"] for field in form["fields"]}
 
@@ -70,7 +70,7 @@ def _plain(form: Any) -> Any:
 
 
 def _grows(found: Any, wanted: Any) -> bool:
-    """Return whether a type can become another: the same, or a struct with fields that come or go."""
+    """Return whether a type can become another: the same, or a struct with fields added or removed."""
     if _is_struct(found) and _is_struct(wanted):
         has, wants = _fields(found), _fields(wanted)
         grow = all(_grows(has[name], kind) for name, kind in wants.items() if name in has)
@@ -79,7 +79,7 @@ def _grows(found: Any, wanted: Any) -> bool:
 
 
 def _cased(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Return names that differ only by case, of both: a reader could not tell one column from the other."""
+    """Return the names of both that differ only by case: a reader could not distinguish the columns."""
     old = {name.lower(): name for name in found.keys() - wanted.keys()}
     new = [name for name in sorted(wanted.keys() - found.keys()) if name.lower() in old]
     return [each for name in new for each in (old[name.lower()], name)]

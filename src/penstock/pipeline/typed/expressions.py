@@ -1,8 +1,8 @@
-"""From a shape to Spark expressions: the value of a column, and what is wrong with it.
+"""From a shape to Spark expressions: the value of a column, and its fault.
 
-A document is parsed once, to a VARIANT, which keeps what the JSON was: a text stays a text and a number a
-number, where `from_json` makes a text of anything and passes over what is missing. Faults name the place
-and the kind of JSON that is there, never the value.
+A document is parsed once, to a VARIANT, which keeps the kinds of JSON: a text stays a text and a number a
+number, where `from_json` makes a text of anything and ignores missing fields. Faults name the place and the
+kind of JSON found there, never the value.
 """
 
 from collections.abc import Callable, Iterable
@@ -60,7 +60,7 @@ _STEPS = 5
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The value that a place has, whether it fits, and, asked for only where it does not, why.
+    """The value at a place, whether it fits, and its fault, which is evaluated only where it does not fit.
 
     `fits` may be NULL, which means no.
     """
@@ -71,10 +71,10 @@ class Decoded:
 
 
 class Projections:
-    """Expressions that others are made of, to be computed once: Spark shares none across its branches.
+    """Common subexpressions, computed once: Spark shares none across branches.
 
-    Each step is one column, a struct, that the later ones take fields of; it is NULL in rows that are not
-    asked for, so that those of another type cost next to nothing. Inside of a lambda there are no steps.
+    Each step is one struct column, from which later steps take fields; it is NULL in rows outside `asked`, so
+    that rows of another type cost next to nothing. Inside a lambda there are no steps.
     """
 
     def __init__(self, name: str = "", asked: Column | None = None) -> None:
@@ -105,7 +105,7 @@ class Projections:
 
 
 def with_steps(frame: DataFrame, each: Iterable[Projections]) -> DataFrame:
-    """Return a DataFrame with the columns of all steps, those of all types in one projection a step."""
+    """Return a DataFrame with the columns of all steps; each step is one projection for all types."""
     types = list(each)
     for step in range(_STEPS):
         columns = [column for one in types for column in one.step(step)]
@@ -118,7 +118,7 @@ _INLINE = Projections()  # in a lambda
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What stands at a place of a document: as a VARIANT, and what is asked of it often."""
+    """The value at a place of a document, as a VARIANT, with its common expressions."""
 
     raw: Column
     place: str
@@ -126,25 +126,25 @@ class Found:
 
     @property
     def kind(self) -> Column:
-        """Return which JSON it is, as Spark names it."""
+        """Return its kind of JSON, as Spark names it."""
         return self.steps.keep(1, F.schema_of_variant(self.raw))
 
     def read(self, kind: str) -> Column:
-        """Return it as a type of Spark; NULL if it cannot be one, but a number can be a STRING."""
+        """Return it as a Spark type; NULL if it does not convert. A number does convert to STRING."""
         return self.steps.keep(1, F.try_variant_get(self.raw, "$", kind))
 
     def made(self, value: Column) -> Column:
-        """Return what was made of it, to be used more than once."""
+        """Return an expression made from it as a shared one, to be used more than once."""
         return self.steps.keep(2, value)
 
     def is_null(self) -> Column:
-        """Return whether it is null, or not there."""
+        """Return whether it is null or missing."""
         return self.raw.isNull() | F.is_variant_null(self.raw)
 
     def wrong(self, wanted: str, like: str = "") -> Column:
-        """Return the words of a fault: the kind of JSON that is there, not what it says.
+        """Return the text of a fault: the kind of JSON found, not its value.
 
-        `like`: the kind that it must be, of another form.
+        `like`: the wanted kind, if a value of that kind can be wrong by its form.
         """
         words = _OTHER_TEXT if like == "STRING" else _WORDS
         kind = F.regexp_extract(F.coalesce(self.kind, F.lit("VOID")), r"^[A-Z]+", 0)
@@ -163,18 +163,18 @@ def decoded_document(
 def document_whole(
     shape: FieldsShape, document: Column, path: str, steps: Projections
 ) -> tuple[Column, Column]:
-    """Return whether a document is fine as a whole, whatever its fields are, and what is wrong."""
+    """Return whether a document fits as a whole, apart from its fields, and its fault."""
     faults = _surplus(shape, document, path, "", steps)
     return _is_whole(shape, faults), first_of(faults)
 
 
 def first_of(faults: list[Column]) -> Column:
-    """Return the first fault there is."""
+    """Return the first fault that is not NULL."""
     return F.coalesce(*faults) if faults else F.lit(None).cast("string")
 
 
 def all_of(conditions: list[Column]) -> Column:
-    """Return whether all hold."""
+    """Return whether all conditions hold."""
     return reduce(lambda some, each: some & each, conditions, F.lit(True))
 
 
@@ -210,7 +210,7 @@ def _member(each: FieldShape, document: Column, path: str, place: str, steps: Pr
 
 
 def _surplus(shape: FieldsShape, document: Column, path: str, place: str, steps: Projections) -> list[Column]:
-    """Return the faults of an object as a whole: what it is, keys that no field has, another tag."""
+    """Return the faults of an object as a whole: another kind of JSON, another tag, unknown keys."""
     given = [
         steps.keep(0, F.try_variant_get(document, _path(path, each.name), "variant"))
         for each in shape.members
@@ -243,7 +243,7 @@ def _fields(shape: FieldsShape, found: Found, document: Column, path: str) -> De
 
 
 def _is_whole(shape: FieldsShape, faults: list[Column]) -> Column:
-    """Return whether an object is fine as a whole; one that has a field it must have is an object."""
+    """Return whether an object fits as a whole; a value that has a required field is an object."""
     asked = 0 if any(each.required for each in shape.members) and not (shape.closed or shape.tag) else 3
     return all_of([each.isNull() for each in faults[:asked]])
 
@@ -263,12 +263,12 @@ def _items(shape: Items, found: Found) -> Decoded:
     wrong = F.when(~is_array, found.wrong("an array"))
     outside = _outside(shape.bounds, F.size(items), found.place, length=True)
     fits = is_array & F.forall(items, lambda each: _fits(shape.item, each))
-    if _is_simple(shape.item):  # Spark itself says whether all items are of one kind, and reads them at once
+    if _is_simple(shape.item):  # Spark checks that all items are of one kind, and reads them at once
         simple = _SIMPLE[shape.item.kind]
         given = found.read(f"array<{simple}>")
         alike = found.kind.isin(f"ARRAY<{simple}>", "ARRAY<VOID>")
         fits = found.made(alike & ~F.exists(given, lambda each: each.isNull()))
-        value = given  # looked at only where they fit
+        value = given  # evaluated only where they fit
     if shape.bounds != UNBOUNDED:
         fits = fits & outside.isNull()
     value = F.array_distinct(value) if shape.distinct else value
@@ -280,7 +280,7 @@ def _fits(shape: Shape, each: Column) -> Column:
 
 
 def _is_simple(item: Shape) -> TypeGuard[ScalarShape]:
-    """Return whether a text or an integer is all that is asked of an item, or true or false."""
+    """Return whether an item may be any text, any integer or any boolean."""
     return (
         isinstance(item, ScalarShape)
         and item.kind in _SIMPLE
@@ -388,7 +388,7 @@ def _float(found: Found) -> tuple[Column, Column]:
 
 
 def _patterned(pattern: str, made: Callable[[Column], Column]) -> Callable[[Found], tuple[Column, Column]]:
-    """Return a kind that is a text of some form; what cannot be made of it does not fit either."""
+    """Return a kind of text with a pattern; a text that cannot be converted does not fit either."""
 
     def kind(found: Found) -> tuple[Column, Column]:
         text, is_text = _text(found)
@@ -399,7 +399,7 @@ def _patterned(pattern: str, made: Callable[[Column], Column]) -> Callable[[Foun
 
 
 def _instant(text: Column) -> Column:
-    """Return a moment; one that is before year 1 or after year 9999 by UTC is none."""
+    """Return a moment; NULL before year 1 or after year 9999 in UTC."""
     moment = F.upper(text).try_cast("timestamp")
     inner = ~text.startswith("0001-01-01") & ~text.startswith("9999-12-31")
     within = moment.between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp"))
@@ -408,7 +408,7 @@ def _instant(text: Column) -> Column:
 
 def _base64(found: Found) -> tuple[Column, Column]:
     text, is_text = _text(found)
-    # Not one pattern of groups: Java's engine walks those by recursion, and a long text ends its stack.
+    # Not one pattern of groups: Java's engine recurses into them, and a long text overflows its stack.
     fits = is_text & (F.length(text) % 4 == 0) & text.rlike(r"\A[A-Za-z0-9+/]*={0,2}\z")
     value = found.made(F.when(fits, F.unbase64(text)))
     return value, value.isNotNull()

@@ -1,10 +1,10 @@
-"""A topic as typed rows for a lake: one table for each registered type, and `rejected` for what does not fit.
+"""A topic as typed rows for a lake: one table for each registered type, and `rejected` for rows with faults.
 
 All types are decoded in one pass. Their rows share columns, as many of each kind as the type with the most
 fields of that kind needs: Spark measures every column for every row on the way to Python.
-What has no typed form goes to a raw table of its stored name, as without types: types that are not
+Records without a typed form go to a raw table of their stored name, as without types: types that are not
 registered, codecs other than JSON, names with a function that upgrades old values, which is Python, and a
-type that has the name `rejected`, whose table is another.
+type with the name `rejected`, which has another table.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ _BESIDE = (DELETED, "bucket")  # of tables of upserts
 
 @dataclass(frozen=True)
 class TypedLake:
-    """Which types have columns, and which."""
+    """The types that have columns, each with its columns."""
 
     types: tuple[tuple[EventType, TypedColumns], ...]
 
@@ -55,9 +55,10 @@ class TypedLake:
         return cls(tuple((kind, typed_columns(kind.cls, taken)) for kind in typed))
 
     def rows(self, events: DataFrame, held: HeldRows, no_key: str | None = None) -> tuple[DataFrame, Layout]:
-        """Return the rows of a topic with the table that each goes to, and where the fields of its type are.
+        """Return the rows of a topic, each with its table, and the layout of the types' fields.
 
-        `no_key`: why a record without a key is rejected; None, if it is not. A rejected one keeps its value.
+        `no_key`: the reason to reject a record without a key; None: accept it. A rejected record keeps its
+        value.
         """
         read = parsed(events)
         typed = [
@@ -98,7 +99,7 @@ class TypedLake:
         return rows, Layout(dict(zip(folders, shared, strict=True)))
 
     def times(self) -> list[str]:
-        """Return the columns of fields that are times, in all types that have them."""
+        """Return the columns that are times in all types that have them."""
         found = dict[str, bool]()
         for _, columns in self.types:
             for each in columns.shape.members:
@@ -107,7 +108,7 @@ class TypedLake:
         return [name for name, times in found.items() if times]
 
     def check_parts(self, partitioning: Partitioning) -> None:
-        """Refuse a field with the name of the column by which tables are cut. Raises NoColumns."""
+        """Refuse a field with the name of the partition column. Raises NoColumns."""
         for kind, columns in self.types:
             made = partitioning.made([*_ENVELOPE, *columns.names.values()])
             for field, column in columns.names.items():
@@ -120,9 +121,9 @@ class TypedLake:
                     )
 
     def unfilled(self, to: Location) -> Iterator[str]:
-        """Yield a sentence on each table with columns that its class does not have: they will be NULL.
+        """Yield a sentence on each table with columns that its class lacks: they will be NULL.
 
-        So it is when a field was taken away, and also when older code runs after newer.
+        This happens when a field was removed, and also when older code runs after newer.
         """
         for kind, columns in self.types:
             path = to / folder_of(kind.name)
@@ -139,7 +140,7 @@ class TypedLake:
 
 
 def _shared(frame: DataFrame, types: Sequence[TypedEvent]) -> tuple[list[dict[str, str]], list[Column]]:
-    """Return for each type which column has which field, and those columns: fields of a kind share them."""
+    """Return the column of each field, for each type, and the columns, which fields of one kind share."""
     fields = [(each, name, value) for each in types for name, value in each.fields.items()]
     found = frame.select(*[value.alias(f"v{number}") for number, (_, _, value) in enumerate(fields)]).schema
     kinds = iter(field.dataType.json() for field in found)
@@ -168,5 +169,5 @@ def _decoded_names(kind: EventType) -> Sequence[str]:
 
 
 def raw_name() -> Column:
-    """Return whose raw table a record goes to: that of its type; of its topic, if it has none."""
+    """Return the name of a record's raw table: that of its type, or of its topic if it has none."""
     return F.when(F.coalesce(F.col("type"), F.lit("")) == "", F.col("topic")).otherwise(F.col("type"))

@@ -1,4 +1,4 @@
-"""Where typed rows go: the table of their type, with the fields as columns; `rejected`; or a raw table."""
+"""Routes typed rows to the table of their type, with the fields as columns; to `rejected` or a raw table."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ TOMBSTONE = "__tombstone"
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """For each typed table its columns, and which column of the rows has each: types share those."""
+    """The columns of each typed table, each with its column in the rows, which types share."""
 
     tables: dict[str, dict[str, str]]
 

@@ -1,6 +1,6 @@
-"""The shape of an event class: which columns it has, and what JSON fits into each. Values only, no Spark.
+"""The shape of an event class: its columns, and the JSON that fits into each. Values only, no Spark.
 
-| Python                           | column           | what fits                                           |
+| Python                           | column           | fitting JSON                                        |
 |----------------------------------|------------------|-----------------------------------------------------|
 | bool, str                        | BOOLEAN, STRING  | JSON of that kind                                   |
 | int                              | BIGINT           | an integer of 64 bits                               |
@@ -14,8 +14,8 @@
 | bytes                            | BINARY           | base64                                              |
 | Enum, Literal                    | STRING or BIGINT | one of its values                                   |
 | dataclass, Struct, model         | STRUCT           | an object                                           |
-| list, set, tuple[X, ...]         | ARRAY            | an array of what fits                               |
-| dict[str, X], dict[int, X]       | MAP              | an object of what fits                              |
+| list, set, tuple[X, ...]         | ARRAY            | an array of fitting items                           |
+| dict[str, X], dict[int, X]       | MAP              | an object of fitting items                          |
 | several types, Any, other tuples | STRING: the JSON | JSON of the kinds that the types have               |
 """
 
@@ -27,7 +27,7 @@ JsonKinds = tuple[str, ...]
 
 
 class ScalarKind(Enum):
-    """What a value without parts is, and the column it has."""
+    """The kind of a scalar value, and its column."""
 
     BOOL = ("bool", "BOOLEAN")
     INT = ("int", "BIGINT")
@@ -50,7 +50,7 @@ class ScalarKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredLimits:
-    """DeclaredLimits that a class declares: of a number, or of the length of a text, a list or a dict."""
+    """Limits that a class declares: of a number, or of the length of a text, a list or a dict."""
 
     gt: Any = None
     ge: Any = None
@@ -65,14 +65,14 @@ UNBOUNDED = DeclaredLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What fits into a place of a JSON document. `nullable`: null does, too."""
+    """The values that fit into a place of a JSON document. `nullable`: null fits, too."""
 
     nullable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarShape(Shape):
-    """A value without parts. `allowed`: it is one of these."""
+    """A scalar value. `allowed`: the only values, if given."""
 
     kind: ScalarKind
     allowed: tuple[Any, ...] | None = None
@@ -81,7 +81,7 @@ class ScalarShape(Shape):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact(Shape):
-    """A decimal number of so many digits, so many of them after the point."""
+    """A decimal number with `digits` digits, `places` of them after the point."""
 
     digits: int = 38
     places: int = 18
@@ -108,7 +108,7 @@ class Entries(Shape):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldShape:
-    """A field. `default`: the JSON that stands for one that is missing; None: nothing stands for it."""
+    """A field. `default`: the JSON that replaces a missing one; None: nothing does."""
 
     name: str
     shape: Shape
@@ -120,7 +120,7 @@ class FieldShape:
 class FieldsShape(Shape):
     """An object whose keys are fields.
 
-    `closed`: it has no others. `tag`: a key whose value, if it is there, is that one.
+    `closed`: it may have no others. `tag`: a key, and the value that it must have if it is there.
     """
 
     members: tuple[FieldShape, ...]
@@ -129,7 +129,7 @@ class FieldsShape(Shape):
 
 
 def is_time(shape: Shape) -> bool:
-    """Return whether a column of such values is one of timestamps."""
+    """Return whether values of a shape are in a column of timestamps."""
     return isinstance(shape, ScalarShape) and shape.kind in (ScalarKind.INSTANT, ScalarKind.LOCAL)
 
 

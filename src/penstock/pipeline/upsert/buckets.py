@@ -1,6 +1,6 @@
-"""The rows of a batch by bucket, in bounded memory: what is too much waits in files.
+"""The rows of a batch by bucket, in bounded memory: the excess is spilled to files.
 
-A bucket is the keys of one hash. Rows come from the files that tasks wrote, in any order, and are given back
+A bucket holds the keys of one hash. Rows come from the files that tasks wrote, in any order, and are returned
 bucket by bucket, in chunks.
 """
 
@@ -27,7 +27,7 @@ HELD_BYTES = 64 << 20
 
 
 class KeyBuckets:
-    """Rows by bucket. Used within `with`: its files go at the end."""
+    """Rows by bucket. Used within `with`, which removes its files at the end."""
 
     def __init__(self, held_bytes: int = HELD_BYTES) -> None:
         self._limit = held_bytes
@@ -46,14 +46,14 @@ class KeyBuckets:
             self._folder.cleanup()
 
     def read(self, files: Sequence[Location]) -> None:
-        """Take the rows of some files."""
+        """Add the rows of some files."""
         for file in files:
             with storage_of(file).parquet(file) as source:
                 for batch in file_rows(source):
                     self.add(batch)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take rows; they have a column that says their bucket."""
+        """Add rows; they have a column with their bucket."""
         numbers = rows.column(BUCKET).to_numpy(zero_copy_only=False)
         order = np.argsort(numbers, kind="stable")
         rows, numbers = rows.take(pa.array(order)), numbers[order]

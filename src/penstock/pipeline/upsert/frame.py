@@ -1,4 +1,4 @@
-"""Rows on their way to an upsert: each with its bucket, and whether it deletes its key."""
+"""Rows for an upsert: each with its bucket, and whether it deletes its key."""
 
 from collections.abc import Sequence
 
@@ -31,9 +31,9 @@ def with_bucket(frame: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def raw_rows(events: DataFrame) -> DataFrame:
-    """Return the records of a topic with the table that each goes to: that of its type, or of the topic.
+    """Return the records of a topic, each with its table: that of its type, or of the topic.
 
-    Those without a key are rejected.
+    Records without a key are rejected.
     """
     reason = F.when(F.col("key").isNull(), NO_KEY)
     name = raw_name()
@@ -42,7 +42,7 @@ def raw_rows(events: DataFrame) -> DataFrame:
 
 
 def by_record_key(rows: DataFrame) -> DataFrame:
-    """Return rows of a lake, of which those without a key are rejected, ready for an upsert by that key."""
+    """Return rows of a lake with their buckets, for an upsert by the record's key."""
     return rows.withColumn(BUCKET, _bucket(RECORD_KEY))
 
 

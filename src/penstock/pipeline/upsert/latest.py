@@ -1,11 +1,11 @@
-"""Which row of a key counts: the one of the later place. Arrow in, Arrow out, a bounded number of rows.
+"""Chooses the latest row of a key: the one with the later position. Arrow in, Arrow out, bounded rows.
 
-A key lives in one partition. When a topic grows, it stays where it is or moves to a partition of a higher
-number (`log/growth.py`), and what is written of it later stands there. So (partition, offset) orders all
-records of a key, over all generations of the topic, as (generation, offset) does. A key in two partitions
-of which neither comes from the other was placed by someone else: there is no order then, and it is refused.
+A key lives in one partition. When a topic grows, the key stays there or moves to a partition of a higher
+number (`log/growth.py`), where its later records are. So (partition, offset) orders all records of a key,
+over all generations of the topic, as (generation, offset) does. If a key is in two partitions of which
+neither comes from the other, another producer chose the partition: there is no order, and it is refused.
 
-Rows of a query that keeps state have no place; what comes later is later.
+Rows of a stateful query have no position; the row of the later batch is the later one.
 """
 
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ PLACE = ("partition", "offset")
 
 @dataclass(frozen=True)
 class Order:
-    """How rows of one key are compared. `placed`: by place; else the later batch, and in it the last row.
+    """The order of rows of one key. `placed`: by position; else by batch, and within it by row.
 
-    `counts`: how many partitions the topic has and had, the first count first.
+    `counts`: the numbers of partitions that the topic has had, oldest first.
     """
 
     key: tuple[str, ...]
@@ -38,7 +38,7 @@ class Order:
     counts: tuple[int, ...] = ()
 
     def columns(self) -> list[str]:
-        """Return the columns that are needed to compare."""
+        """Return the columns needed to compare rows."""
         return [*self.key, *(PLACE if self.placed else ())]
 
     def last(self, rows: pa.Table) -> pa.Table:
@@ -55,7 +55,7 @@ class Order:
         return rows.take(pa.array(np.sort(order[is_last])))
 
     def newer(self, old: pa.RecordBatch, new: pa.Table, where: Numbers) -> npt.NDArray[np.bool_]:
-        """Return which of the old rows are newer than the new ones of their key, at some places."""
+        """Return which of the old rows are newer than the new rows of the same key, at indices `where`."""
         if not self.placed:
             return np.zeros(len(where), np.bool_)
         (old_partition, old_offset), (partitions, offsets) = self._places(old), self._places(new)
@@ -70,7 +70,7 @@ class Order:
         return [rows.column(name).cast(pa.int64()).to_numpy(zero_copy_only=False) for name in PLACE]
 
     def _check_moves(self, rows: pa.Table, order: Numbers, followed: npt.NDArray[np.bool_]) -> None:
-        """See that a key which changes its partition among some rows could have moved there."""
+        """Check that a key which changes its partition among some rows could have moved there."""
         partitions = self._places(rows)[0][order]
         before = np.flatnonzero(followed)
         self._check(rows.take(pa.array(order[before])), partitions[before], partitions[before + 1])
@@ -87,7 +87,7 @@ class Order:
 
 
 def key_of(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> pa.ChunkedArray:
-    """Return the key of rows as one column; several columns are joined, each after its length."""
+    """Return the key of rows as one column; several columns are joined, each prefixed by its length."""
     columns = [rows.column(name) for name in names]
     if len(columns) == 1:
         return pa.chunked_array([columns[0]]) if isinstance(columns[0], pa.Array) else columns[0]

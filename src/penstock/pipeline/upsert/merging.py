@@ -1,9 +1,8 @@
-"""A batch is brought into a table that holds the latest row of each key, in one transaction of the table.
+"""Merges a batch into a table that holds the latest row of each key, in one transaction of the table.
 
-Only the buckets that have rows in the batch are written anew: the rows of the table pass by, those that the
-batch replaces are left out, and what is new follows. Memory is that of a chunk of the batch, not of the
-table. A record without a value leaves a row that says so (`deleted`), for as long as an older one could
-come again.
+Only the buckets that have rows in the batch are rewritten: the table's rows are streamed, without those that
+the batch replaces, and the new rows follow. Memory is bounded by a chunk of the batch, not by the table. A
+record without a value leaves a row marked `deleted`, for as long as an older record could come again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +38,7 @@ _BUCKETS = "penstock.buckets"
 
 @dataclass(frozen=True)
 class Upsert:
-    """How a table takes a batch: by key. `whole`: the batch is all there is (output mode `complete`)."""
+    """Upserts a batch by key. `whole`: the batch replaces all rows (output mode `complete`)."""
 
     key: tuple[str, ...]
     counts: tuple[int, ...] = ()
@@ -47,7 +46,7 @@ class Upsert:
     rewrites = True
 
     def opened(self, part: TablePart) -> Table:
-        """Return the table, made if it is not there, with the columns of the part. Raises TableDiffers."""
+        """Return the table, created if missing, with the columns of the part. Raises TableDiffers."""
         if _is_rejected(part):
             return Evolve().opened(part)
         made = {_BUCKETS: str(BUCKETS), KEY_PROPERTY: "/".join(self.key)}
@@ -82,7 +81,7 @@ class Upsert:
 
 
 class _Merge:
-    """One batch into one table: files that come, and those that go."""
+    """One batch into one table: the files to add, and those to remove."""
 
     def __init__(self, table: Table, part: TablePart, order: Order, whole: bool) -> None:
         self._part, self._order, self._whole = part, order, whole
@@ -94,7 +93,7 @@ class _Merge:
         self.removed: list[str] = []
 
     def run(self, rows: KeyBuckets) -> None:
-        """Write the buckets that change anew."""
+        """Rewrite the buckets that change."""
         for number in rows.numbers():
             standing = self._standing.pop(str(number), [])
             self.removed += standing
@@ -103,7 +102,7 @@ class _Merge:
             self.removed += [name for names in self._standing.values() for name in names]
 
     def _bucket(self, number: int, standing: Sequence[str], rows: KeyBuckets) -> None:
-        """Merge a bucket, one chunk after another: what one has made is what the next finds."""
+        """Merge a bucket, one chunk after another: each chunk merges into the result of the one before."""
         found = [self._part.path / name for name in standing]
         others = len(self.added)
         for chunk in rows.chunks(number):
@@ -192,7 +191,7 @@ def _check_made_so(table: Table, key: Sequence[str]) -> None:
 
 
 def upsert_of(options: Mapping[str, str]) -> Upsert:
-    """Return the upsert that the options of a sink want. Raises InvalidOption."""
+    """Return the upsert that the options of a sink describe. Raises InvalidOption."""
     key = tuple(name for name in (options.get("key") or "").split("/") if name)
     if not key:
         raise InvalidOption("key", options.get("key"), "the columns that tell rows apart")

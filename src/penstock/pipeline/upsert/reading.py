@@ -1,4 +1,4 @@
-"""Tables of upserts as they stand: the rows that count, and the end of those that say a key was deleted."""
+"""Reading tables of upserts without their deleted rows, and removing old deleted rows."""
 
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidOption, MissingExtra
@@ -19,7 +19,7 @@ _COLUMNS = {DELETED, BUCKET, "timestamp"}
 
 
 def live_rows(path: Location) -> pa.Table:
-    """Return the latest row of each key that was not deleted."""
+    """Return the latest row of each key that is not deleted."""
     table = table_at(path)
     schema = table.arrow_schema()
     rows = pa.Table.from_batches(table.batches(schema.names), schema)
@@ -27,16 +27,16 @@ def live_rows(path: Location) -> pa.Table:
 
 
 def has_deleted(path: Location) -> bool:
-    """Return whether a table is one of upserts that says when keys were deleted."""
+    """Return whether a table has upserts with the times of deletions."""
     return table_at(path).has_columns(sorted(_COLUMNS))
 
 
 def forget_deleted(path: Location, *, older_than_hours: int = 168, dry_run: bool = False) -> int:
-    """Remove rows of keys that were deleted so long ago; return how many. A dry run only counts them.
+    """Remove the rows of keys that were deleted before an age; return how many. A dry run only counts them.
 
-    Nothing older can come again: a batch is taken only if it begins where the table ends, and these rows are
-    before that. The age is a margin for readers that follow the table. Beside a stream, one of both is
-    refused and made again. Raises InvalidOption, CommitFailedError.
+    No older record can come again: a batch must begin where the table ends, and these rows are before that.
+    The age is a margin for readers that follow the table. If a stream commits at the same time, one of the
+    two is refused and retried. Raises InvalidOption, CommitFailedError.
     """
     table = table_at(path)
     if not has_deleted(path):

@@ -1,8 +1,8 @@
-"""Which records of a log an upsert lake need not hold: those that a later one of their key has replaced.
+"""The records of a log that an upsert lake need not hold: a later record of their key has replaced them.
 
-For `reconcile`. The log passes by once, without values; of each record its key's digest and its place go to
-one of several files on the disk, by digest, and these are sorted one after the other. So memory is that of
-one file, however many records and keys there are, besides one bit for each place.
+For `reconcile`. The log is read once, without values; the digest of each record's key and its position go to
+one of several files on the disk, by digest, and these are sorted one after the other. So memory is bounded by
+one file, whatever the number of records and keys, besides one bit for each position.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 _NEEDED = (*PLACE, "topic", "type", "key")
-_READ = 1000  # records of the log looked at together
+_READ = 1000  # records of the log read at a time
 _FILE_ROWS = 500_000
 _MOST_FILES = 256
 _ROW = np.dtype([("key", "<u8", 2), ("partition", "<i8"), ("offset", "<i8"), ("counts", "?")])
@@ -47,9 +47,9 @@ KeyPlaces = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """`places`: those that the tables need not hold. `stale`: those of them that they hold, and must not.
+    """`places`: positions that the tables need not hold. `stale`: those of them that they wrongly hold.
 
-    `unchecked`: why it is not known which records they should hold, if it is not.
+    `unchecked`: why it is unknown which records they should hold, if it is.
     """
 
     places: tuple[Piece, ...] = ()
@@ -58,7 +58,7 @@ class Superseded:
 
 
 def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Superseded:
-    """Return what the tables at a path need not hold of a topic; nothing, if they are appended to.
+    """Return the records of a topic that the tables at a path need not hold; none for appended tables.
 
     Raises TableDamaged.
     """
@@ -77,7 +77,7 @@ def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Supers
 
 
 def _of_function(table: Table, bounds: Mapping[int, Bounds], ends: Ends) -> Superseded:
-    """All that the table has passed may be gone: which rows a function made of which records is not known."""
+    """Return all positions before the table's ends: a function's rows do not name their records."""
     passed = [Piece(p, start, min(end, ends.get(p, 0))) for p, (start, end) in bounds.items()]
     return Superseded(
         tuple(each for each in passed if each.start < each.end),
@@ -92,7 +92,7 @@ def _key_of(table: Table) -> str:
 
 @dataclass
 class _UpsertTables:
-    """What the tables of an upsert lake hold, and to which of them the records of a type go."""
+    """The positions that the tables of an upsert lake hold, and the table of each type."""
 
     topic: str
     upserted: Collection[Table]
@@ -121,7 +121,7 @@ class _UpsertTables:
         return found
 
     def table_of(self, type: str) -> str | None:
-        """Return the table of a type; None if a class may have it as an alias, and no row says which."""
+        """Return the table of a type; None if a class may have it as an alias, and no row shows which."""
         seen = self.seen.get(type, set())
         if len(seen) == 1:
             return next(iter(seen))
@@ -130,7 +130,7 @@ class _UpsertTables:
         return None if seen or (self.typed and folder not in self.ends) else folder
 
     def keys_at(self, places: Places) -> Iterator[tuple[str, bytes, int, int]]:
-        """Yield table, key and place of rows that stand at some places."""
+        """Yield table, key and position of the rows at some positions."""
         for table in self.upserted:
             for batch in table.batches([*PLACE, "topic", "key"]):
                 mine = batch.filter(pc.equal(batch.column("topic"), self.topic))
@@ -140,12 +140,12 @@ class _UpsertTables:
                     yield table.folder.name, *row
 
     def limit(self, table: str | None, partition: int) -> int:
-        """Return up to where a table holds a partition: one may be ahead of its lake."""
+        """Return up to where a table holds a partition: a table may be ahead of its lake."""
         return self.ends.get(table or "", self.ends[""]).get(partition, 0)
 
 
 class _LatestSearch:
-    """One look through the log of a topic."""
+    """One pass through the log of a topic."""
 
     def __init__(self, log: Log, topic: Topic, tables: _UpsertTables, bounds: Mapping[int, Bounds]) -> None:
         self._log, self._topic, self._tables = log, topic, tables
@@ -173,9 +173,9 @@ class _LatestSearch:
                 yield [each for each in chunk.entries if each.key is not None and each.type != ERASED]
 
     def _rows(self, entries: list[Entry]) -> KeyPlaces:
-        """Return records that are in a table, or should be. Where aliases are, each key is met twice.
+        """Return records that are in a table, or should be. Typed lakes get up to two rows for each record.
 
-        Once within its table; once among all of that key, which those count in whose table is not known.
+        One is within its table; one is among all records of that key, and counts if the table is unknown.
         """
         rows = []
         for each, rejected in zip(entries, self._tables.rejected.has(*_numbers(entries)), strict=True):
@@ -189,14 +189,14 @@ class _LatestSearch:
         return np.array(rows, _ROW)
 
     def _erased_rows(self) -> KeyPlaces:
-        """Return rows of records that have lost their key in the log: they replace others, too."""
+        """Return rows of records whose key is erased in the log: they replace others, too."""
         rows = []
         for table, key, *place in self._tables.keys_at(self._erased) if self._erased.rows else ():
             rows += [(_digest(each, key), *place, False) for each in (table, "")]
         return np.array(rows, _ROW)
 
     def _judge(self, rows: KeyPlaces) -> None:
-        """Find what is superseded among rows that have all of their keys."""
+        """Find the superseded records among rows that are complete for their keys."""
         order = np.lexsort((rows["offset"], rows["partition"], rows["key"][:, 1], rows["key"][:, 0]))
         rows = rows[order]
         is_last = np.append((rows["key"][1:] != rows["key"][:-1]).any(axis=1), True)
@@ -210,14 +210,14 @@ class _LatestSearch:
             self._forgotten(missing[first : first + _READ])
 
     def _forgotten(self, missing: KeyPlaces) -> None:
-        """Excuse deletions: the row that says so may be forgotten (`forget_deleted`)."""
+        """Excuse deletions: `forget_deleted` may have removed their rows."""
         positions = [Position(int(each["partition"]), int(each["offset"])) for each in missing]
         found = [each for each in self._log.at(self._topic, positions) if each.value is None]
         self._gone.add(*_numbers(found))
 
 
 class _KeyFiles:
-    """Rows on the disk, those of a key together."""
+    """Rows on the disk; all rows of a key are in one file."""
 
     def __init__(self, folder: Path, many: int) -> None:
         count = min(_MOST_FILES, 1 + many // _FILE_ROWS)
@@ -257,6 +257,6 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[npt.NDArray[np.int64]]:
 
 
 def _places_of(rows: pa.RecordBatch) -> Iterator[npt.NDArray[np.int64]]:
-    """Return the places of rows; one without a place is counted elsewhere, and stands at none here."""
+    """Return the positions of rows, -1 for a row without one, which is counted elsewhere."""
     columns = (pc.fill_null(rows.column(name), -1) for name in PLACE)
     return (column.cast(pa.int64()).to_numpy(zero_copy_only=False) for column in columns)
