@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.log.sql.sqlite.dialect import SqliteDialect
+from penstock.log.sql.sqlite.private_file import make_private
 from penstock.log.store import open_store
 
 OPENED = """
@@ -82,3 +83,18 @@ def test_a_reader_of_another_user_is_told_whose_the_file_is(
     said = SqliteDialect(str(path)).translate(refused)
     assert "it belongs to another user" in str(said)
     assert "chmod g+rw" in str(said)
+
+
+def test_it_is_made_private_where_the_file_system_has_no_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    before = os.umask(0)
+    try:
+        make_private(str(tmp_path / "shop.db"))
+    finally:
+        os.umask(before)
+    assert [(each.name, each.stat().st_mode & 0o777) for each in tmp_path.iterdir()] == [("shop.db", 0o600)]

@@ -97,7 +97,10 @@ class SqlBatchLog(BatchLog):
             answers = [None] * len(writes)
         except Exception as exc:
             answers = [WriteResult(error=self._refusal(exc))] * len(writes)
-        self._heads.raised(raised)
+        try:
+            self._heads.raised(raised)
+        except Exception:  # the batches are committed: their writers are told so
+            logger.exception("waiting fetches were not woken")
         return answers
 
     def _refusal(self, exc: Exception) -> Error:

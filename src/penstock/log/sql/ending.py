@@ -5,9 +5,9 @@ import re
 from penstock.errors import TransactionEnded
 
 _ENDS = re.compile(
-    r"(?:\s|;|--[^\n]*(?:\n|$)|/\*.*?\*/)*(commit|end|abort|rollback(?!\s+(?:(?:work|transaction)\s+)?to\b)|"
+    r"(?:\s|;|--[^\n]*+(?:\n|$)|/\*(?:[^*]|\*(?!/))*+\*/)*+(commit|end|abort|rollback(?!\s+(?:(?:work|transaction)\s+)?to\b)|"
     r"prepare\s+transaction)\b",
-    re.IGNORECASE | re.DOTALL,
+    re.IGNORECASE,
 )
 
 

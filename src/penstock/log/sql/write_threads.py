@@ -9,6 +9,7 @@ One thread gathers at a time, so that many producers share a commit; another sta
 long, as a large one does. A database with one writer has one thread, which waits for its turn.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from threading import Condition, RLock, Thread
 
@@ -23,6 +24,8 @@ GATHERING, WAITING = 3, 2  # threads; each uses one session while it works
 LONG_SECONDS = 0.02  # writes to other partitions do not wait for a longer transaction
 LOCK_SECONDS = 0.25  # a waiting thread's lock wait for one contested partition
 GIVE_UP_SECONDS = 30.0  # then a client gets an error that its partition is locked: it retries or gives up
+
+logger = logging.getLogger("penstock.batches")
 
 WriteUnit = Callable[[Sequence[Write], bool], Sequence[WriteResult | None]]
 
@@ -118,7 +121,10 @@ class WriteThreads:
             elif self._turns:
                 self._lock.notify()
         for each in finished:
-            each.answer()
+            try:
+                each.answer()
+            except Exception:  # a write thread that ended would stop all producers
+                logger.exception("the result of a write was not delivered")
 
     def _judged(self, waiting: WaitingWrite, result: WriteResult | None, now: float) -> WriteResult | None:
         """Return the result of a write; refuse it if its partition has been locked for too long."""

@@ -26,6 +26,15 @@ def make_private(path: str) -> None:
         try:
             os.fchmod(fd, FILE_MODE)  # whatever the umask is
             os.close(fd)
-            os.link(new, path)
+            _link(new, path)
         finally:
             os.unlink(new)
+
+
+def _link(new: str, path: str) -> None:
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without hard links; no connection can have opened what is made here
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))

@@ -17,16 +17,18 @@ class WriterQueue:
     """
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._lock, self._pid = Lock(), os.getpid()
         self._holder: tuple[Any, int] | None = None  # a connection, and the thread that took the turn
         self._waiting: deque[tuple[Any, int, Any]] = deque()  # the same, and a lock that its turn releases
 
     def join(self, conn: Any, seconds: float) -> None:
         """Wait for the turn of a connection, at most that long."""
+        if self._pid != os.getpid():  # after a fork: one of the parent's threads may have held the lock
+            self._begin()
         with self._lock:
-            if self._pid != os.getpid():  # after a fork the parent's threads do not exist here
-                self._pid, self._holder = os.getpid(), None
-                self._waiting.clear()
             thread = get_ident()
             if self._holder is None:
                 self._holder = conn, thread
