@@ -48,7 +48,7 @@ class LoopWatch:
         self.steps, self.began = [], SYSTEM.monotonic()
 
     def hold(self, act: Callable[[], T], *, one_request: bool = True) -> T:
-        """Do something, up to three times until `check` passes; return what it gave. Raises what that raises."""
+        """Act up to three times, until `check` passes; return the result. Raises what `check` raises."""
         for left in (2, 1, 0):
             self.clear()
             found = act()

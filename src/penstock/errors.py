@@ -319,10 +319,15 @@ class ValueTooLarge(InvalidInput):
 
     code = "value_too_large"
 
-    def __init__(self, type_name: str, size_bytes: int, limit_bytes: int) -> None:
+    def __init__(
+        self, type_name: str, size_bytes: int, limit_bytes: int, *, topic: str | None = None
+    ) -> None:
+        what, setting = f"the value of {shown(type_name)}", "limits.event_bytes"
+        if topic is not None:  # the topic's own limit, of key, value and headers
+            what, setting = f"a record of topic {topic}", "max.message.bytes of the topic"
         super().__init__(
-            f"the value of {shown(type_name)} has {size_bytes} bytes, and the limit is {limit_bytes}; "
-            "store the data elsewhere and publish a reference, or raise limits.event_bytes"
+            f"{what} has {size_bytes} bytes, and the limit is {limit_bytes}; "
+            f"store the data elsewhere and publish a reference, or raise {setting}"
         )
 
 

@@ -95,7 +95,7 @@ class Broker:
         self.access, self._tls = access or Access(), tls
         self.access_settings = access_settings or AccessSettings.load()
         self.administration = administration
-        self.topics = Topics(store.log, store.database)
+        self.topics = Topics(store.log, store.bounds, clock)
         self.cluster = Cluster(store, clock, self._nodes_changed)
         self.produce_quota = Quota(self.settings.produce_bytes_per_second, clock)
         self.fetch_quota = Quota(self.settings.fetch_bytes_per_second, clock)

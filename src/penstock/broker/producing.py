@@ -9,6 +9,7 @@ from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.errors import Error, UnknownPartition, UnknownTopic
 from penstock.log.batches import Write, WriteResult
+from penstock.log.message_bounds import MESSAGE_BYTES
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.hot import AnsweredPart, Produced, ProducedPart, decode_produce, encode_produced
 from penstock.wire.kafka.record_batch import HEADER_BYTES, MAGIC, Compression
@@ -16,7 +17,6 @@ from penstock.wire.kafka.stepwise import CodecSteps
 
 from .error_codes import number_of
 from .session import Slot
-from .topic_configs import MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -126,7 +126,7 @@ class Producing:
             topic = self._broker.topics.by_name.get(part.topic)
             if topic is not None and 0 <= part.partition < topic.partitions:
                 assert part.records is not None
-                limit = self._broker.topics.batch_bytes.get(topic.id)
+                limit = self._broker.topics.bounds.of(topic.name)
                 if limit is None or len(part.records) <= limit:
                     return Write(topic, part.partition, part.records, name)
                 message = f"it has {len(part.records)} bytes, and {MESSAGE_BYTES} of its topic is {limit}"

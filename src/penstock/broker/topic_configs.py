@@ -11,12 +11,13 @@ from typing import NamedTuple
 from penstock.errors import InvalidConfig
 from penstock.log.batches import ALLOWED, BATCH_BYTES, FOREIGN_KEYS, PARTITIONER
 from penstock.log.contract import Compaction, Keep, Topic
+from penstock.log.message_bounds import MESSAGE_BYTES
 from penstock.model.partition import KAFKA, PARTITIONERS
 
 RETENTION_RECORDS = "penstock.retention.records"
 _REFUSED = "refused"
 _STRING, _LONG, _LIST = 2, 5, 7  # the kinds that DescribeConfigs names
-CLEANUP, TOMBSTONES, MESSAGE_BYTES = "cleanup.policy", "delete.retention.ms", "max.message.bytes"
+CLEANUP, TOMBSTONES = "cleanup.policy", "delete.retention.ms"
 LISTS = {CLEANUP}
 _DELETE, _COMPACT = "delete", "compact"
 _TOMBSTONE_MS = 86_400_000

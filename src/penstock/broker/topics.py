@@ -1,30 +1,28 @@
 """The topics of a store as this broker knows them, in memory; refreshed when there may be new ones."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from threading import Lock
 from types import MappingProxyType
 from uuid import UUID
 
+from penstock.clock import Clock
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
-from penstock.log.sql.database import Database
+from penstock.log.message_bounds import MessageBounds
 from penstock.log.topic_uuid import topic_uuid
-
-from .topic_configs import MESSAGE_BYTES
 
 
 class Topics:
     """All topics by name and id. `version` rises when one is made, deleted or grown. Safe from any thread."""
 
-    def __init__(self, log: Log, database: Database) -> None:
-        self._log, self._database, self._lock = log, database, Lock()
+    def __init__(self, log: Log, bounds: MessageBounds, clock: Clock) -> None:
+        self._log, self.bounds, self._clock, self._lock = log, bounds, clock, Lock()
         self._log_id = log.identity().id
         self.version = 0
         self._listed: list[Topic] = []
         self.by_name: MappingProxyType[str, Topic] = MappingProxyType({})
         self.by_id: MappingProxyType[int, Topic] = MappingProxyType({})
         self.by_uuid: MappingProxyType[UUID, Topic] = MappingProxyType({})
-        self.batch_bytes: Mapping[int, int] = {}  # of topics with a bound of their own
         self.when_changed: Callable[[], None] = lambda: None
 
     @property
@@ -36,8 +34,7 @@ class Topics:
         """Read the present topics."""
         with self._lock:
             found = self._log.topics()
-            rows = self._database.look(lambda tx: tx.rows("log", "topics_with_config", name=MESSAGE_BYTES))
-            self.batch_bytes = {topic_id: int(value) for topic_id, value in rows}
+            self.bounds.refresh(self._clock.monotonic())
             if found == self._listed:
                 return
             self._listed = found

@@ -5,6 +5,7 @@ elsewhere: the rooms above need not know which, except where a guarantee depends
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from penstock.clock import SYSTEM, Clock
@@ -12,6 +13,7 @@ from penstock.errors import InvalidName
 
 from .contract import Log
 from .files.url import directory_in
+from .message_bounds import MessageBounds
 from .sql.address import short_name
 from .sql.database import Database, Transaction
 from .sql.dialects import open_database
@@ -34,6 +36,11 @@ class Store:
         names = self.database.names
         own = [names.schema or "", "" if names.prefix == DEFAULT_PREFIX else names.prefix]
         return " ".join([short_name(self.url or self.database.where), *filter(None, own)])
+
+    @cached_property
+    def bounds(self) -> MessageBounds:
+        """What topics take at once, for all who add records without the database's own transaction."""
+        return MessageBounds(self.database)
 
     @property
     def is_one(self) -> bool:

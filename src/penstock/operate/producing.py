@@ -1,8 +1,8 @@
 """Adds records to a topic outside the caller's transaction: for REST, the TinyQ protocol, and by hand.
 
-The limits are those of `publish`. With a token the same records are added once: each record is the only batch
-of a producer named by the token, so the log compares and remembers it under its own locks, and a repetition
-returns the offsets of the first call.
+The limits are those of `publish`, and the topic's own `max.message.bytes`. With a token the same records are
+added once: each record is the only batch of a producer named by the token, so the log compares and remembers
+it under its own locks, and a repetition returns the offsets of the first call.
 
 | part of the producer | value                                                                          |
 |----------------------|--------------------------------------------------------------------------------|
@@ -84,6 +84,7 @@ def produce(
     if len(records) > MOST_RECORDS:
         raise InvalidInput(f"{len(records)} records at once; send {MOST_RECORDS} or fewer")
     checked = _checked(records, limits, partition)
+    _check_bound(store, topic, checked, clock)
     if token is None and checked:  # the log itself finds the topic and waits for durability
         contents = _contents(checked, now_ms)
         (positions,) = store.log.append_all([Batch(topic, contents, partition)])
@@ -117,7 +118,7 @@ def publish_by_hand(
     if dry_run:
         store.log.topic(topic)
         check_token(token, topic)
-        _checked([record], LimitsSettings.load(), None)
+        _check_bound(store, topic, _checked([record], LimitsSettings.load(), None), clock)
         return None
     (added,) = produce(store, topic, [record], token=token, clock=clock)
     subject = {"topic": topic, "partition": added.partition, "offset": added.offset, "id": added.id}
@@ -139,10 +140,11 @@ def produce_at_once(
 
     For event loops. Raises InvalidInput and its subclasses.
     """
-    if not records or not store.log.appends_at_once:
+    if not records or not store.log.appends_at_once or not store.bounds.are_known(clock.monotonic()):
         return None
-    now_ms = clock.now_ms()
-    contents = _contents(_checked(records, limits, partition), now_ms)
+    now_ms, checked = clock.now_ms(), _checked(records, limits, partition)
+    _check_bound(store, topic, checked, clock)
+    contents = _contents(checked, now_ms)
     found = store.log.append_at_once([Batch(topic, contents, partition)])
     if found is None:
         return None
@@ -241,6 +243,20 @@ def _checked(
             given, kept = each.headers, check_headers(each.headers, limits)
         checked.append(each if kept == given else msgspec.structs.replace(each, headers=kept))
     return checked
+
+
+def _check_bound(store: Store, topic: str, records: Sequence[RecordWanted], clock: Clock) -> None:
+    """Raise ValueTooLarge for a record beyond the topic's own bound."""
+    if not store.bounds.are_known(clock.monotonic()):
+        store.bounds.refresh(clock.monotonic())
+    bound = store.bounds.of(topic)
+    if bound is None:
+        return
+    for each in records:
+        size = len(each.value or b"") + len(key_bytes(each.key) or b"")
+        size += sum(len(name.encode()) + len(value or b"") for name, value in each.headers)
+        if size > bound:
+            raise ValueTooLarge("a record", size, bound, topic=topic)
 
 
 def _with_token(record: RecordWanted, token: Token) -> RecordWanted:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from penstock.broker.topic_configs import MESSAGE_BYTES, UNIMPORTANT, read_configs, shown_configs
+from penstock.broker.topic_configs import UNIMPORTANT, read_configs, shown_configs
 from penstock.errors import InvalidConfig
 from penstock.log.contract import Topic
+from penstock.log.message_bounds import MESSAGE_BYTES
 from penstock.model.partition import KAFKA
 
 

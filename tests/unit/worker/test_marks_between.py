@@ -84,6 +84,25 @@ def test_what_comes_after_an_owner_has_died_for_certain_is_not_marked(
     assert [task.record.redelivered for task in heir.start(1000)] == [False]
 
 
+def test_what_might_have_followed_what_is_out_is_not_marked_when_it_is_given_back(
+    make: Make,  # noqa: F811
+    engine: StoreEngine,
+) -> None:
+    publish(engine, ("a", 1))
+    mine = make()
+    finish(mine, taken(mine, engine))
+    mine.settle()  # now some more may go out
+    publish(engine, ("a", 2))
+    fill(mine, engine)
+    assert values(mine.start(1000)) == [2]
+    mine.let_go()
+    mine.settle()
+    mine.release()
+    publish(engine, ("b", 3), ("c", 4))
+    again = taken(make("heir"), engine)
+    assert {task.record.value: task.record.redelivered for task in again} == {2: True, 3: False, 4: False}
+
+
 def test_what_is_out_when_everything_is_given_back_comes_marked(
     make: Make,  # noqa: F811
     engine: StoreEngine,

@@ -99,8 +99,8 @@ class SqlBatchLog(BatchLog):
             answers = [WriteResult(error=self._refusal(exc))] * len(writes)
         try:
             self._heads.raised(raised)
-        except Exception:  # the batches are committed: their writers are told so
-            logger.exception("waiting fetches were not woken")
+        except Exception as exc:  # the batches are committed: their writers are told so
+            logger.error("waiting fetches were not woken", exc_info=traced(exc))
         return answers
 
     def _refusal(self, exc: Exception) -> Error:

@@ -698,8 +698,8 @@ DELETE FROM penstock_pending WHERE producer_id = ANY(:ids::bigint[]);
 SELECT topic_id, name, value FROM penstock_topic_config WHERE topic_id = ANY(:topics::integer[]) ORDER BY topic_id, name;
 
 -- name: topics_with_config
--- The topics with a certain config; reads the table, which has few rows, locks nothing.
-SELECT topic_id, value FROM penstock_topic_config WHERE name = :name;
+-- The topics with a certain config; reads the table, which has few rows, and their topics by id, locks nothing.
+SELECT t.name, c.value FROM penstock_topic_config c JOIN penstock_topic t ON t.id = c.topic_id WHERE c.name = :name;
 
 -- name: topic_config_delete
 -- Delete one config of a topic, or all; walks the primary key, locks those rows.

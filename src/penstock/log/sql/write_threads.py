@@ -15,6 +15,7 @@ from threading import Condition, RLock, Thread
 
 from penstock.clock import Clock
 from penstock.errors import StoreLocked
+from penstock.redaction import traced
 
 from ..batches import Write, WriteResult, WritesDone
 from .database import Database
@@ -123,8 +124,8 @@ class WriteThreads:
         for each in finished:
             try:
                 each.answer()
-            except Exception:  # a write thread that ended would stop all producers
-                logger.exception("the result of a write was not delivered")
+            except Exception as exc:  # a write thread that ended would stop all producers
+                logger.error("the result of a write was not delivered", exc_info=traced(exc))
 
     def _judged(self, waiting: WaitingWrite, result: WriteResult | None, now: float) -> WriteResult | None:
         """Return the result of a write; refuse it if its partition has been locked for too long."""

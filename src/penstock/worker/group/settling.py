@@ -9,6 +9,7 @@ from penstock.delivery.store import Aside, GroupStore, Owned
 
 from . import bounds
 from .owned_partitions import OwnedPartitions
+from .partition_work import PartitionWork
 from .suspects import Suspects
 
 Settled = Callable[[int, list[int]], None]  # a partition, and its offsets that are written down
@@ -57,8 +58,8 @@ class Settling:
                 work.machine.touch()
             if work.owned.crashes or work.owned.trial.deaths:
                 self._suspects.end_if_settled(work)
-                if work.leaving:  # the next owner marks doubtful records, not those that might have followed
-                    work.machine.touch()
+            if work.leaving and self._says_too_much(work):
+                work.machine.touch()
             more = 0 if work.leaving else bounds.as_much_again(len(work.finished))
             settlement = work.machine.settlement(more)
             if settlement is not None:
@@ -66,6 +67,14 @@ class Settling:
                 self._unwritten[work.number] = (work.owned, settlement)
                 work.writing = len(work.finished)
         self._write(aside)
+
+    @staticmethod
+    def _says_too_much(work: PartitionWork) -> bool:
+        """Return whether its row allows for what might have followed: nothing more is begun here."""
+        owned = work.owned
+        if owned.crashes or owned.trial.deaths:
+            return True
+        return bool(work.machine.out()) and owned.going_out != owned.with_repeats(work.machine.going_out())
 
     def _write(self, aside: Aside) -> None:
         if not self._unwritten:
