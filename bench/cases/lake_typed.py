@@ -13,6 +13,7 @@ from bench.lakes import TOPIC, Rows, rows
 from bench.stores import sqlite
 from penstock.model.event_types import EventTypes
 from penstock.pipeline.modes import Mode, lake_rows
+from penstock.pipeline.storage import location
 
 
 class OrderPlaced(msgspec.Struct):
@@ -34,8 +35,8 @@ for _number in range(20):
 def lake(at: Rows, mode: Mode) -> None:
     """Write the topic into a new lake, to its end."""
     events: Any = at.spark.readStream.format("penstock").options(url=at.url, topic=TOPIC).load()
-    frame, options = lake_rows(events, mode)
     with TemporaryDirectory(prefix="penstock-bench-") as to:
+        frame, options = lake_rows(events, mode, location(f"{to}/lake"))
         writer = frame.writeStream.format("penstock-delta").options(**options).option("path", f"{to}/lake")
         writer = writer.option("checkpointLocation", f"{to}/checkpoint").trigger(availableNow=True)
         writer.start().awaitTermination()

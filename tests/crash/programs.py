@@ -77,9 +77,9 @@ def sequence(url: str, lease_seconds: float, stop_at: str | None, sleepwalking: 
     passes = Sequencer.sequence
 
     def said(
-        self: Sequencer, fence: Fence, told: Collection[int] | None = None, *, expects: bool = False
+        self: Sequencer, fence: Fence, rung: Collection[int] | None = None, *, expects: bool = False
     ) -> Pass:
-        done = passes(self, fence, told, expects=expects)
+        done = passes(self, fence, rung, expects=expects)
         if done.moved or done.fenced:
             say(moved=done.moved, fenced=done.fenced)
         return done
