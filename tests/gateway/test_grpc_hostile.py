@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import grpc
 import psutil
 import pytest
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
+from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
 from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
@@ -74,6 +77,32 @@ def test_more_calls_than_are_admitted_are_refused_and_those_that_run_go_on(serve
     assert caught.value.code() is C.UNAVAILABLE
     for each in subscribers:
         each.answers.cancel()
+
+
+def test_open_streams_of_the_description_hold_places_as_other_calls_do(served: ServedGrpc) -> None:
+    asked = ServerReflectionRequest(list_services="")
+
+    def described(never: Event) -> Any:
+        def requests() -> Iterator[Any]:
+            yield asked
+            never.wait(60)
+
+        return ServerReflectionStub(served.client.channel).ServerReflectionInfo(requests(), timeout=60)
+
+    never = Event()
+    streams = [described(never) for _ in range(15)]  # of 20, for one address
+    for each in streams:
+        assert next(each).list_services_response.service
+    with pytest.raises(grpc.RpcError) as caught:
+        next(described(never))
+    assert (caught.value.code(), reason(caught.value)) == (C.UNAVAILABLE, "gateway_busy")
+    for each in streams[:5]:
+        each.cancel()
+    never.set()
+    for each in streams[5:]:
+        assert not list(each)
+    wait_until(lambda: not served.door.calls.used, "all places are given back")
+    assert is_served(served)
 
 
 def test_a_message_that_is_too_large_is_refused(served: ServedGrpc) -> None:

@@ -57,7 +57,7 @@ def handlers_of(door: "GrpcDoor", name: str, methods: Mapping[str, Callable[...,
 def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
     async def answer(messages: AsyncIterator[bytes], context: Any) -> bytes:
         async def done() -> bytes:
-            with await _call(door, context) as call:
+            with await admitted(door, context) as call:
                 holder = holder_of(call.principal)
                 data = await _first(door, messages, holder)
                 with BodyShare(door.bodies, holder) as share:
@@ -83,7 +83,7 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: Access
             await context.write(message.SerializeToString())
 
         async def done() -> None:
-            with await _call(door, context) as call:
+            with await admitted(door, context) as call:
                 if not door.access.allowed_some(call.principal, right, ResourceKind.TOPIC):
                     raise NotAllowed(call.principal.name, right, ResourceKind.TOPIC)
                 # By itself grpcio sends it with the first message; if that is cancelled, no status is sent.
@@ -95,7 +95,7 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: Access
     return answer
 
 
-async def _call(door: "GrpcDoor", context: Any) -> AbstractContextManager[GrpcCall]:
+async def admitted(door: "GrpcDoor", context: Any) -> AbstractContextManager[GrpcCall]:
     """Return the call, which holds a place of its principal until its end.
 
     A callback of grpcio's for that would hold what is left of each call until Python looks for cycles.
