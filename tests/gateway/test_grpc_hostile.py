@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
 from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
+from penstock.gateway.subscription import GroupSubscription
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from tests.crash.waiting import wait_until
@@ -170,6 +171,24 @@ def test_messages_of_all_calls_have_a_bound(sqlite_store: str) -> None:
         assert len(next(answers).places) == 1
         assert not list(answers)
         wait_until(lambda: room.used == 0, "all is given back")
+
+
+def test_what_a_subscription_says_counts_until_it_is_written_down(
+    served: ServedGrpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+
+    async def answer(*_: object) -> int:
+        used.append(served.door.bodies.used)
+        return 1
+
+    monkeypatch.setattr(GroupSubscription, "answer", answer)
+    subscriber = served.client.subscribe("orders", "mailer")
+    subscriber.say(nack={"id": 1, "reason": "x" * 50_000})
+    assert next(subscriber.answers).settled.count == 1
+    assert used[0] > 50_000
+    wait_until(lambda: served.door.bodies.used == 0, "all is given back")
+    subscriber.answers.cancel()
 
 
 def test_messages_that_are_being_sent_count_from_their_first_byte(sqlite_store: str) -> None:

@@ -3,7 +3,8 @@
 A call with one message is read as a stream of one: so a message that does not come in time is given up. gRPC
 tells of a message only when it is whole. So before one is read room is reserved for the largest there may be,
 and a client that is slow to send while little room is left is given up sooner. A stream may rest between its
-messages; it is read only for somebody who may do to some topic what it is for.
+messages, so nothing is reserved for it: each may hold one message that has not come to its end beside what
+is counted. It is read only for somebody who may do to some topic what it is for.
 """
 
 import asyncio
