@@ -21,6 +21,7 @@ from tests.access.proofs import ALIKE, SLOWED
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "attacks.md"
 ENDED, BOUNDED = "ended in time", "memory is bounded"
+EACH_BOUNDED = "body_bytes for each stream"
 SLOW = ("half_open", "silent", "trickling")  # they take long, so they run together
 
 
@@ -349,10 +350,34 @@ ELSEWHERE = [
             "tests/gateway/test_hostile.py::"
             "test_bodies_of_all_connections_have_a_bound_and_what_is_answered_makes_room",
         )
-        | at("grpc", _GRPC + "test_messages_that_are_being_sent_count_from_their_first_byte")
         | at(
             "tinyq",
             "tests/gateway/test_tinyq.py::test_a_frame_whose_bytes_trickle_is_closed_in_the_same_time",
+        ),
+    ),
+    Elsewhere(
+        "half of the one message of a call, on many calls",
+        BOUNDED,
+        at("grpc", _GRPC + "test_messages_that_are_being_sent_count_from_their_first_byte"),
+    ),
+    Elsewhere(
+        "half of a message of a stream, on many streams",
+        EACH_BOUNDED,
+        at("grpc", _GRPC + "test_more_calls_than_are_admitted_are_refused_and_those_that_run_go_on"),
+    ),
+    Elsewhere(
+        "whole messages of a stream that are not answered yet",
+        BOUNDED,
+        at("grpc", _GRPC + "test_what_a_subscription_says_counts_until_it_is_written_down"),
+    ),
+    Elsewhere(
+        "streams that stay open, or begin at the same time",
+        "bounded in number",
+        at("grpc", _GRPC + "test_open_streams_of_the_description_hold_places_as_other_calls_do")
+        | at(
+            "http",
+            "tests/gateway/test_tailing.py::"
+            "test_streams_that_begin_at_the_same_time_are_no_more_than_the_bound",
         ),
     ),
     Elsewhere(
@@ -436,6 +461,9 @@ def page() -> str:
         "| slowed | throttled as the door does it; principals outside of the tenant are not |",
         "| refused | by an error that says what is wrong; nothing of others is touched |",
         "| memory is bounded | the bytes of what is sent count from the first, and of names few are kept |",
+        f"| {EACH_BOUNDED} | they count nowhere: memory is bounded by `gateway.body_bytes` times the "
+        "streams, of which there are `gateway.connections` at most |",
+        "| bounded in number | one principal or address never has all places |",
         "| once | the second is answered as the first, and adds nothing |",
         "| ended in time | the connection ends, and others are served meanwhile |",
         "| others are served | another principal at the same address gets in, and what it asks for |",

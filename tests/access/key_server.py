@@ -28,6 +28,7 @@ class KeyServer:
         self.document, self.status, self.headers = document.encode(), 200, dict[str, str]()
         self.asked: list[str] = []  # the paths
         self.before: Callable[[], object] = lambda: None  # called while a client waits
+        self.between: Callable[[], object] = lambda: None  # called while it waits for the document
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -39,6 +40,7 @@ class KeyServer:
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(server.document)))
                 self.end_headers()
+                server.between()
                 self.wfile.write(server.document)
 
             def log_message(self, format: str, *args: Any) -> None:

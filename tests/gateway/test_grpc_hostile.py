@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import grpc
 import psutil
 import pytest
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
+from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
 from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
+from penstock.gateway.subscription import GroupSubscription
 from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from tests.crash.waiting import wait_until
@@ -74,6 +78,32 @@ def test_more_calls_than_are_admitted_are_refused_and_those_that_run_go_on(serve
     assert caught.value.code() is C.UNAVAILABLE
     for each in subscribers:
         each.answers.cancel()
+
+
+def test_open_streams_of_the_description_hold_places_as_other_calls_do(served: ServedGrpc) -> None:
+    asked = ServerReflectionRequest(list_services="")
+
+    def described(never: Event) -> Any:
+        def requests() -> Iterator[Any]:
+            yield asked
+            never.wait(60)
+
+        return ServerReflectionStub(served.client.channel).ServerReflectionInfo(requests(), timeout=60)
+
+    never = Event()
+    streams = [described(never) for _ in range(15)]  # of 20, for one address
+    for each in streams:
+        assert next(each).list_services_response.service
+    with pytest.raises(grpc.RpcError) as caught:
+        next(described(never))
+    assert (caught.value.code(), reason(caught.value)) == (C.UNAVAILABLE, "gateway_busy")
+    for each in streams[:5]:
+        each.cancel()
+    never.set()
+    for each in streams[5:]:
+        assert not list(each)
+    wait_until(lambda: not served.door.calls.used, "all places are given back")
+    assert is_served(served)
 
 
 def test_a_message_that_is_too_large_is_refused(served: ServedGrpc) -> None:
@@ -141,6 +171,24 @@ def test_messages_of_all_calls_have_a_bound(sqlite_store: str) -> None:
         assert len(next(answers).places) == 1
         assert not list(answers)
         wait_until(lambda: room.used == 0, "all is given back")
+
+
+def test_what_a_subscription_says_counts_until_it_is_written_down(
+    served: ServedGrpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+
+    async def answer(*_: object) -> int:
+        used.append(served.door.bodies.used)
+        return 1
+
+    monkeypatch.setattr(GroupSubscription, "answer", answer)
+    subscriber = served.client.subscribe("orders", "mailer")
+    subscriber.say(nack={"id": 1, "reason": "x" * 50_000})
+    assert next(subscriber.answers).settled.count == 1
+    assert used[0] > 50_000
+    wait_until(lambda: served.door.bodies.used == 0, "all is given back")
+    subscriber.answers.cancel()
 
 
 def test_messages_that_are_being_sent_count_from_their_first_byte(sqlite_store: str) -> None:

@@ -90,14 +90,21 @@ def test_a_stream_ends_when_its_reader_may_read_no_more(sqlite_store: str) -> No
             assert list(stream) == []
 
 
+def called(rest: ServedRest) -> RestCall:
+    given = {"topic": "orders", "partition": None}
+    return RestCall(rest.api, TAILING[0], anonymous(Peer()), Headers(), given, b"", None)  # type: ignore[arg-type]
+
+
+def tail_of(rest: ServedRest) -> StoreTail:
+    return StoreTail(rest.store, "orders", "earliest")
+
+
 def test_records_that_were_read_already_are_not_sent_to_who_may_read_no_more(sqlite_store: str) -> None:
     """A slow reader may take the first of them a long time before the last."""
     access = Access()
 
     async def read(rest: ServedRest) -> list[bytes]:
-        given = {"topic": "orders", "partition": None}
-        call = RestCall(rest.api, TAILING[0], anonymous(Peer()), Headers(), given, b"", None)  # type: ignore[arg-type]
-        stream = _events(call, "orders", StoreTail(rest.store, "orders", "earliest"))
+        stream = _events(called(rest), "orders", tail_of(rest))
         found = [await anext(stream), await anext(stream)]
         access.install(AccessPolicy(rules=(parse_rule("deny anonymous read topic orders"),)))
         return found + [each async for each in stream]
@@ -107,6 +114,26 @@ def test_records_that_were_read_already_are_not_sent_to_who_may_read_no_more(sql
         send(rest, "1", "2", "3")
         kinds = [each.split()[1] for each in asyncio.run(read(rest))]
         assert kinds == [b"place", b"record", b"error"]
+
+
+def test_streams_that_begin_at_the_same_time_are_no_more_than_the_bound(sqlite_store: str) -> None:
+    """All were admitted while none of them had begun."""
+
+    async def begun(rest: ServedRest) -> list[bytes]:
+        streams = [_events(called(rest), "orders", tail_of(rest)) for _ in range(5)]
+        first = [await anext(each) for each in streams]
+        assert rest.api.streams.used == 2
+        assert [len([event async for event in each]) for each in streams[2:]] == [0, 0, 0], "they have ended"
+        for each in streams[:2]:
+            await each.aclose()
+        assert rest.api.streams.used == 0
+        return first
+
+    with ServedRest(sqlite_store, streams=3) as rest:  # two of three for one client
+        rest.store.log.create_topic("orders", partitions=1)
+        first = asyncio.run(begun(rest))
+        assert [each.split()[1] for each in first] == [b"place"] * 2 + [b"error"] * 3
+        assert b"gateway_busy" in first[2]
 
 
 def test_what_is_read_at_once_is_bounded_in_bytes_too() -> None:

@@ -60,31 +60,34 @@ class RemoteKeys:
         self._failure = ""
         self._wanted, self._stopped = Event(), Event()
         self._thread: Thread | None = None
-        self.verifier = JwtVerifier(rules, lambda: self._keys, self._wanted.set)
+        self.verifier = JwtVerifier(rules, self._in_force, self._wanted.set)
 
     @property
     def failure(self) -> str:
         """Why the last fetch failed; empty if it succeeded."""
         if not self._failure:
             return ""
-        then = "those of before hold for now" if self._keys else "no token holds until they are there"
+        then = "those of before hold for now" if self._in_force() else "no token holds until they are there"
         return f"the keys at jwks_url ({self._url.hostname}) were not fetched, {self._failure}; {then}"
 
+    def _in_force(self) -> TokenKeys:
+        """Return the keys that hold now: those that are too old do not, even while a fetch takes its time."""
+        fetched = self._fetched
+        is_stale = fetched is None or self._clock.monotonic() - fetched > self.at.stale_seconds
+        return {} if is_stale else self._keys
+
     def look(self) -> None:
-        """Fetch the keys if it is time, and drop those that are too old."""
-        now = self._clock.monotonic()
-        if self._is_due(now):
-            self._wanted.clear()
-            try:
-                found = public_keys(self.rules, self._fetch())
-            except (OSError, http.client.HTTPException, ValueError) as exc:
-                self._failure = _why(exc)
-            else:
-                now = self._fetched = self._clock.monotonic()
-                self._keys, self._failure = found, ""
-            self._tried = self._clock.monotonic()
-        if self._fetched is None or now - self._fetched > self.at.stale_seconds:
-            self._keys = {}
+        """Fetch the keys if it is time."""
+        if not self._is_due(self._clock.monotonic()):
+            return
+        self._wanted.clear()
+        try:
+            found = public_keys(self.rules, self._fetch())
+        except (OSError, http.client.HTTPException, ValueError) as exc:
+            self._failure = _why(exc)
+        else:
+            self._keys, self._fetched, self._failure = found, self._clock.monotonic(), ""
+        self._tried = self._clock.monotonic()
 
     def start(self) -> None:
         """Start the thread."""
@@ -108,10 +111,16 @@ class RemoteKeys:
     def _fetch(self) -> str:
         """Return the document. Raises OSError, HTTPException, ValueError."""
         connection = self._connection()
-        late = Timer(_FETCH_SECONDS, partial(_cut, connection))  # however slowly the bytes come
+        end = socket.create_connection((connection.host, connection.port), _WAIT_SECONDS)
+        if self._tls is not None:
+            end = self._tls.wrap_socket(end, server_hostname=connection.host, do_handshake_on_connect=False)
+        connection.sock = end
+        late = Timer(_FETCH_SECONDS, partial(_cut, end))  # however slowly the bytes come
         late.daemon = True
         late.start()
         try:
+            if isinstance(end, ssl.SSLSocket):
+                end.do_handshake()
             path = (self._url.path or "/") + (f"?{self._url.query}" if self._url.query else "")
             connection.request("GET", path, headers={"Accept": "application/json", "User-Agent": "penstock"})
             answer = connection.getresponse()
@@ -129,9 +138,8 @@ class RemoteKeys:
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = self._url.hostname or "", self._url.port
-        if self._tls is None:
-            return http.client.HTTPConnection(host, port, timeout=_WAIT_SECONDS)
-        return http.client.HTTPSConnection(host, port, timeout=_WAIT_SECONDS, context=self._tls)
+        kind = http.client.HTTPConnection if self._tls is None else http.client.HTTPSConnection
+        return kind(host, port)
 
     def _run(self) -> None:
         while not self._stopped.wait(_LOOK_SECONDS):
@@ -166,9 +174,10 @@ def _tls(authority: str) -> ssl.SSLContext:
     return made
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
-    with suppress(OSError, AttributeError):  # the connection has ended by then
-        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+def _cut(end: socket.socket) -> None:
+    """End a socket, whatever it waits for. The connection drops it when an answer is the last one."""
+    with suppress(OSError):  # it has ended by then
+        socket.socket.shutdown(end, socket.SHUT_RDWR)
 
 
 def _why(error: Exception) -> str:

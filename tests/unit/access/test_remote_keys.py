@@ -1,6 +1,7 @@
 """Keys of tokens behind a URL: when they are fetched, for how long they hold, and who is asked."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -194,19 +195,44 @@ def test_what_is_no_set_of_keys_is_refused_and_those_of_before_hold(
     assert keys.takes(keys.token())
 
 
-def test_an_answer_that_comes_a_byte_at_a_time_ends(
-    server: KeyServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The server holds its answer until the client has gone: so it is the client that ended it."""
+@pytest.fixture
+def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a fetch take less time in all than a part of it may."""
     monkeypatch.setattr(remote_keys, "_FETCH_SECONDS", 0.2)
-    monkeypatch.setattr(remote_keys, "_WAIT_SECONDS", 20.0)
+    monkeypatch.setattr(remote_keys, "_WAIT_SECONDS", 60.0)
+
+
+@pytest.mark.usefixtures("in_a_hurry")
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+@pytest.mark.parametrize("place", ["before", "between"])
+def test_an_answer_that_comes_a_byte_at_a_time_ends(server: KeyServer, place: str, connection: str) -> None:
+    """The server holds its answer until the client has gone: so it is the client that ended it."""
     gone = threading.Event()
     with ExitStack() as stack:
-        server.before = gone.wait
+        setattr(server, place, gone.wait)
+        server.headers = {"connection": connection}
         stack.callback(gone.set)
         keys = Keys(server.url)
         assert "were not fetched" in keys.remote.failure
         assert "timed out" not in keys.remote.failure, "each part of it had its time"
+
+
+@pytest.mark.usefixtures("in_a_hurry")
+def test_a_handshake_that_never_ends_is_ended() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        keys = Keys(f"https://127.0.0.1:{silent.getsockname()[1]}/keys")
+        assert "were not fetched" in keys.remote.failure
+        assert "timed out" not in keys.remote.failure, "each part of it had its time"
+
+
+def test_keys_that_are_too_old_hold_no_more_while_a_fetch_takes_its_time(server: KeyServer) -> None:
+    keys = Keys(server.url, stale_seconds=600)
+    ana = keys.access.authenticate_bearer(keys.token(), Peer("10.0.0.1", "kafka"))
+    keys.clock.advance(timedelta(seconds=601))  # and nobody has looked
+    assert not keys.takes(keys.token())
+    assert not keys.access.holds(ana)
+    keys.later(0)
+    assert keys.takes(keys.token())
 
 
 def test_https_needs_a_certificate_of_an_authority_that_is_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from penstock.access.places import holder_of
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, InvalidInput
 from penstock.log.contract import LAST_OFFSET
@@ -101,7 +102,7 @@ class _GroupStream:
             raise InvalidInput(f"lease_seconds is {seconds:g}, and must be more than 0, at most 86400")
         self._call, self._convert_to = call, call.door.conversion.check(begin.convert_to)
         self._send, self._writing = send, asyncio.Lock()  # a stream takes one message at a time
-        self._room = asyncio.Semaphore(_SETTLING)
+        self._room, self._holder = asyncio.Semaphore(_SETTLING), holder_of(call.principal)
         self.subscription = GroupSubscription(
             call.door.groups,
             call.door.access,
@@ -127,7 +128,7 @@ class _GroupStream:
 
     async def hear(self, requests: AsyncIterator[Any]) -> None:
         """Carry out the client's requests until it has sent all and all are done."""
-        settling: set[asyncio.Task[None]] = set()
+        settling: dict[asyncio.Task[None], int] = {}  # with the bytes of each that are in hand
         try:
             async for each in requests:
                 kind = each.WhichOneof("request")
@@ -135,9 +136,11 @@ class _GroupStream:
                     self.subscription.add(each.credits.credits)
                 elif kind in ("ack", "nack"):
                     await self._room.acquire()
+                    size = each.ByteSize()
+                    await self._call.door.bodies.wait(size, self._holder)
                     task = asyncio.create_task(self._settle(getattr(each, kind), kind))
-                    settling.add(task)
-                    task.add_done_callback(partial(_ended, settling))
+                    settling[task] = size
+                    task.add_done_callback(partial(self._ended, settling))
                 else:
                     raise InvalidInput(f"a subscription goes on with credits, ack or nack, not with {kind}")
             while settling:
@@ -158,11 +161,10 @@ class _GroupStream:
         async with self._writing:
             await self._send(SubscribeResponse(settled=settled))
 
-
-def _ended(settling: "set[asyncio.Task[None]]", task: "asyncio.Task[None]") -> None:
-    settling.discard(task)
-    if not task.cancelled():
-        task.exception()  # the answer could not be sent: the client has gone, and the stream ends anyway
+    def _ended(self, settling: dict[asyncio.Task[None], int], task: asyncio.Task[None]) -> None:
+        self._call.door.bodies.give_back(settling.pop(task), self._holder)
+        if not task.cancelled():
+            task.exception()  # the answer could not be sent: the client has gone, and the stream ends anyway
 
 
 def _outcome(said: Any) -> Outcome | Nacked:

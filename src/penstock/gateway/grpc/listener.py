@@ -28,9 +28,8 @@ from .consuming import CONSUMING
 from .door import GrpcDoor
 from .groups import GROUPS
 from .health import Health
-from .lock import principal_of
 from .messages import PACKAGE, POOL, SERVICES
-from .methods import handlers_of, refuse
+from .methods import admitted, handlers_of, refuse
 from .problems import problem_of
 from .publishing import PUBLISHING
 from .schemas import SCHEMAS
@@ -140,7 +139,7 @@ class GrpcListener:
 
 
 class _ReflectionLock(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Reflection needs a principal, too, like the description of REST."""
+    """Reflection needs a principal, too, like the description of REST, and holds a place of a call."""
 
     def __init__(self, door: GrpcDoor) -> None:
         self._door = door
@@ -151,14 +150,13 @@ class _ReflectionLock(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         if handler is None or not details.method.startswith(_REFLECTION):
             return handler
 
-        async def locked(messages: Any, context: Any) -> Any:
+        async def locked(messages: Any, context: Any) -> None:
             try:
-                plaintext = self._door.secrets_in_plaintext
-                await principal_of(self._door.access, context, secrets_in_plaintext=plaintext)
+                with await admitted(self._door, context):
+                    async for each in handler.stream_stream(messages, context):
+                        await context.write(each)
             except Error as exc:
                 await refuse(context, problem_of(exc))
-            async for each in handler.stream_stream(messages, context):
-                yield each
 
         return handler._replace(stream_stream=locked)
 

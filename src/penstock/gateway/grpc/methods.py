@@ -2,8 +2,9 @@
 
 A call with one message is read as a stream of one, so that a message that does not arrive in time can be
 given up. gRPC reports a message only when it is whole. So room for the largest message is reserved before the
-read, and a slow client is given up sooner while room is short. A stream may rest between its messages; it is
-read only for principals with its right to some topic.
+read, and a slow client is given up sooner while room is short. A stream may rest between its messages, so
+nothing is reserved for it: each may hold one incomplete message beside the bytes that are counted. It is read
+only for principals with its right to some topic.
 """
 
 import asyncio
@@ -57,7 +58,7 @@ def handlers_of(door: "GrpcDoor", name: str, methods: Mapping[str, Callable[...,
 def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
     async def answer(messages: AsyncIterator[bytes], context: Any) -> bytes:
         async def done() -> bytes:
-            with await _call(door, context) as call:
+            with await admitted(door, context) as call:
                 holder = holder_of(call.principal)
                 data = await _first(door, messages, holder)
                 with BodyShare(door.bodies, holder) as share:
@@ -83,7 +84,7 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: Access
             await context.write(message.SerializeToString())
 
         async def done() -> None:
-            with await _call(door, context) as call:
+            with await admitted(door, context) as call:
                 if not door.access.allowed_some(call.principal, right, ResourceKind.TOPIC):
                     raise NotAllowed(call.principal.name, right, ResourceKind.TOPIC)
                 # By default grpcio sends it with the first message; if that is cancelled, no status is sent.
@@ -95,7 +96,7 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: Access
     return answer
 
 
-async def _call(door: "GrpcDoor", context: Any) -> AbstractContextManager[GrpcCall]:
+async def admitted(door: "GrpcDoor", context: Any) -> AbstractContextManager[GrpcCall]:
     """Return the call, which holds a place of its principal until its end.
 
     A grpcio callback for this would keep the rest of each call alive until Python looks for cycles.

@@ -11,7 +11,7 @@ client that resumes there misses none and may see a few again. No group is neede
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import TypeVar
 
 from starlette.responses import Response, StreamingResponse
@@ -31,6 +31,7 @@ from .shapes import record_shown
 T = TypeVar("T")
 _AT_ONCE, _ABOUT_BYTES = 100, 1 << 18  # read together, and kept for a slow reader
 _LOOK_SECONDS = 0.2
+_TOO_MANY = "it serves too many streams"
 _QUIET_SECONDS = 10.0  # then a comment is sent, so that no proxy in between ends the connection
 
 
@@ -40,7 +41,7 @@ async def tail(call: RestCall) -> Response:
     call.allow(AccessRight.READ, topic(name))
     call.admit(name)
     if not call.api.streams.has(holder_of(call.principal)):
-        raise GatewayBusy("it serves too many streams")
+        raise GatewayBusy(_TOO_MANY)
     opened = await _in_thread(call, lambda: _opened(call, name))
     headers = {"cache-control": "no-store", "x-content-type-options": "nosniff", "x-accel-buffering": "no"}
     return StreamingResponse(_events(call, name, opened), headers=headers, media_type="text/event-stream")
@@ -68,10 +69,12 @@ def places_of(text: str) -> dict[int, int]:
     return places
 
 
-async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncIterator[bytes]:
+async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncGenerator[bytes, None]:
     only, quiet = call.get("partition", int), 0.0
-    told = _of(opened, only)
-    call.api.streams.count(holder_of(call.principal), 1)
+    told, holder = _of(opened, only), holder_of(call.principal)
+    if not call.api.streams.take(holder):  # others have begun since this one was admitted
+        yield _event("error", bytes(problem_of(GatewayBusy(_TOO_MANY)).body))
+        return
     try:
         yield _place(told)
         while True:
@@ -94,7 +97,7 @@ async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncIterator
     except Error as exc:
         yield _event("error", bytes(problem_of(exc).body))
     finally:
-        call.api.streams.give_back(holder_of(call.principal))
+        call.api.streams.give_back(holder)
 
 
 def _some(call: RestCall, name: str, records: Iterator[Record]) -> list[Record]:
