@@ -1,6 +1,7 @@
 """Failures slow the name that fails; an address that fails often takes turns, and never locks out others."""
 
 from datetime import timedelta
+from random import Random
 
 import pytest
 
@@ -84,6 +85,7 @@ def test_scram_takes_the_same_turns(access: Access) -> None:
 def test_more_than_get_their_turn_in_time_are_refused_and_the_turns_go_on(access: Access) -> None:
     clock = access._clock
     assert isinstance(clock, FakeClock)
+    access._failures = Failures(clock, lambda: 0.0)  # by a lot that is for everybody
     fail(access._failures, HERE.address, 50)
     for number in range(21):  # four a second, for five seconds, and the one at once
         access.wait_for_basic(f"n{number}", "x", HERE)
@@ -93,6 +95,33 @@ def test_more_than_get_their_turn_in_time_are_refused_and_the_turns_go_on(access
     assert access.wait_for_basic("ben", PASSWORD, HERE) == 4.25
     clock.advance(timedelta(seconds=301))
     assert access.wait_for_basic("ben", PASSWORD, HERE) == 0, "failures of long ago are forgotten"
+
+
+@pytest.mark.parametrize("pause", [0.02, 0.0], ids=["steadily", "in pulses"])
+def test_beside_a_sprayer_an_honest_first_login_gets_in_after_some_tries(pause: float) -> None:
+    """Even one that comes once a second, always just after fifty of the sprayer."""
+    clock = FakeClock()
+    failures = Failures(clock, Random(7).random)
+    fail(failures, HERE.address, 50)
+
+    def gets_turn(name: str) -> bool:
+        try:
+            failures.turn(HERE.address, name)
+        except Unauthenticated:
+            return False
+        failures.failed(HERE.address, name)
+        return True
+
+    sprayed, honest = 0, []
+    for second in range(200):
+        for number in range(50):
+            clock.advance(timedelta(seconds=pause))
+            sprayed += gets_turn(f"{second}-{number}")
+        honest.append(gets_turn(f"honest{second}"))
+        clock.advance(timedelta(seconds=1 - 50 * pause))
+    assert any(honest[:100]), "a hundred tries were in vain"
+    assert any(honest[100:]), "a hundred tries were in vain"
+    assert 2 * 200 < sprayed < 4 * 200, "about three a second"
 
 
 def test_ipv6_counts_by_the_network_of_a_household() -> None:
