@@ -9,7 +9,8 @@ An address is everybody behind a NAT: so it is never refused as a whole. When mo
 decides: about three a second get one, whoever they are and whenever they come, and the others are refused. So
 an honest first attempt gets in after some tries beside any number of guesses. IPv6 counts by /64. An attempt
 that is refused for the time alone is no further failure: a right password gets in once the time is over.
-Names are kept as digests. Tokens are not counted: nobody guesses one.
+Names are kept as digests. A secret without a name that people choose counts against its address alone, and
+stands for a name itself where it was right. Other tokens are not counted: nobody guesses one.
 """
 
 import hashlib
@@ -86,13 +87,14 @@ class Failures:
             raise Unauthenticated("too many failures from this address; try again in a few seconds")
         return wait
 
-    def failed(self, address: str, name: str) -> None:
-        """Count a failure."""
+    def failed(self, address: str, name: str = "") -> None:
+        """Count a failure; without a name that of its address alone."""
         now = self._clock.monotonic()
         with self._lock:
-            count = _more(self._names, self._digest(address, name), now)
-            pause = _pause(count.failures - _FREE)
-            _put(self._names, self._digest(address, name), count._replace(until=now + pause))
+            if name:
+                count = _more(self._names, self._digest(address, name), now)
+                pause = _pause(count.failures - _FREE)
+                _put(self._names, self._digest(address, name), count._replace(until=now + pause))
             network = self._digest(address, "")
             _put(self._addresses, network, _more(self._addresses, network, now))
 

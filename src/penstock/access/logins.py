@@ -67,25 +67,44 @@ class Logins:
         except Unauthenticated as exc:
             raise self._failed(method, peer, name, exc, counts=False) from None
 
-    def is_bearer(self, secret: str) -> bool:
-        """Return whether a secret is a token: one of the file, or of the form of a JWT where those hold."""
-        policy = self._force.policy
-        return token_digest(secret) in policy.tokens or (policy.jwt is not None and secret.count(".") == 2)
+    def wait_for_secret(self, secret: str, peer: Peer) -> float:
+        """The same before `authenticate_secret`; not for a secret that was right at this address before."""
+        try:
+            return self._failures.turn(peer.address, secret)
+        except Unauthenticated as exc:
+            raise self._failed("password", peer, "", exc) from None
 
-    def authenticate_shared(
-        self, name: str, secret: str, fits: Callable[[str], bool], peer: Peer
+    def authenticate_secret(
+        self, name: str, secret: str, fits: Callable[[str], bool] | None, peer: Peer
     ) -> Principal:
-        """Return who shows the one secret of a door, under a name that the door gives to all of them.
+        """Return who shows a secret without a name, at a door where people choose it: its own, or a token.
 
-        For a protocol that knows no names. `fits` compares in constant time. Raises Unauthenticated.
+        Everybody with its own goes under the name that the door gives. `fits` compares with it, in
+        constant time; None if there is none. What is wrong counts against the address alone, as there is no
+        name. Raises Unauthenticated.
         """
 
         def find(_: object) -> Principal:
+            assert fits is not None
             if not fits(secret):
                 raise Unauthenticated("the password is wrong")
             return Principal(name, peer.address, "password", SHARED + name, None, peer.door)
 
-        return self._authenticated("password", peer, name, f"shared\0{name}\0{secret}", find)
+        try:
+            if fits is None or self._is_bearer(secret):
+                found = self.authenticate_bearer(secret, peer)
+            else:
+                found = self._authenticated("password", peer, "", f"shared\0{name}\0{secret}", find)
+        except Unauthenticated:
+            self._failures.failed(peer.address)
+            raise
+        self._failures.succeeded(peer.address, secret)
+        return found
+
+    def _is_bearer(self, secret: str) -> bool:
+        """Return whether a secret is a token: one of the file, or of the form of a JWT where those hold."""
+        policy = self._force.policy
+        return token_digest(secret) in policy.tokens or (policy.jwt is not None and secret.count(".") == 2)
 
     def of_certificate(self, certificate: Mapping[str, Any], peer: Peer = CODE) -> Principal:
         """Return whose certificate TLS has verified, as `getpeercert()` gives it. Raises Unauthenticated."""

@@ -8,7 +8,7 @@ import pytest
 from penstock.access import failures as failing
 from penstock.access.access import Access
 from penstock.access.failures import Failures
-from penstock.access.password import hash_password
+from penstock.access.password import hash_password, token_digest
 from penstock.access.policy import AccessPolicy, User
 from penstock.access.principal import Peer
 from penstock.access.scram import scram_secret
@@ -134,6 +134,28 @@ def test_ipv6_counts_by_the_network_of_a_household() -> None:
     fail(failures, "::ffff:10.0.0.9", 50)
     failures.turn("10.0.0.9", "x")
     assert failures.turn("10.0.0.9", "x") > 0, "an IPv4 address is the same when it is mapped"
+
+
+@pytest.mark.parametrize("password", ["right", None], ids=["beside a password", "of tokens alone"])
+def test_secrets_without_names_are_guessed_in_turns_and_a_wrong_client_locks_out_no_other(
+    password: str | None,
+) -> None:
+    token, peer = "canary-31e5-token", Peer("10.0.0.1", "tinyq")
+    policy = AccessPolicy(tokens={token_digest(token): "bot"}, admits_anonymous=False)
+    access, fits = Access(policy, clock=FakeClock()), password and password.__eq__
+
+    def name_of(secret: str) -> str:
+        return access.authenticate_secret("shared", secret, fits or None, peer).name
+
+    for number in range(50):
+        assert access.wait_for_secret(f"guess{number}", peer) == 0
+        with pytest.raises(Unauthenticated, match=r"wrong|not known"):
+            name_of(f"guess{number}")
+    assert [access.wait_for_secret(each, peer) for each in ("guess", "guess", token)] == [0, 0.25, 0.5]
+    assert name_of(token) == "bot", "others at the address failed"
+    assert password is None or name_of(password) == "shared", "others at the address failed"
+    assert access.wait_for_secret(token, peer) == 0, "it was right here"
+    assert access.wait_for_secret("guess", peer) == 0.75, "what others know helps nobody to guess"
 
 
 def test_a_name_of_any_length_is_kept_in_a_few_bytes(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
