@@ -164,7 +164,9 @@ class Logins:
         if principal.is_anonymous:
             return policy.admits_anonymous
         if principal.method == "certificate":
-            return principal.credential not in self.revoked.credentials
+            revoked = self.revoked
+            has_ended = revoked.ends is not None and self._now() >= revoked.ends
+            return not has_ended and principal.credential not in revoked.credentials
         if principal.is_shared:
             return True  # it is not of the access file
         if principal.method == "jwt":  # whose keys may change without another policy
