@@ -255,15 +255,7 @@ class Logins:
         metrics.AUTHENTICATIONS.add(door=peer.door, method=method, outcome="failed")
         if self.trail is not None:
             known = name if name in self._force.policy.users else ""
-            self.trail.write(
-                event="authentication",
-                door=peer.door,
-                principal=known,
-                method=method,
-                address=peer.address,
-                outcome="failed",
-                reason=str(error),
-            )
+            self.trail.failed(peer, method, known, str(error))
         return error
 
     def _now(self) -> float:

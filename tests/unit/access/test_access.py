@@ -286,6 +286,29 @@ def test_a_list_of_made_up_names_fills_no_audit_file_and_is_counted(tmp_path: Pa
     assert path.stat().st_size < 100_000
 
 
+def test_failed_logins_fill_no_audit_file_and_are_counted(tmp_path: Path) -> None:
+    clock, path = FakeClock(), tmp_path / "audit.jsonl"
+    trail = AuditTrail(path, clock)
+    access = Access(POLICY, trail=trail, clock=clock)
+    for number in range(3000):
+        peer = Peer(f"2001:db8::{number:x}", "http")
+        with pytest.raises(Unauthenticated):
+            access.authenticate_bearer(f"canary-{number}", peer)
+        with pytest.raises(Unauthenticated):
+            access.authenticate_basic("ana", PASSWORD, peer._replace(is_private=False))
+    clock.advance(timedelta(seconds=61))
+    with pytest.raises(Unauthenticated):
+        access.authenticate_bearer("canary", Peer("2001:db8::7", "http"))
+    trail.close()
+    found = [(each["method"], each["address"], each["principal"], each.get("count")) for each in lines(path)]
+    first, network = "2001:db8::0", "2001:db8::/64"
+    assert found[:2] == [("bearer", first, "", None), ("password", first, "ana", None)]
+    assert ("bearer", network, "", 2999) in found
+    assert sum(int(str(count or 1)) for *_, count in found) == 6001, "each is told or counted"
+    assert len(found) < 10
+    assert "canary" not in path.read_text()
+
+
 def test_who_asks_never_waits_for_the_audit_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trail = AuditTrail(tmp_path / "audit.jsonl")
     monkeypatch.setattr("os.write", lambda *_: pytest.fail("it was written by who asks"))
