@@ -48,14 +48,16 @@ def test_connections_of_a_certificate_that_is_revoked_end_and_others_go_on(still
     host, _, port = still.http.address.rpartition(":")
     http = HTTPSConnection(host, int(port), context=still.context("ana"), timeout=SECONDS)
     kafka, other = KafkaDoor().connect(still, "ana"), KafkaDoor().connect(still, "stranger")
-    with kafka, other:
+    with kafka, other, KafkaDoor().connect(still, "ana") as logged_in:
         assert status(http) == 200
+        assert logged_in.sasl("OAUTHBEARER", f"n,,\x01auth=Bearer {token(sub='ben')}\x01\x01".encode()) == 0
         for each in (kafka, other):
             assert each.ask(METADATA, {"topics": []}, 1)["brokers"]
         revoke(still.certificates, "ana")
         still.lock._watch.look()
         assert status(http) == 401, "the connection is kept, and what it shows does not hold"
         assert kafka.receive() == b""
+        assert logged_in.receive() == b"", "a token is shown beside the certificate, not in its place"
         assert other.ask(METADATA, {"topics": []}, 1)["brokers"]
     http.close()
     for door in (KafkaDoor(), HttpDoor()):

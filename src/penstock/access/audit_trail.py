@@ -9,7 +9,7 @@
 | `action`, `resource` | the right that was asked for, and on which resource                       |
 | `outcome`   | `allowed`, `refused`, `ok`, `failed`                                               |
 | `reason`    | why not: the rule, or why a credential was refused                                 |
-| `count`     | how often since the last line; reads, writes and refusals get one line a minute    |
+| `count`     | repeats since the last line; reads, writes, refusals, failures: one line a minute  |
 
 No payload, key or secret is ever in it: no caller hands one in. Callers never wait for the disk: a thread
 writes the lines that have gathered, every `_GATHER_SECONDS` at the latest, in one write to a file opened for
@@ -29,7 +29,8 @@ import msgspec
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
 
-from .principal import Principal
+from .places import network_of
+from .principal import Peer, Principal
 from .refusals import REST, RefusalCounts
 from .resource import AccessRight, Resource
 
@@ -56,7 +57,7 @@ class AuditTrail:
         self._lines: list[bytes] = []
         self._bytes = 0  # of the lines above
         self._uses: dict[tuple[str, AccessRight, str], tuple[float, int]] = {}  # last line, uses since
-        self._refusals = RefusalCounts(_EVERY_SECONDS)
+        self._refusals, self._failures = RefusalCounts(_EVERY_SECONDS), RefusalCounts(_EVERY_SECONDS)
         self._due, self._ended = Event(), Event()
         self._thread: Thread | None = None
 
@@ -114,6 +115,13 @@ class AuditTrail:
         name, now = str(resource)[:_LONGEST], self._clock.monotonic()
         if self._refusals.is_first(principal, right, resource.kind, name, reason, now):
             self.asked(principal, right, resource, "refused", reason=reason)
+
+    def failed(self, peer: Peer, method: str, name: str, reason: str) -> None:
+        """Note a failed login: the first of a name, network and reason as a line, then as a count."""
+        network = Principal("", network_of(peer.address), method, door=peer.door)
+        why, now = reason.partition(";")[0], self._clock.monotonic()  # the rest is how long it still takes
+        if self._failures.is_first(network, method, why, name, why, now):
+            self._tell_failure(network._replace(name=name, address=peer.address), reason=reason)
 
     def asked(
         self, principal: Principal, right: AccessRight, resource: Resource, outcome: str, **more: Any
@@ -191,6 +199,20 @@ class AuditTrail:
                 count=count,
                 **said,
             )
+        for network, _, name, reason, count in self._failures.due(now):
+            said = {} if name == REST else {"reason": reason}
+            self._tell_failure(network._replace(name=name), count=count, **said)
+
+    def _tell_failure(self, who: Principal, **more: Any) -> None:
+        self.write(
+            event="authentication",
+            door=who.door,
+            principal=who.name,
+            method=who.method,
+            address=who.address,
+            outcome="failed",
+            **more,
+        )
 
     def _reopened(self) -> int:
         """Return the open file; open it again if its name now belongs to another file or to none."""

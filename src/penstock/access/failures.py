@@ -5,17 +5,23 @@
 | name and address  | refused for a time that doubles with each failure, up to a minute                   |
 | address           | its logins take turns, four a second; names that logged in from there do not wait   |
 
-An address may be all the people behind a NAT, so it is never refused as a whole, unless more logins wait than
-get their turn in five seconds. IPv6 counts by /64. A login that is refused only because of the time is not
-another failure: the right password gets in once the time is over. Names are kept as digests. Tokens are not
+An address may be all the people behind a NAT, so it is never refused as a whole. When more logins come than
+get a turn, they are drawn by lot: about three a second get one, whatever their name and whenever they come,
+and the others are refused. So an honest first login succeeds after some tries beside any number of guesses.
+IPv6 counts by /64. A login that is refused only because of the time is not another failure: the right
+password gets in once the time is over. Names are kept as digests. A secret without a name that people choose
+counts against its address alone, and stands for a name itself where it was right. Other tokens are not
 counted: they cannot be guessed.
 """
 
 import hashlib
+import math
 import os
+from collections.abc import Callable
 from threading import Lock
 from typing import NamedTuple
 
+from penstock.backoff import CHANCE
 from penstock.clock import Clock
 from penstock.errors import Unauthenticated
 
@@ -26,6 +32,8 @@ _LONGEST_SECONDS = 60.0
 _DOUBLINGS = 6  # of a second, after which the longest time applies
 _FORGOTTEN_SECONDS = 300.0
 _TURN_SECONDS, _LONGEST_TURN = 0.25, 5.0
+# Attempts that get a turn, of those that came within about these seconds: three quarters of the turns.
+_LOT_SECONDS, _LOTS = 5.0, 15.0
 _MOST = 10_000
 
 
@@ -33,13 +41,15 @@ class _Count(NamedTuple):
     failures: int
     until: float  # of a name: refused until then; of an address: its next turn
     last: float
+    came: float = 0.0  # attempts at an address, of which older ones count less, as it was at `seen`
+    seen: float = 0.0
 
 
 class Failures:
     """Failure counts, bounded. Safe from any thread."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._lock, self._key = clock, Lock(), os.urandom(16)
+    def __init__(self, clock: Clock, lot: Callable[[], float] = CHANCE.random) -> None:
+        self._clock, self._lock, self._key, self._lot = clock, Lock(), os.urandom(16), lot
         self._names: dict[bytes, _Count] = {}  # by a digest of name and address
         self._addresses: dict[bytes, _Count] = {}
         self._good: dict[bytes, None] = {}  # names that logged in from an address, the latest last
@@ -54,7 +64,7 @@ class Failures:
     def turn(self, address: str, name: str) -> float:
         """Return how many seconds a login waits before its secret is checked; usually 0.
 
-        Raises Unauthenticated when too many wait.
+        Raises Unauthenticated when more come than get a turn, and the lot is against it.
         """
         now, network = self._clock.monotonic(), self._digest(address, "")
         with self._lock:
@@ -67,19 +77,23 @@ class Failures:
                 return 0.0
             if now - found.last > _FORGOTTEN_SECONDS:
                 return 0.0
+            came = found.came * math.exp((found.seen - now) / _LOT_SECONDS) + 1
             wait = max(0.0, found.until - now)
-            if wait > _LONGEST_TURN:
-                raise Unauthenticated("too many failures from this address; try again in a few seconds")
-            self._addresses[network] = found._replace(until=now + wait + _TURN_SECONDS)
-            return wait
+            is_in = wait <= _LONGEST_TURN and self._lot() * came <= _LOTS
+            until = now + wait + _TURN_SECONDS if is_in else found.until
+            self._addresses[network] = found._replace(until=until, came=came, seen=now)
+        if not is_in:
+            raise Unauthenticated("too many failures from this address; try again in a few seconds")
+        return wait
 
-    def failed(self, address: str, name: str) -> None:
-        """Count a failure."""
+    def failed(self, address: str, name: str = "") -> None:
+        """Count a failure; without a name that of its address alone."""
         now = self._clock.monotonic()
         with self._lock:
-            count = _more(self._names, self._digest(address, name), now)
-            pause = _pause(count.failures - _FREE)
-            _put(self._names, self._digest(address, name), count._replace(until=now + pause))
+            if name:
+                count = _more(self._names, self._digest(address, name), now)
+                pause = _pause(count.failures - _FREE)
+                _put(self._names, self._digest(address, name), count._replace(until=now + pause))
             network = self._digest(address, "")
             _put(self._addresses, network, _more(self._addresses, network, now))
 

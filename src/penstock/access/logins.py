@@ -67,25 +67,43 @@ class Logins:
         except Unauthenticated as exc:
             raise self._failed(method, peer, name, exc, counts=False) from None
 
-    def is_bearer(self, secret: str) -> bool:
-        """Return whether a secret is a token: in the file, or in the form of a JWT if those are accepted."""
-        policy = self._force.policy
-        return token_digest(secret) in policy.tokens or (policy.jwt is not None and secret.count(".") == 2)
+    def wait_for_secret(self, secret: str, peer: Peer) -> float:
+        """The same before `authenticate_secret`; not for a secret that was right at this address before."""
+        try:
+            return self._failures.turn(peer.address, secret)
+        except Unauthenticated as exc:
+            raise self._failed("password", peer, "", exc) from None
 
-    def authenticate_shared(
-        self, name: str, secret: str, fits: Callable[[str], bool], peer: Peer
+    def authenticate_secret(
+        self, name: str, secret: str, fits: Callable[[str], bool] | None, peer: Peer
     ) -> Principal:
-        """Return the principal of a door's one shared secret, under the name that the door gives to all.
+        """Return the principal of a secret without a name, which people choose: the door's own, or a token.
 
-        For a protocol without user names. `fits` compares in constant time. Raises Unauthenticated.
+        The door's own goes under the name that the door gives to all. `fits` compares in constant time; None
+        if the door has none. A wrong secret counts against the address alone. Raises Unauthenticated.
         """
 
         def find(_: object) -> Principal:
+            assert fits is not None
             if not fits(secret):
                 raise Unauthenticated("the password is wrong")
             return Principal(name, peer.address, "password", SHARED + name, None, peer.door)
 
-        return self._authenticated("password", peer, name, f"shared\0{name}\0{secret}", find)
+        try:
+            if fits is None or self._is_bearer(secret):
+                found = self.authenticate_bearer(secret, peer)
+            else:
+                found = self._authenticated("password", peer, "", f"shared\0{name}\0{secret}", find)
+        except Unauthenticated:
+            self._failures.failed(peer.address)
+            raise
+        self._failures.succeeded(peer.address, secret)
+        return found
+
+    def _is_bearer(self, secret: str) -> bool:
+        """Return whether a secret is a token: one of the file, or of the form of a JWT where those hold."""
+        policy = self._force.policy
+        return token_digest(secret) in policy.tokens or (policy.jwt is not None and secret.count(".") == 2)
 
     def of_certificate(self, certificate: Mapping[str, Any], peer: Peer = CODE) -> Principal:
         """Return the principal of a certificate verified by TLS (`getpeercert()`). Raises Unauthenticated."""
@@ -145,7 +163,9 @@ class Logins:
         if principal.is_anonymous:
             return policy.admits_anonymous
         if principal.method == "certificate":
-            return principal.credential not in self.revoked.credentials
+            revoked = self.revoked
+            has_ended = revoked.ends is not None and self._now() >= revoked.ends
+            return not has_ended and principal.credential not in revoked.credentials
         if principal.is_shared:
             return True  # the shared secret is not in the access file
         if principal.method == "jwt":  # its keys may change without a new policy
@@ -234,15 +254,7 @@ class Logins:
         metrics.AUTHENTICATIONS.add(door=peer.door, method=method, outcome="failed")
         if self.trail is not None:
             known = name if name in self._force.policy.users else ""
-            self.trail.write(
-                event="authentication",
-                door=peer.door,
-                principal=known,
-                method=method,
-                address=peer.address,
-                outcome="failed",
-                reason=str(error),
-            )
+            self.trail.failed(peer, method, known, str(error))
         return error
 
     def _now(self) -> float:

@@ -1,7 +1,8 @@
 """Counts repeated refusals instead of writing each: a client that repeats a request changes nothing.
 
-For each principal, address, right and kind, the first refused names get a line each, the rest one count. So
-neither a loop that repeats a request nor a list of made-up names fills the audit file.
+For each principal, address, right and kind, the first refused names get a line each, the rest one count. The
+same holds for failed logins from one network, by method and reason. So neither a loop that repeats a request
+nor a list of made-up names fills the audit file.
 """
 
 from collections.abc import Iterator
@@ -9,27 +10,26 @@ from threading import Lock
 from typing import NamedTuple
 
 from .principal import Principal
-from .resource import AccessRight, ResourceKind
 
 REST = "others"  # names that got no line of their own
 _MOST_NAMES = 100  # of one principal, right and kind
 _MOST_NAMES_OF_ALL = 10_000
 _MOST_SOURCES = 1000  # principals with their rights and kinds
-_RefusalSource = tuple[str, str, str, AccessRight, ResourceKind]
+_RefusalSource = tuple[str, str, str, str, str]
 
 
 class CountedRefusal(NamedTuple):
     """How often a refusal was repeated since its line was written."""
 
     principal: Principal
-    right: AccessRight
+    right: str
     resource: str
     reason: str
     times: int
 
 
 class _CountsOfSource:
-    def __init__(self, principal: Principal, right: AccessRight, reason: str, until: float) -> None:
+    def __init__(self, principal: Principal, right: str, reason: str, until: float) -> None:
         self.principal, self.right, self.reason, self.until = principal, right, reason, until
         self.names: dict[str, int] = {}
         self.rest = 0
@@ -47,8 +47,8 @@ class RefusalCounts:
     def is_first(
         self,
         principal: Principal,
-        right: AccessRight,
-        kind: ResourceKind,
+        right: str,
+        kind: str,
         name: str,
         reason: str,
         now: float,

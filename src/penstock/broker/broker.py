@@ -493,7 +493,7 @@ class Broker:
         longest = self.access_settings.login_wait.total_seconds()
         for session in tuple(self.sessions):
             if session.is_admitted:
-                if not self.access.holds(session.principal):
+                if not session.is_valid:
                     session.refuse(Unauthenticated("what was shown no longer holds"))
             elif now - session.began > longest:
                 session.refuse(Unauthenticated("nothing was shown in time"))

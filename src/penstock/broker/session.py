@@ -87,6 +87,7 @@ class Session(asyncio.BufferedProtocol):
         self.peer = Peer(door=DOOR)
         self.holder = ""  # the holder that its bytes count for
         self.principal = anonymous(self.peer)
+        self._certified: Principal | None = None  # of its certificate, whoever logs in later
         self.is_admitted = False  # whether its client is known, or need not be
         self.login: Login | None = None  # a SASL exchange in progress
         self.began = self.last_active = 0.0
@@ -116,7 +117,8 @@ class Session(asyncio.BufferedProtocol):
         access, certificate = self._broker.access, self._transport.get_extra_info("peercert")
         try:
             if certificate:
-                return self.admit(access.of_certificate(certificate, self.peer))
+                self._certified = access.of_certificate(certificate, self.peer)
+                return self.admit(self._certified)
             if access.admits_anonymous:
                 return self.admit(self.principal)
             self._connection.max_bytes = UNKNOWN_BYTES
@@ -134,6 +136,12 @@ class Session(asyncio.BufferedProtocol):
         self.principal, self.is_admitted = principal, True
         self._connection.max_bytes = self._broker.settings.frame_bytes
         return True
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether all that was shown still holds."""
+        holds = self._broker.access.holds
+        return holds(self.principal) and (self._certified is None or holds(self._certified))
 
     def is_same(self, principal: Principal) -> bool:
         """Return whether a connection may continue as a principal: it stays with its first one."""

@@ -130,17 +130,12 @@ def test_a_name_takes_as_much_work_as_any_other(with_scram: bool, monkeypatch: p
         assert access.authenticate_basic("ben", PASSWORD).name == "ben"
 
 
-def test_the_one_secret_of_a_door_is_guarded_as_a_password_is() -> None:
-    access, here = Access(POLICY, clock=FakeClock()), Peer("10.0.0.1", "tinyq")
-    known = access.authenticate_shared("tinyq", "right", "right".__eq__, Peer("10.0.0.2", "tinyq"))
+def test_the_one_secret_of_a_door_is_sent_over_safe_connections_alone() -> None:
+    access = Access(POLICY, clock=FakeClock())
+    known = access.authenticate_secret("tinyq", "right", "right".__eq__, Peer("10.0.0.2", "tinyq"))
     assert access.holds(known)
     with pytest.raises(Unauthenticated, match="not encrypted"):
-        access.authenticate_shared("tinyq", "right", "right".__eq__, AWAY)
-    for _ in range(5):
-        with pytest.raises(Unauthenticated, match="wrong"):
-            access.authenticate_shared("tinyq", "no", "right".__eq__, here)
-    with pytest.raises(Unauthenticated, match="too many failures"):
-        access.authenticate_shared("tinyq", "right", "right".__eq__, here)
+        access.authenticate_secret("tinyq", "right", "right".__eq__, AWAY)
 
 
 class _PolicyThatIsSlow(AccessPolicy):
@@ -289,6 +284,29 @@ def test_a_list_of_made_up_names_fills_no_audit_file_and_is_counted(tmp_path: Pa
     assert sum(int(str(each.get("count", 1))) for each in found) == 20_000
     assert (found[-1]["resource"], found[-1]["count"]) == ("others", 19_900)
     assert path.stat().st_size < 100_000
+
+
+def test_failed_logins_fill_no_audit_file_and_are_counted(tmp_path: Path) -> None:
+    clock, path = FakeClock(), tmp_path / "audit.jsonl"
+    trail = AuditTrail(path, clock)
+    access = Access(POLICY, trail=trail, clock=clock)
+    for number in range(3000):
+        peer = Peer(f"2001:db8::{number:x}", "http")
+        with pytest.raises(Unauthenticated):
+            access.authenticate_bearer(f"canary-{number}", peer)
+        with pytest.raises(Unauthenticated):
+            access.authenticate_basic("ana", PASSWORD, peer._replace(is_private=False))
+    clock.advance(timedelta(seconds=61))
+    with pytest.raises(Unauthenticated):
+        access.authenticate_bearer("canary", Peer("2001:db8::7", "http"))
+    trail.close()
+    found = [(each["method"], each["address"], each["principal"], each.get("count")) for each in lines(path)]
+    first, network = "2001:db8::0", "2001:db8::/64"
+    assert found[:2] == [("bearer", first, "", None), ("password", first, "ana", None)]
+    assert ("bearer", network, "", 2999) in found
+    assert sum(int(str(count or 1)) for *_, count in found) == 6001, "each is told or counted"
+    assert len(found) < 10
+    assert "canary" not in path.read_text()
 
 
 def test_who_asks_never_waits_for_the_audit_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,14 @@
 """Failures slow the name that fails; an address that fails often takes turns, and never locks out others."""
 
 from datetime import timedelta
+from random import Random
 
 import pytest
 
 from penstock.access import failures as failing
 from penstock.access.access import Access
 from penstock.access.failures import Failures
-from penstock.access.password import hash_password
+from penstock.access.password import hash_password, token_digest
 from penstock.access.policy import AccessPolicy, User
 from penstock.access.principal import Peer
 from penstock.access.scram import scram_secret
@@ -84,6 +85,7 @@ def test_scram_takes_the_same_turns(access: Access) -> None:
 def test_more_than_get_their_turn_in_time_are_refused_and_the_turns_go_on(access: Access) -> None:
     clock = access._clock
     assert isinstance(clock, FakeClock)
+    access._failures = Failures(clock, lambda: 0.0)  # by a lot that is for everybody
     fail(access._failures, HERE.address, 50)
     for number in range(21):  # four a second, for five seconds, and the one at once
         access.wait_for_basic(f"n{number}", "x", HERE)
@@ -93,6 +95,33 @@ def test_more_than_get_their_turn_in_time_are_refused_and_the_turns_go_on(access
     assert access.wait_for_basic("ben", PASSWORD, HERE) == 4.25
     clock.advance(timedelta(seconds=301))
     assert access.wait_for_basic("ben", PASSWORD, HERE) == 0, "failures of long ago are forgotten"
+
+
+@pytest.mark.parametrize("pause", [0.02, 0.0], ids=["steadily", "in pulses"])
+def test_beside_a_sprayer_an_honest_first_login_gets_in_after_some_tries(pause: float) -> None:
+    """Even one that comes once a second, always just after fifty of the sprayer."""
+    clock = FakeClock()
+    failures = Failures(clock, Random(7).random)
+    fail(failures, HERE.address, 50)
+
+    def gets_turn(name: str) -> bool:
+        try:
+            failures.turn(HERE.address, name)
+        except Unauthenticated:
+            return False
+        failures.failed(HERE.address, name)
+        return True
+
+    sprayed, honest = 0, []
+    for second in range(200):
+        for number in range(50):
+            clock.advance(timedelta(seconds=pause))
+            sprayed += gets_turn(f"{second}-{number}")
+        honest.append(gets_turn(f"honest{second}"))
+        clock.advance(timedelta(seconds=1 - 50 * pause))
+    assert any(honest[:100]), "a hundred tries were in vain"
+    assert any(honest[100:]), "a hundred tries were in vain"
+    assert 2 * 200 < sprayed < 4 * 200, "about three a second"
 
 
 def test_ipv6_counts_by_the_network_of_a_household() -> None:
@@ -105,6 +134,28 @@ def test_ipv6_counts_by_the_network_of_a_household() -> None:
     fail(failures, "::ffff:10.0.0.9", 50)
     failures.turn("10.0.0.9", "x")
     assert failures.turn("10.0.0.9", "x") > 0, "an IPv4 address is the same when it is mapped"
+
+
+@pytest.mark.parametrize("password", ["right", None], ids=["beside a password", "of tokens alone"])
+def test_secrets_without_names_are_guessed_in_turns_and_a_wrong_client_locks_out_no_other(
+    password: str | None,
+) -> None:
+    token, peer = "canary-31e5-token", Peer("10.0.0.1", "tinyq")
+    policy = AccessPolicy(tokens={token_digest(token): "bot"}, admits_anonymous=False)
+    access, fits = Access(policy, clock=FakeClock()), password and password.__eq__
+
+    def name_of(secret: str) -> str:
+        return access.authenticate_secret("shared", secret, fits or None, peer).name
+
+    for number in range(50):
+        assert access.wait_for_secret(f"guess{number}", peer) == 0
+        with pytest.raises(Unauthenticated, match=r"wrong|not known"):
+            name_of(f"guess{number}")
+    assert [access.wait_for_secret(each, peer) for each in ("guess", "guess", token)] == [0, 0.25, 0.5]
+    assert name_of(token) == "bot", "others at the address failed"
+    assert password is None or name_of(password) == "shared", "others at the address failed"
+    assert access.wait_for_secret(token, peer) == 0, "it was right here"
+    assert access.wait_for_secret("guess", peer) == 0.75, "what others know helps nobody to guess"
 
 
 def test_a_name_of_any_length_is_kept_in_a_few_bytes(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,8 +136,9 @@ def test_a_list_that_runs_out_meanwhile_is_said_and_lets_nobody_in(
     watch.load()
     ben = certificate_of((folder / "ben.pem").read_bytes())
     peer = Peer("10.0.0.1", "grpc")
-    assert access.of_certificate(ben, peer).name == "ben"
+    known = access.of_certificate(ben, peer)
     watch.look()
+    assert access.holds(known)
     assert not caplog.records
     clock.advance(timedelta(hours=25))
     for _ in range(3):
@@ -146,6 +147,7 @@ def test_a_list_that_runs_out_meanwhile_is_said_and_lets_nobody_in(
     assert f"{folder / 'crl.pem'}: it has run out" in said
     with pytest.raises(Unauthenticated, match="run out"):
         access.of_certificate(ben, peer)
+    assert not access.holds(known), "a connection that is open goes on"
 
 
 def test_a_principal_stays_until_its_certificate_is_revoked(folder: Path) -> None:

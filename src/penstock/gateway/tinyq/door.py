@@ -82,10 +82,9 @@ class TinyqDoor:
         shown, access = secret.strip(), self.access
         if shown.lower() == BUILT_IN:
             raise access.refuse("password", peer, "that is TinyQ's built-in password")
-        if not self._password or access.is_bearer(shown):
-            return await self.in_thread(lambda: access.authenticate_bearer(shown, peer))
-        await asyncio.sleep(access.wait_for_turn("password", peer, SHARED))
-        return access.authenticate_shared(SHARED, shown, self._fits, peer)
+        await asyncio.sleep(access.wait_for_secret(shown, peer))
+        fits = self._fits if self._password else None
+        return await self.in_thread(lambda: access.authenticate_secret(SHARED, shown, fits, peer))
 
     def _fits(self, shown: str) -> bool:
         return hmac.compare_digest(shown.lower().encode(), self._password.encode())
