@@ -11,7 +11,7 @@ from threading import Lock
 
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import NotAllowed, RateLimited
+from penstock.errors import LeftOpen, NotAllowed, RateLimited
 
 from .audit_trail import AuditTrail
 from .logins import Logins
@@ -40,6 +40,7 @@ class Access(Logins):
         super().__init__(policy, trail, clock, made_up_key or os.urandom(32))
         self._installing = Lock()
         self._watchers: list[Callable[[], object]] = []
+        self.must_lock = False  # from when on a policy that lets everybody do everything is refused
 
     # -- what they may do
 
@@ -119,17 +120,30 @@ class Access(Logins):
     # -- what is in force
 
     def install(self, policy: AccessPolicy | None = None, stored: Iterable[AccessRule] | None = None) -> None:
-        """Put another policy, or other rules of the database, in force from the next request on."""
+        """Put another policy, or other rules of the database, in force from the next request on.
+
+        Raises LeftOpen.
+        """
         with self._installing:  # or one of two changes at a time would bring back what the other replaced
             now = self._force
             new = now.policy if policy is None else policy
             same = new.limits == now.policy.limits  # else a change of rules would give everybody a new burst
             buckets = now.buckets if same else TokenBuckets(new.limits, self._clock)
             rules = now.stored if stored is None else tuple(stored)
+            self.check_locked(new, rules, "the database" if policy is None else "the access file")
             self._force = PolicyInForce(new, rules, buckets, self._made_up_key)
             if new is now.policy:  # who has shown a password need not show it again
                 self._force.shown = now.shown
         self._tell()
+
+    def check_locked(self, policy: AccessPolicy, stored: Iterable[AccessRule], place: str) -> None:
+        """Raise LeftOpen if it must be locked, and a change at a place would let everybody do everything."""
+        if self.must_lock and policy.admits_anonymous and not policy.rules and not tuple(stored):
+            why = (
+                "with this change no rules and no users are left, and everybody who can connect may do "
+                "everything; add a rule or a user, or restart penstock serve or worker with --anonymous"
+            )
+            raise LeftOpen(place, why)
 
     def revoke(self, revoked: RevokedCertificates) -> None:
         """Let certificates hold no more, also on connections that are open."""

@@ -41,8 +41,11 @@ class Administration(Protocol):
     def add_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
         """Add rules of access to the database; return all that it has then."""
 
-    def remove_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
-        """Remove rules of access from the database; return all that it has then."""
+    def remove_rules(self, rules: Sequence[AccessRule], by: str, *, last: bool) -> tuple[AccessRule, ...]:
+        """Remove rules of access from the database; return all that it has then.
+
+        Raises LeftOpen if it would have none, unless `last`.
+        """
 
     def delete_group(self, name: str) -> None:
         """Delete a group and where it is. Raises UnknownGroup."""
