@@ -115,7 +115,8 @@
     │   ├── InvalidRule             a line that is not a valid rule
     │   ├── InvalidAccessFile       the access file, or one that it names, cannot be used
     │   ├── InvalidCertificate      a certificate, key or authority that TLS cannot use
-    │   └── UnknownRule             no such rule is in the database
+    │   ├── UnknownRule             no such rule is in the database
+    │   └── LeftOpen                a change would let every client do everything
     ├── MissingExtra                an optional package is not installed
     ├── AddressRefused              an address that the process cannot listen on
     ├── HandlerError                handlers and their calls
@@ -1475,6 +1476,15 @@ class UnknownRule(AccessError):
             f"the database has no rule {shown(rule)}; penstock access list shows all rules; remove a rule of "
             "the access file from that file"
         )
+
+
+class LeftOpen(AccessError):
+    """A change of rules or users would let every client do everything."""
+
+    code = "left_open"
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(f"{place}: {why}")
 
 
 class MissingExtra(Error):

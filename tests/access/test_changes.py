@@ -83,7 +83,7 @@ def test_a_rule_of_the_database_is_in_force_on_an_open_connection(own: House) ->
         changed(own, lambda: access_rules.add(own.store, [rule]))
         assert end_of(client) is E.TOPIC_AUTHORIZATION_FAILED
         assert own.lock.access.explain("ana", AccessRight.READ, topic("orders")).rule is not None
-        changed(own, lambda: access_rules.remove(own.store, [rule]))
+        changed(own, lambda: access_rules.remove(own.store, [rule], last=True))
         assert end_of(client) is E.NONE
 
 

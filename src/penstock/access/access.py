@@ -11,7 +11,7 @@ from threading import Lock
 
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import NotAllowed, RateLimited
+from penstock.errors import LeftOpen, NotAllowed, RateLimited
 
 from .audit_trail import AuditTrail
 from .logins import Logins
@@ -40,6 +40,7 @@ class Access(Logins):
         super().__init__(policy, trail, clock, made_up_key or os.urandom(32))
         self._installing = Lock()
         self._watchers: list[Callable[[], object]] = []
+        self.must_lock = False  # from when on a policy that lets everybody do everything is refused
 
     # -- rights
 
@@ -119,17 +120,30 @@ class Access(Logins):
     # -- the policy in force
 
     def install(self, policy: AccessPolicy | None = None, stored: Iterable[AccessRule] | None = None) -> None:
-        """Put another policy, or other rules of the database, in force from the next request on."""
+        """Put another policy, or other rules of the database, in force from the next request on.
+
+        Raises LeftOpen.
+        """
         with self._installing:  # else one of two changes at a time would undo the other
             now = self._force
             new = now.policy if policy is None else policy
             same = new.limits == now.policy.limits  # new rules alone grant no new burst
             buckets = now.buckets if same else TokenBuckets(new.limits, self._clock)
             rules = now.stored if stored is None else tuple(stored)
+            self.check_locked(new, rules, "the database" if policy is None else "the access file")
             self._force = PolicyInForce(new, rules, buckets, self._made_up_key)
             if new is now.policy:  # clients need not authenticate again
                 self._force.shown = now.shown
         self._tell()
+
+    def check_locked(self, policy: AccessPolicy, stored: Iterable[AccessRule], place: str) -> None:
+        """Raise LeftOpen if it must be locked, and a change at a place would let everybody do everything."""
+        if self.must_lock and policy.admits_anonymous and not policy.rules and not tuple(stored):
+            why = (
+                "with this change no rules and no users are left, and everybody who can connect may do "
+                "everything; add a rule or a user, or restart penstock serve or worker with --anonymous"
+            )
+            raise LeftOpen(place, why)
 
     def revoke(self, revoked: RevokedCertificates) -> None:
         """Refuse these certificates from now on, also on open connections."""

@@ -1,5 +1,6 @@
 """Everything a process needs to lock its doors, made from the settings and kept up to date."""
 
+import logging
 from pathlib import Path
 from ssl import SSLContext
 from typing import Self
@@ -11,9 +12,16 @@ from penstock.log.sql.database import Database
 from .access import Access
 from .audit_trail import AuditTrail
 from .made_up import stored_key
+from .principal import ANONYMOUS
+from .resource import AccessRight
+from .rule import ANY, AccessRule, matches
 from .settings import AccessSettings
 from .tls import ServerTls, TlsFiles
 from .watch import AccessWatch
+
+logger = logging.getLogger("penstock.access")
+
+_CHANGING = frozenset({AccessRight.WRITE, AccessRight.CREATE, AccessRight.DELETE, AccessRight.ALTER})
 
 
 class Lock:
@@ -59,9 +67,25 @@ class Lock:
     @property
     def is_open(self) -> bool:
         """Whether anonymous clients may do everything."""
-        settings, access = self.settings, self.access
-        needs_certificate = bool(settings.tls_client_ca) and settings.client_certificates == "required"
-        return access.admits_anonymous and not access.rules and not needs_certificate
+        return self.access.admits_anonymous and not self.access.rules and not self._needs_certificate
+
+    @property
+    def _needs_certificate(self) -> bool:
+        return bool(self.settings.tls_client_ca) and self.settings.client_certificates == "required"
+
+    def stay_locked(self) -> None:
+        """Refuse every change that would open it; warn of a rule that lets anonymous clients change all."""
+        if self._needs_certificate or self.access.must_lock:
+            return
+        self.access.must_lock = True
+        rule = next(filter(_opens, self.access.rules), None) if self.access.admits_anonymous else None
+        if rule is not None:
+            logger.warning(
+                "%s: %s: this rule lets clients that show no user, token or certificate change everything "
+                "of its kind; if that is not meant, name users in its place",
+                rule.place,
+                rule,
+            )
 
     def __enter__(self) -> Self:
         self._watch.start()
@@ -71,6 +95,11 @@ class Lock:
         self._watch.stop()
         if self.access.trail is not None:
             self.access.trail.close()
+
+
+def _opens(rule: AccessRule) -> bool:
+    is_wide = rule.allows and rule.name == ANY and matches(rule.principal, ANONYMOUS)
+    return is_wide and bool(rule.rights & _CHANGING)
 
 
 def _trail(settings: AccessSettings, clock: Clock) -> AuditTrail | None:

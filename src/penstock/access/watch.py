@@ -13,7 +13,14 @@ from threading import Event, Thread
 
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import AccessError, Error, InvalidAccessFile, InvalidCertificate, MissingExtra
+from penstock.errors import (
+    AccessError,
+    Error,
+    InvalidAccessFile,
+    InvalidCertificate,
+    LeftOpen,
+    MissingExtra,
+)
 from penstock.log.sql.database import Database
 from penstock.redaction import traced, words
 
@@ -153,14 +160,15 @@ class AccessWatch:
             return  # the look itself would create the file
         try:
             found = tuple(database.look(stored_rules))
+            if is_new := found != self._access.stored:
+                self._access.install(stored=found)
         except AccessError as exc:
             self._say("database", exc)
             return
         except Error as exc:
             logger.debug("rules were not read: %s", words(exc))  # the store is away; what holds goes on
             return
-        if found != self._access.stored:
-            self._access.install(stored=found)
+        if is_new:
             self._taken("database", f"{len(found)} rules")
         if self._broken.pop("database", None) is not None:
             metrics.ACCESS_STALE.set(0, file="database")
@@ -194,6 +202,10 @@ class AccessWatch:
         reading = AccessFile(self._path, self._clock)
         try:
             policy = reading.load()
+            self._access.check_locked(policy, self._access.stored, f"access file {self._path}")
+        except LeftOpen:
+            reading.read = {}  # look again: a rule in the database lets it take effect
+            raise
         finally:
             self._read = reading.read
         return self._with_keys(policy)

@@ -41,8 +41,11 @@ class Administration(Protocol):
     def add_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
         """Add access rules to the database; return all rules it has then."""
 
-    def remove_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
-        """Remove access rules from the database; return all rules it has then."""
+    def remove_rules(self, rules: Sequence[AccessRule], by: str, *, last: bool) -> tuple[AccessRule, ...]:
+        """Remove access rules from the database; return all rules it has then.
+
+        Raises LeftOpen if none would be left, unless `last`.
+        """
 
     def delete_group(self, name: str) -> None:
         """Delete a group and its offsets. Raises UnknownGroup."""

@@ -89,8 +89,10 @@ class Authorizing:
         going = {each for some in found for each in some}
         try:
             self._check_door(call, tuple(each for each in stored if each not in going))
-            by = call.principal.name
-            await self._change(partial(self._broker.administration.remove_rules, sorted(going, key=str), by))
+            by, rules = call.principal.name, self._broker.access.rules
+            last = any(each.place != PLACE for each in rules)  # the access file has some, too
+            remove = self._broker.administration.remove_rules
+            await self._change(partial(remove, sorted(going, key=str), by, last=last))
         except Error as exc:
             return {"filter_results": [_said(exc)] * len(filters)}
         return {
@@ -100,14 +102,9 @@ class Authorizing:
         }
 
     def _check_door(self, call: ClientCall, stored: tuple[AccessRule, ...]) -> None:
-        """Raise InvalidRule if the caller could not change rules any more, or every client could."""
+        """Raise InvalidRule if the caller could not change rules any more."""
         access = self._broker.access
         rules = RuleSet((*access.rules[: len(access.rules) - len(access.stored)], *stored))
-        if access.rules and not rules.rules:
-            why = (
-                "it is the last rule, and without any everybody may do everything; use penstock access remove"
-            )
-            raise InvalidRule(str(access.rules[-1]), PLACE, why)
         if not rules.verdict(call.principal.name, AccessRight.ALTER, CLUSTER).allowed:
             line = f"allow {call.principal.name} alter cluster"
             raise InvalidRule(line, PLACE, "add this rule first, or you lock yourself out")

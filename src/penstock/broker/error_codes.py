@@ -96,6 +96,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "key_in_two_partitions": _ODD,
     "lab_failed": _ODD,
     "lake_taken_over": _ODD,
+    "left_open": E.INVALID_REQUEST,
     "log": _ODD,
     "log_mismatch": _AWAY,
     "map_changed": _AWAY,

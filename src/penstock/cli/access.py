@@ -113,12 +113,16 @@ def add(rule: tuple[str, ...], url: str, prefix: str, schema: str | None) -> Non
 
 @command.command("remove")
 @click.argument("rule", nargs=-1, required=True)
+@click.option("--last", is_flag=True, help="Remove it even if the database has no rules then.")
 @store_options
-def remove(rule: tuple[str, ...], url: str, prefix: str, schema: str | None) -> None:
-    """Remove a rule from the database. Edit the access file to remove one of its rules."""
+def remove(rule: tuple[str, ...], last: bool, url: str, prefix: str, schema: str | None) -> None:
+    """Remove a rule from the database. Edit the access file to remove one of its rules.
+
+    The last rule is only removed with --last: without rules every client may do everything.
+    """
     parsed = parse_rule(" ".join(rule))
     with opened(url, prefix, schema) as store:
-        left = access_rules.remove(store, [parsed])
+        left = access_rules.remove(store, [parsed], last=last)
     click.echo(f"removed: {parsed}")
     if not left:
         click.echo(

@@ -123,6 +123,7 @@ EXIT_CODES = {
     "invalid_rule": USAGE,
     "invalid_access_file": USAGE,
     "invalid_certificate": USAGE,
+    "left_open": FAILED,
     "unknown_rule": FAILED,
     "missing_extra": FAILED,
     "address_refused": FAILED,

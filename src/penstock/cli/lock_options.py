@@ -56,11 +56,15 @@ def lock_settings(given: dict[str, Any]) -> AccessSettings:
 
 
 def refuse_unlocked(flag: str, address: ListenAddress, doors: Lock, *, anonymous: bool | None) -> None:
-    """Refuse to let other machines do everything by TLS alone, unless asked for. Raises UsageError.
+    """Refuse to let other machines do everything by TLS alone, now or later, unless asked for.
 
     `anonymous`: None where it cannot be asked for. What is not encrypted was asked for by --insecure.
+    Raises UsageError.
     """
-    if anonymous or address.is_loopback or not doors.settings.tls_cert or not doors.is_open:
+    if anonymous or address.is_loopback or not doors.settings.tls_cert:
+        return
+    if not doors.is_open:
+        doors.stay_locked()
         return
     file = doors.settings.policy_file
     why = f"{file} names nobody and has no rules" if file else "there is no access file"

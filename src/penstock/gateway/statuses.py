@@ -88,6 +88,7 @@ STATUSES: dict[str, int] = {
     "key_in_two_partitions": _ODD,
     "lab_failed": _ODD,
     "lake_taken_over": _ODD,
+    "left_open": _CONFLICT,
     "log": _ODD,
     "log_mismatch": _AWAY,
     "map_changed": _AWAY,

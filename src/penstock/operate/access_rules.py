@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from penstock.access.rule import AccessRule
 from penstock.access.rule_store import add_rules, remove_rules, stored_rules
 from penstock.clock import SYSTEM, Clock, own_ms
-from penstock.errors import UnknownRule
+from penstock.errors import LeftOpen, UnknownRule
 from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
@@ -39,9 +39,17 @@ def add(
 
 @operation
 def remove(
-    store: Store, removed: Sequence[AccessRule], *, clock: Clock = SYSTEM, actor: str | None = None
+    store: Store,
+    removed: Sequence[AccessRule],
+    *,
+    last: bool = False,
+    clock: Clock = SYSTEM,
+    actor: str | None = None,
 ) -> tuple[AccessRule, ...]:
-    """Remove rules; return all rules that remain. Raises UnknownRule, and then removes none."""
+    """Remove rules; return all rules that remain. Raises UnknownRule, LeftOpen, and then removes none.
+
+    `last`: also if no rule remains, for example because the access file has rules.
+    """
 
     def change(tx: Transaction) -> tuple[AccessRule, ...]:
         count = 0
@@ -53,6 +61,13 @@ def remove(
         if count:
             subject = {"rules": [str(each) for each in removed]}
             audit.write(tx, "access rule remove", subject, count, own_ms(clock), actor=actor)
-        return tuple(stored_rules(tx))
+        left = tuple(stored_rules(tx))
+        if count and not left and not last:
+            why = (
+                "it is the last rule, and without rules every client that is admitted may do everything; add "
+                "another rule first, or run penstock access remove with --last if the access file has rules"
+            )
+            raise LeftOpen(f"the database's rule {removed[-1]}", why)
+        return left
 
     return store.database.run(change)

@@ -95,9 +95,10 @@ class KafkaAdministration:
         """Add access rules."""
         return access_rules.add(self._store, rules, clock=self._clock, actor=f"{ACTOR}:{by}")
 
-    def remove_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
+    def remove_rules(self, rules: Sequence[AccessRule], by: str, *, last: bool) -> tuple[AccessRule, ...]:
         """Remove access rules."""
-        return access_rules.remove(self._store, rules, clock=self._clock, actor=f"{ACTOR}:{by}")
+        actor = f"{ACTOR}:{by}"
+        return access_rules.remove(self._store, rules, last=last, clock=self._clock, actor=actor)
 
     def delete_group(self, name: str) -> None:
         """Delete a group."""

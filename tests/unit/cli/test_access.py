@@ -95,6 +95,13 @@ def test_rules_of_the_database_are_added_listed_in_force_and_removed(run: Run, t
     )
     assert run("remove", "allow", "ana", "read,write", "topic", "t*", "--url", url)[0] == 0
     assert run("check", "ana", "write", "topic", "t", "--url", url)[0] == 1
+    code, _, err = run("remove", "allow", "ops", "*", "*", "--url", url)
+    assert code == 1
+    assert "the database's rule allow ops * *: it is the last rule" in err
+    assert "--last" in err
+    assert run("check", "ana", "write", "topic", "t", "--url", url)[0] == 1, "it is still there"
+    assert run("remove", "allow", "ops", "*", "*", "--last", "--url", url)[0] == 0
+    assert run("check", "ana", "write", "topic", "t", "--url", url)[0] == 0
     code, _, err = run("add", "allow", "ana", "fly", "topic", "t", "--url", url)
     assert code == 2
     assert "fly" in err

@@ -77,6 +77,7 @@ ANSWERS: dict[str, C] = {
     "key_in_two_partitions": _ODD,
     "lab_failed": _ODD,
     "lake_taken_over": _ODD,
+    "left_open": _BODY,
     "log": _ODD,
     "log_mismatch": _ODD,
     "map_changed": _ODD,
