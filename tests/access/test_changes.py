@@ -22,7 +22,7 @@ from penstock.broker.session import UNKNOWN_BYTES
 from penstock.operate import access_rules
 from penstock.wire.kafka.apis.cluster import API_VERSIONS
 from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS
-from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from penstock.wire.kafka.apis.security import DELETE_ACLS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from penstock.wire.kafka.apis.topics import CREATE_TOPICS
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from tests.access.doors import KafkaDoor, TinyqDoor, TlsClient
@@ -85,6 +85,24 @@ def test_a_rule_of_the_database_is_in_force_on_an_open_connection(own: House) ->
         assert own.lock.access.explain("ana", AccessRight.READ, topic("orders")).rule is not None
         changed(own, lambda: access_rules.remove(own.store, [rule], last=True))
         assert end_of(client) is E.NONE
+
+
+@pytest.mark.parametrize("rules", ["", "allow ops * *\n"], ids=["no rules in the file", "rules in the file"])
+def test_the_last_rule_of_the_database_is_removed_by_a_client_only_if_the_file_has_rules(
+    rules: str, own: House
+) -> None:
+    wanted = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+    changed(own, lambda: access_rules.add(own.store, [parse_rule("allow ops * *")]))
+    changed(own, lambda: own.write(rules))
+    with connected(own, "ops") as client:
+        (result,) = client.ask(DELETE_ACLS, {"filters": [wanted]}, 1)["filter_results"]
+    if rules:
+        assert E(result["error_code"]) is E.NONE
+        assert access_rules.rules(own.store) == ()
+    else:
+        assert E(result["error_code"]) is E.INVALID_REQUEST
+        assert "it is the last rule" in result["error_message"]
+        assert len(own.lock.access.rules) == len(access_rules.rules(own.store)) > 0
 
 
 def test_a_fetch_that_waits_ends_when_its_right_does(own: House) -> None:

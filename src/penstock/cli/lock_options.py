@@ -63,8 +63,8 @@ def refuse_unlocked(flag: str, address: ListenAddress, doors: Lock, *, anonymous
     """
     if anonymous or address.is_loopback or not doors.settings.tls_cert:
         return
+    doors.stay_locked()
     if not doors.is_open:
-        doors.stay_locked()
         return
     file = doors.settings.policy_file
     why = f"{file} names nobody and has no rules" if file else "there is no access file"

@@ -30,8 +30,9 @@ class TlsNamed(Lock):
 
     def __init__(self, store: Store, file: Path | None = None, authority: str = "") -> None:
         super().__init__(AccessSettings.load(policy_file=str(file or "")), store.database)
-        given = {"policy_file": str(file or ""), "tls_cert": "server.pem", "tls_client_ca": authority}
-        self.settings = AccessSettings.load(**given)
+        self.settings = AccessSettings.load(
+            policy_file=str(file or ""), tls_cert="server.pem", tls_client_ca=authority
+        )
 
 
 @pytest.fixture
