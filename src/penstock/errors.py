@@ -1054,11 +1054,14 @@ class FrameTooLarge(RequestError):
     code = "frame_too_large"
     closes = True
 
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(
-            f"a request announces {size} bytes, and broker.frame_bytes is {limit}; send smaller batches, or "
-            "raise the limit"
-        )
+    def __init__(self, size: int, limit: int, *, before_login: bool = False) -> None:
+        bound = f"broker.frame_bytes is {limit}; send smaller batches, or raise the limit"
+        if before_login:
+            bound = (
+                f"before login a request has at most {limit} bytes; let the client log in first: set its "
+                "security.protocol and sasl.mechanism, or give it a certificate"
+            )
+        super().__init__(f"a request announces {size} bytes, and {bound}")
 
 
 class BodyTooLarge(RequestError):

@@ -119,7 +119,7 @@ class Session(asyncio.BufferedProtocol):
                 return self.admit(access.of_certificate(certificate, self.peer))
             if access.admits_anonymous:
                 return self.admit(self.principal)
-            self._connection.max_bytes = UNKNOWN_BYTES
+            self._connection.max_bytes, self._connection.before_login = UNKNOWN_BYTES, True
         except Unauthenticated as exc:
             logger.info("connection of %s ended: %s", self.peer.address, words(exc))
             return False
@@ -133,6 +133,7 @@ class Session(asyncio.BufferedProtocol):
         self._broker.room.move(before, self.holder, self._bytes, self._receiving)
         self.principal, self.is_admitted = principal, True
         self._connection.max_bytes = self._broker.settings.frame_bytes
+        self._connection.before_login = False
         return True
 
     def is_same(self, principal: Principal) -> bool:
