@@ -1074,7 +1074,7 @@ class FrameTooLarge(RequestError):
     code = "frame_too_large"
     closes = True
 
-    def __init__(self, size: int, limit: int, *, before_login: bool = False) -> None:
+    def __init__(self, size: int, limit: int, before_login: bool = False) -> None:
         bound = f"broker.frame_bytes is {limit}; send smaller batches, or raise the limit"
         if before_login:
             bound = (
