@@ -54,6 +54,7 @@
     │   ├── WriterElsewhere         another process writes this log in files
     │   ├── LogMismatch             a log in files and the SQLite file beside it do not belong together
     │   ├── PartitionUnwritable     the disk refused a write to a partition of a log in files
+    │   ├── FileUnreadable          the system refuses to open a file of a log in files
     │   ├── BufferFull              the write buffer has reached its limit
     │   └── BellUnheard             notifications do not arrive, for instance through a pooler
     ├── LogError                    topics, partitions and offsets
@@ -172,6 +173,7 @@ Kafka number: each face has its own table from code to its language.
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import Enum
+from shlex import quote
 from typing import Any, ClassVar
 
 
@@ -207,6 +209,7 @@ class Error(Exception):
 
 def _rebuilt(cls: type[Error], args: tuple[Any, ...], state: dict[str, Any]) -> Error:
     error = cls.__new__(cls, *args)
+    error.args = args  # an OSError takes them when it is initialised
     error.__dict__.update(state)
     return error
 
@@ -781,6 +784,23 @@ class PartitionUnwritable(StoreError):
         )
 
 
+class FileUnreadable(StoreError, OSError):
+    """The system refuses to open a file of a log in files; its partition waits, the others do not."""
+
+    code = "file_unreadable"
+    retryable = True
+
+    def __init__(self, path: str, why: str, number: int | None = None) -> None:
+        """`number`: the system's number of the failure."""
+        self.path = path
+        self.why = (
+            f"it cannot be read: {why}; let the user that runs Penstock read it, for instance with chmod u+r "
+            f"{quote(path)}; the other partitions are served, and nothing was deleted"
+        )
+        super().__init__(f"{path}: {self.why}")
+        self.errno = number
+
+
 class BufferFull(StoreError):
     """The write buffer has reached its limit; nothing was accepted."""
 
@@ -1060,11 +1080,14 @@ class FrameTooLarge(RequestError):
     code = "frame_too_large"
     closes = True
 
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(
-            f"a request announces {size} bytes, and broker.frame_bytes is {limit}; send smaller batches, or "
-            "raise the limit"
-        )
+    def __init__(self, size: int, limit: int, before_login: bool = False) -> None:
+        bound = f"broker.frame_bytes is {limit}; send smaller batches, or raise the limit"
+        if before_login:
+            bound = (
+                f"before login a request has at most {limit} bytes; let the client log in first: set its "
+                "security.protocol and sasl.mechanism, or give it a certificate"
+            )
+        super().__init__(f"a request announces {size} bytes, and {bound}")
 
 
 class BodyTooLarge(RequestError):

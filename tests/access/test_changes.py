@@ -268,8 +268,10 @@ def test_who_is_not_known_yet_has_little_room(own: House) -> None:
         assert client.ask(API_VERSIONS, software, 3)["api_keys"]
         (session,) = own.broker.sessions
         assert session._connection.max_bytes == UNKNOWN_BYTES
+        assert session._connection.before_login
         assert client.sasl("PLAIN", f"\0ana\0{PASSWORD}".encode()) is E.NONE
         assert session._connection.max_bytes == own.broker.settings.frame_bytes
+        assert not session._connection.before_login
 
 
 def creating(name: str) -> bytes:

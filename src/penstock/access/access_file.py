@@ -22,6 +22,7 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from penstock.clock import SYSTEM, Clock
@@ -241,6 +242,11 @@ class AccessFile:
     def _bytes(self, path: Path) -> bytes:
         try:
             self.read[path] = path.read_bytes()
+        except FileNotFoundError:
+            self.read[path] = b""
+            raise InvalidAccessFile(
+                str(path), "there is no such file; write it, or correct its path where it is named"
+            ) from None
         except (OSError, ValueError) as exc:
             self.read[path] = b""
             raise InvalidAccessFile(
@@ -259,7 +265,7 @@ def refuse_readable(path: Path) -> None:
     except OSError:
         return  # reading the file will report the reason
     if mode & (stat.S_IROTH | stat.S_IWOTH):
-        raise InvalidAccessFile(str(path), f"everybody may read it; run: chmod o-rw {path.name}")
+        raise InvalidAccessFile(str(path), f"everybody may read it; run: chmod o-rw {quote(str(path))}")
 
 
 def _without_values(error: Exception) -> str:

@@ -116,6 +116,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "offset_out_of_range": E.OFFSET_OUT_OF_RANGE,
     "out_of_sequence": E.OUT_OF_ORDER_SEQUENCE_NUMBER,
     "partition_unwritable": _AWAY,
+    "file_unreadable": _AWAY,
     "partitioner_differs": E.TOPIC_ALREADY_EXISTS,
     "partitions_differ": E.TOPIC_ALREADY_EXISTS,
     "parts_missing": _AWAY,

@@ -121,7 +121,7 @@ class Session(asyncio.BufferedProtocol):
                 return self.admit(self._certified)
             if access.admits_anonymous:
                 return self.admit(self.principal)
-            self._connection.max_bytes = UNKNOWN_BYTES
+            self._connection.max_bytes, self._connection.before_login = UNKNOWN_BYTES, True
         except Unauthenticated as exc:
             logger.info("connection of %s ended: %s", self.peer.address, words(exc))
             return False
@@ -135,6 +135,7 @@ class Session(asyncio.BufferedProtocol):
         self._broker.room.move(before, self.holder, self._bytes, self._receiving)
         self.principal, self.is_admitted = principal, True
         self._connection.max_bytes = self._broker.settings.frame_bytes
+        self._connection.before_login = False
         return True
 
     @property

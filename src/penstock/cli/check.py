@@ -30,7 +30,7 @@ def command(target: str, as_json: bool) -> None:
     no reader, a handler is registered with another outbox, or a file of the package has handlers and is not
     imported. Run it before a deploy.
     """
-    outbox = load(target, "shop:outbox")
+    outbox = load(target, "shop:outbox", Outbox)
     if not isinstance(outbox, Outbox):
         raise click.UsageError(f"{target} is {type(outbox).__name__}, not an Outbox")
     with naming_the_command(outbox.url, outbox.database.names):

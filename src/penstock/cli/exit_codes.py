@@ -64,6 +64,7 @@ EXIT_CODES = {
     "writer_elsewhere": FAILED,
     "log_mismatch": FAILED,
     "partition_unwritable": FAILED,
+    "file_unreadable": FAILED,
     "buffer_full": FAILED,
     "bell_unheard": FAILED,
     "log": FAILED,

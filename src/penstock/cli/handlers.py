@@ -26,7 +26,7 @@ def command(target: str, group: str | None, type: str | None, as_json: bool) -> 
     `from`: the origin of its retry policy: the handler object, its decorator, the outbox or the settings. The
     store is not read. Exits with 1 if no handler matches.
     """
-    outbox = load(target, "shop:outbox")
+    outbox = load(target, "shop:outbox", Outbox)
     if not isinstance(outbox, Outbox):
         raise click.UsageError(f"{target} is {outbox.__class__.__name__}, not an Outbox")
     found = handlers(outbox.handlers, group=group, type=type)

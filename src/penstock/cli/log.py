@@ -110,7 +110,7 @@ def dump(
             if left <= 0:
                 return
             if isinstance(each, Finding):
-                damaged |= each.kind is Kind.DAMAGE
+                damaged |= each.kind is not Kind.NOTE
                 _print_finding(each, {each.topic: folder.topic}, as_json)
                 continue
             if each.header.next_offset <= start:
@@ -245,7 +245,10 @@ def _summary(done: Verified) -> str:
     found = "nothing is damaged" if not damages else f"{damages} places are damaged"
     if damages == 1:
         found = "one place is damaged"
-    if not damages and not done.partitions:
+    unreadable = sum(each.kind is Kind.UNREADABLE for each in done.findings)
+    if unreadable:
+        found = f"{found}; files that cannot be read: {unreadable}"
+    if done.is_sound and not done.partitions:
         return "nothing has been written yet, and nothing is damaged"
     return (
         f"{walked.batches} batches with {walked.records} records, {size_text(walked.bytes)}, in "

@@ -8,11 +8,15 @@ from typing import Any
 import click
 
 
-def load(target: str, example: str) -> Any:
-    """Return the object that MODULE:NAME names; the current folder is searched first."""
-    module, found, name = target.partition(":")
-    if not (found and module and name):
-        raise click.UsageError(f"{target!r} must be MODULE:NAME, such as {example}")
+def load(target: str, example: str, kind: type | None = None) -> Any:
+    """Return the object that MODULE:NAME names; the current folder is searched first.
+
+    `kind`: what is wanted; if there is no such name, the names of this kind are listed.
+    """
+    module, _, name = target.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+        as_file = "; name the module, not its file" if "/" in module or module.endswith(".py") else ""
+        raise click.UsageError(f"{target!r} must be MODULE:NAME, such as {example}{as_file}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -27,5 +31,13 @@ def load(target: str, example: str) -> Any:
         ) from None
     except AttributeError as exc:
         if name.split(".")[0] in str(exc):
-            raise click.UsageError(f"{module} has no {name!r}") from None
+            raise click.UsageError(f"{module} has no {name!r}{_those_of(module, kind)}") from None
         raise
+
+
+def _those_of(module: str, kind: type | None) -> str:
+    """Return the names of objects of a kind in a module that is loaded, for a message."""
+    if kind is None:
+        return ""
+    names = sorted(name for name, each in vars(sys.modules[module]).items() if isinstance(each, kind))
+    return f"; {kind.__name__} there: {', '.join(names)}" if names else f", and no {kind.__name__}"

@@ -78,7 +78,7 @@ def command(
         refuse_open("--http", http, insecure=insecure, encrypted=bool(locking.tls_cert))
     if reload:
         click.get_current_context().exit(run_reloading(targets))
-    outboxes = {target: load(target, "shop:outbox") for target in targets}
+    outboxes = {target: load(target, "shop:outbox", Outbox) for target in targets}
     for target, outbox in outboxes.items():
         if not isinstance(outbox, Outbox):
             raise click.UsageError(f"{target} is {type(outbox).__name__}, not an Outbox")

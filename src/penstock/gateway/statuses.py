@@ -108,6 +108,7 @@ STATUSES: dict[str, int] = {
     "offset_out_of_range": _GONE_RANGE,
     "out_of_sequence": _CONFLICT,
     "partition_unwritable": _AWAY,
+    "file_unreadable": _AWAY,
     "partitioner_differs": _CONFLICT,
     "partitions_differ": _CONFLICT,
     "parts_missing": _AWAY,

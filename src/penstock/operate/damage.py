@@ -56,6 +56,17 @@ def examine_files(store: Store, most_bytes: int = _MOST_BYTES) -> list[DoctorFin
         for each in found
         if each.kind is Kind.DAMAGE
     ]
+    damaged += [
+        DoctorFinding(
+            _PART,
+            PartState.BROKEN,
+            f"{each.file}: {each.why}",
+            f"partition {each.partition}",
+            "let the user that runs Penstock read that file",
+        )
+        for each in found
+        if each.kind is Kind.UNREADABLE
+    ]
     if damaged:
         return damaged
     of = "" if looked == len(folders) else f" of {len(folders)}; the rest: penstock log verify"

@@ -47,7 +47,7 @@ class LogFolder(NamedTuple):
 
 @dataclass(slots=True)
 class Verified:
-    """The result of a walk: how much was read, and the findings; `is_sound` if none of them is damage."""
+    """The result of a walk: how much was read, and the findings; `is_sound` if all of them are notes."""
 
     findings: list[Finding] = field(default_factory=list)
     walked: Walked = field(default_factory=Walked)
@@ -55,8 +55,8 @@ class Verified:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is damaged."""
-        return all(each.kind is not Kind.DAMAGE for each in self.findings)
+        """Whether nothing is damaged or unreadable."""
+        return all(each.kind is Kind.NOTE for each in self.findings)
 
 
 def log_folders(url: str, topic: str | None = None, partition: int | None = None) -> list[LogFolder]:

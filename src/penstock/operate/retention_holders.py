@@ -1,8 +1,12 @@
 """Finds topics with records beyond their retention, and the readers that retention waits for."""
 
+from collections.abc import Sequence
+
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.delivery.retention_rule import AsSet, RetentionSettings
+from penstock.errors import Damaged, FileUnreadable
 from penstock.log.contract import Log, Position, Topic
+from penstock.log.entry import Entry
 from penstock.log.store import Store
 
 from .doctor import DoctorFinding, PartState
@@ -31,10 +35,20 @@ def examine_holders(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
 def _aged(log: Log, topic: Topic, before_ms: int) -> dict[int, tuple[int, int]]:
     """Return the partitions whose oldest record is too old, with its offset and timestamp."""
     starts = {number: start for number, (start, end) in log.all_bounds(topic).items() if start < end}
-    firsts = log.at(topic, [Position(number, start) for number, start in sorted(starts.items())], bare=True)
+    firsts = _readable(log, topic, [Position(number, start) for number, start in sorted(starts.items())])
     return {
         each.partition: (each.offset, each.timestamp_ms) for each in firsts if each.timestamp_ms < before_ms
     }
+
+
+def _readable(log: Log, topic: Topic, positions: Sequence[Position]) -> list[Entry]:
+    """Return the records at some positions, without those that the check of the files complains of."""
+    try:
+        return log.at(topic, positions, bare=True)
+    except (Damaged, FileUnreadable):
+        if len(positions) == 1:
+            return []
+        return [found for each in positions for found in _readable(log, topic, [each])]
 
 
 def _groups(store: Store, topic: Topic, since_ms: int) -> dict[str, dict[int, int]]:

@@ -1,13 +1,14 @@
 """The access file: what it may say, what is refused, and that a refusal quotes no secret."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from penstock.access import watch as watching
 from penstock.access.access import Access
-from penstock.access.access_file import AccessFile
+from penstock.access.access_file import AccessFile, refuse_readable
 from penstock.access.password import hash_password, hash_token, parse_password_hash
 from penstock.access.policy import AccessPolicy
 from penstock.access.watch import AccessWatch
@@ -143,3 +144,12 @@ def test_a_file_that_is_being_written_is_waited_for(tmp_path: Path, monkeypatch:
     access.watch(lambda: versions.append(access.admits_anonymous))
     watch.look()
     assert versions == [False]
+
+
+def test_the_remedy_for_a_key_that_all_may_read_can_be_pasted(tmp_path: Path) -> None:
+    key = tmp_path / "my certs" / "server.key"
+    key.parent.mkdir()
+    key.touch()
+    key.chmod(0o604)
+    with pytest.raises(InvalidAccessFile, match=re.escape(f"run: chmod o-rw '{key}'")):
+        refuse_readable(key)

@@ -147,3 +147,10 @@ def test_certificates_to_try_with_are_made_and_made_anew_by_the_same_authority(
     assert again["server.pem"] != first["server.pem"]
     context = ssl.create_default_context(cafile=folder / "ca.pem")
     context.load_cert_chain(folder / "ana.pem", folder / "ana.key")
+
+
+def test_an_access_file_that_is_not_there_is_named_with_what_to_do(run: Run, tmp_path: Path) -> None:
+    gone = tmp_path / "nosuch.toml"
+    code, _, said = run("check", "ana", "read", "topic", "orders", "--access", str(gone))
+    assert code == 2
+    assert f"{gone}: there is no such file; write it, or correct its path" in said

@@ -217,7 +217,11 @@ def test_a_second_signal_waits_for_no_handler(folder: Path) -> None:
     [
         (["shop"], "'shop' must be MODULE:NAME, such as shop:outbox"),
         (["nothing:outbox"], "module 'nothing' is neither here nor installed"),
-        (["shop:nothing"], "shop has no 'nothing'"),
+        (
+            ["./shop.py:outbox"],
+            "'./shop.py:outbox' must be MODULE:NAME, such as shop:outbox; name the module",
+        ),
+        (["shop:nothing"], "shop has no 'nothing'; Outbox there: outbox"),
         (["shop:other"], "shop:other is str, not an Outbox"),
         (["shop:outbox", "--partitions", "5-1"], "'5-1' is not a range such as 0-63"),
         ([], "Missing argument 'MODULE:OUTBOX...'"),

@@ -20,6 +20,7 @@ from penstock.operate import log_files
 from penstock.operate.log_files import Verified
 from penstock.testing.records import a_record
 from penstock.testing.refusal import refusal
+from tests.unit.log.files.unreadable import refuse_segments
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -216,3 +217,27 @@ def test_what_is_no_log_in_files_is_refused(folder: str, tmp_path: Path, run: Ru
     refusal(InvalidUrl, log_files.log_folders, f"sqlite:///{tmp_path}/shop.db")
     refusal(UnknownTopic, log_files.log_folders, folder, "nope")
     assert run("log", "verify", f"{tmp_path}/nothing/")[0] == 3
+
+
+def test_verify_names_a_file_that_it_may_not_read_and_goes_on(
+    folder: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_segments(monkeypatch, 0)
+    code, said, complained = run("log", "verify", folder)
+    assert code == 1
+    assert "unreadable: " in said
+    assert "/0/00000000000000000000.log (topic events, partition 0): it cannot be read: Permission" in said
+    assert "chmod u+r" in said
+    assert "of 2 partitions: nothing is damaged; files that cannot be read: 1" in said
+    assert "PermissionError" not in complained
+    assert 0 < verified(folder).walked.records < 72
+
+
+def test_the_doctor_names_a_file_that_it_may_not_read_and_goes_on(
+    folder: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_segments(monkeypatch, 0)
+    _, said, complained = run("doctor", "--url", folder)
+    assert complained == ""
+    assert "/0/00000000000000000000.log: it cannot be read: Permission denied" in " ".join(said.split())
+    assert "Bell" in said

@@ -97,6 +97,7 @@ ANSWERS: dict[str, C] = {
     "offset_out_of_range": _BODY,
     "out_of_sequence": _BODY,
     "partition_unwritable": _ODD,
+    "file_unreadable": _ODD,
     "partitioner_differs": _BODY,
     "partitions_differ": _BODY,
     "parts_missing": _ODD,

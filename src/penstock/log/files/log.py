@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import Damaged, StillNeeded, UnknownTopic
+from penstock.errors import Damaged, FileUnreadable, StillNeeded, UnknownTopic
 from penstock.model.partition import MURMUR3
 
 from ..contract import (
@@ -293,6 +293,28 @@ class FileLog(Log):
 
     def _views(self, topic: Topic) -> Iterator[tuple[int, PartitionView]]:
         """Yield the partitions that ever held a record; none of a deleted topic."""
+        for number, opened in self._openers(topic):
+            view = opened()
+            if view is not None:
+                yield number, view
+
+    def _bounds(self, topic: Topic) -> Iterator[tuple[int, int, int]]:
+        """Yield number, start and end of the same partitions; as last published, if a file is unreadable."""
+        for number, opened in self._openers(topic):
+            try:
+                view = opened()
+                if view is None:
+                    continue
+                start, stable = view.start, view.stable
+            except FileUnreadable:
+                head = self.files_of(topic).heads.get(number)
+                if head is None:
+                    raise
+                start, stable = head.start, head.stable
+            yield number, start, stable
+
+    def _openers(self, topic: Topic) -> Iterator[tuple[int, Callable[[], PartitionView | None]]]:
+        """Yield the number of each partition with files, and a function that opens it."""
         if not self.is_there(topic):
             return
         files = self.files_of(topic)
@@ -300,16 +322,20 @@ class FileLog(Log):
             names = self.directory.disk.names(files.path)
             there = {int(name) for name in names if name.isdecimal()} | files.partitions.keys()
             for number in sorted(there):
-                yield number, self.partition(topic, number)
+                yield number, partial(self.partition, topic, number)
         else:
             heads: dict[int, PartitionHead | None] = {**files.heads.all()}
             if len(heads) < topic.partitions:  # the others are empty, or their head is lost
                 names = self.directory.disk.names(files.path)
                 heads = {**dict.fromkeys(int(name) for name in names if name.isdecimal()), **heads}
             for number, head in sorted(heads.items()):
-                view = self._reader(files, number, head)
-                if head is not None or view.segments:
-                    yield number, view
+                yield number, partial(self._reader_there, files, number, head)
+
+    def _reader_there(
+        self, files: TopicFiles, number: int, head: PartitionHead | None
+    ) -> PartitionView | None:
+        view = self._reader(files, number, head)
+        return view if head is not None or view.segments else None
 
     def is_there(self, topic: Topic) -> bool:
         """Return whether a topic still exists."""
@@ -317,7 +343,7 @@ class FileLog(Log):
 
     def ends(self, topic: Topic) -> dict[int, int]:
         """Return the next offset of every partition that ever held a record."""
-        return {number: each.stable for number, each in self._views(topic)}
+        return {number: stable for number, _, stable in self._bounds(topic)}
 
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
         """Return the bounds of every partition; files are outside any transaction, so nothing is pinned."""
@@ -325,8 +351,8 @@ class FileLog(Log):
             number: Bounds(start, start) for number, (start, _) in self.tables.all_bounds(topic).items()
         }
         if bounds:
-            for number, each in self._views(topic):
-                bounds[number] = Bounds(each.start, max(each.start, each.stable))
+            for number, start, stable in self._bounds(topic):
+                bounds[number] = Bounds(start, max(start, stable))
         return bounds
 
     def _ranged(self, topic: Topic, ranges: Sequence[OffsetRange]) -> Iterator[Entry]:

@@ -3,12 +3,16 @@
 Each use of a file is a `with` block; a file in use is never closed. Safe from any thread.
 """
 
+import errno
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
 
+from penstock.errors import FileUnreadable
+
 from .disk import Disk, DiskFile
 
+_OTHERS = (errno.ENOENT, errno.EMFILE, errno.ENFILE)  # failures that say nothing of the file's readability
 FileKey = tuple[Path, bool]  # the file, and whether it is also open for writing
 
 
@@ -48,17 +52,25 @@ class OpenFiles:
         return _Use(self, (path, write))
 
     def take(self, key: FileKey) -> _Opened:
-        """Mark a file as in use until it is given back. Raises FileNotFoundError, OSError."""
+        """Mark a file as in use until it is given back. Raises FileUnreadable, OSError."""
         with self._lock:
             opened = self._opened.get(key)
             if opened is None:
                 path, write = key
-                opened = self._opened[key] = _Opened(self.disk.open(path, write=write))
+                opened = self._opened[key] = _Opened(self._open(path, write=write))
                 self._shrink()
             else:
                 self._opened.move_to_end(key)
             opened.users += 1
             return opened
+
+    def _open(self, path: Path, *, write: bool) -> DiskFile:
+        try:
+            return self.disk.open(path, write=write)
+        except OSError as exc:
+            if write or exc.errno in _OTHERS:
+                raise
+            raise FileUnreadable(str(path), exc.strerror or str(exc), exc.errno) from exc
 
     def give_back(self, opened: _Opened) -> None:
         """End one use of a file."""

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from penstock.errors import Damaged, InvalidBatch
+from penstock.errors import Damaged, FileUnreadable, InvalidBatch
 from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
 from penstock.wire.kafka.record_batch import BatchHeader, check_batch, read_header
 
@@ -43,6 +43,7 @@ class Kind(StrEnum):
     """The severity of a finding."""
 
     DAMAGE = "damage"
+    UNREADABLE = "unreadable"
     NOTE = "note"
 
 
@@ -161,6 +162,9 @@ class PartitionWalk:
                 yield from self._segment(segment, following, head)
         except FileNotFoundError as exc:  # trimmed meanwhile
             yield self._note(Path(exc.filename), "it was removed during the walk")
+        except FileUnreadable as exc:
+            why = f"{exc.why}; the rest of this partition was not checked"
+            yield Finding(Kind.UNREADABLE, _short(Path(exc.path)), -1, -1, why)
 
     def _found(self) -> Iterator[Finding]:
         for each in self.batches():

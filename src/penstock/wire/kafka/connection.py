@@ -62,6 +62,7 @@ class RequestReader:
     def __init__(self, max_bytes: int) -> None:
         """`max_bytes`: the limit for one request."""
         self.max_bytes = max_bytes
+        self.before_login = False  # whether the limit is that of a client that is not known yet
         self._buffer = bytearray(_FIRST)
         self._filled = 0  # bytes in the buffer, from its start
         self._large: bytearray | None = None  # buffer of the large request that is being received
@@ -105,7 +106,9 @@ class RequestReader:
             if size < _HEAD.size:
                 raise InvalidRequest(f"its size is {size} bytes")
             if size > self.max_bytes:
-                raise _foreign(self._buffer[at : at + _SIZE.size]) or FrameTooLarge(size, self.max_bytes)
+                raise _foreign(self._buffer[at : at + _SIZE.size]) or FrameTooLarge(
+                    size, self.max_bytes, before_login=self.before_login
+                )
             begin = at + _SIZE.size
             if self._filled - begin < size:
                 if size > _FIRST and size > len(self._buffer) - _SIZE.size:

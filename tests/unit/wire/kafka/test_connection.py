@@ -60,6 +60,13 @@ def test_a_frame_above_the_limit_is_refused_before_room_is_made_for_it() -> None
         fed(RequestReader(1000), (1001).to_bytes(4, "big"), 4)
 
 
+def test_before_login_the_bound_is_named_as_that_of_a_client_that_is_not_known() -> None:
+    reader = RequestReader(1000)
+    reader.before_login = True
+    with pytest.raises(FrameTooLarge, match="before login a request has at most 1000 bytes; let the client"):
+        fed(reader, (1001).to_bytes(4, "big"), 4)
+
+
 @pytest.mark.parametrize("size", [-1, 0, 7])
 def test_a_size_that_no_request_has_is_refused(size: int) -> None:
     with pytest.raises(InvalidRequest):
