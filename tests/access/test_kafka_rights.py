@@ -12,13 +12,9 @@ import pytest
 from penstock.access.access import Access
 from penstock.access.policy import AccessPolicy
 from penstock.access.principal import Principal
-from penstock.access.rule import parse_rule
 from penstock.access.token_bucket import RateLimit
-from penstock.broker.authorizing import Authorizing
 from penstock.broker.broker import Broker
-from penstock.broker.call import ClientCall
-from penstock.broker.slices import Slices
-from penstock.errors import InvalidRule, Unauthenticated
+from penstock.errors import Unauthenticated
 from penstock.testing.clock import FakeClock
 from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_DELETE
 from penstock.wire.kafka.apis.records import LIST_OFFSETS
@@ -84,15 +80,6 @@ def test_who_may_write_nothing_is_given_no_producer_id(house: House, name: str, 
     }
     with connected(house, name) as client:
         assert E(client.ask(INIT_PRODUCER_ID, asked, 4)["error_code"]) is number
-
-
-def test_the_last_rule_is_not_removed_by_a_client() -> None:
-    """Without any rule everybody may do everything."""
-    access = Access()
-    access.install(stored=[parse_rule("allow ops alter cluster", "database")])
-    call = ClientCall(Principal("ops"), "", 0, {}, access, Slices())
-    with pytest.raises(InvalidRule, match="everybody"):
-        Authorizing(cast(Any, SimpleNamespace(access=access)))._check_door(call, ())
 
 
 def test_names_of_no_topic_do_not_refill_a_bucket() -> None:
