@@ -113,4 +113,4 @@ def test_a_call_that_hangs_in_another_process_is_told_with_its_time(
     publish(engine, "k", "hang")
     wait_until(lambda: "handler send_mail has been working" in told(engine, "k")[0].sentence, "it is told")
     assert "time limit is 600 s" in told(engine, "k")[0].sentence
-    assert "Group g: group g is at work on events: 1 record is to be read" in doctor(engine)
+    assert "Group g: group g is working on events: 1 record is to be read" in doctor(engine)

@@ -139,7 +139,7 @@ def test_records_are_handed_out_in_order_for_each_key_and_again_only_marked(
     words = ["--url", sqlite_store.url, "--to", str(tmp_path / "handled"), "--once", "--batch-records", "100"]
     done = command("pipeline", "run", "tests.pipeline.worker_pipelines:noted", *words)
     assert done.code == 0, done.err
-    assert "a Python worker was lost; trying again" in done.err
+    assert "a Python worker was lost; retrying" in done.err
     records, calls = sqlite_store.records(), calls_in(tmp_path)
     assert {(call[1], call[2]) for call in calls} == records.keys()
     assert all(records[call[1], call[2]].id == call[3] for call in calls)

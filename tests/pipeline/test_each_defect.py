@@ -119,7 +119,7 @@ def test_a_file_that_is_locked_while_a_task_begins_is_waited_for(
     with lake.with_format("PenstockSource", LockedSource):
         done = lake.run()
     assert (done.code, done.out) == (0, "done: 60 rows in 1 batches\n"), done.err
-    assert "trying again" not in done.err
+    assert "retrying" not in done.err
     assert places(lake.to) == published
 
 
@@ -141,7 +141,7 @@ def test_a_stream_at_rest_does_not_look_through_the_batches_before(
         monkeypatch.setattr(StreamingQuery, name, counted(name))
     asked, rows = Event(), 30
     monkeypatch.setattr(pipeline_following, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(pipeline_course, "asked_to_stop", lambda: _given(asked))
+    monkeypatch.setattr(pipeline_course, "stop_requested", lambda: _given(asked))
     lake.store.fill(rows)
 
     def rest() -> None:

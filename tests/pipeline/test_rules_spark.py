@@ -100,7 +100,7 @@ def test_typed_rows_are_held_to_constraints_on_their_fields_and_to_columns_that_
         b"k0": ("it breaks the constraint paid", events[0].data),
         b"k1": ("it breaks the constraint named", events[1].data),
         b"k2": ("order_id: must be a text, and is a number", events[2].data),
-        b"k3": ("it breaks the constraint paid", None),
+        b"k3": ("it breaks the constraint named", None),  # both; the first by name is told
     }
     counted = command("reconcile", "--url", sqlite_store.url, "--topic", TOPIC, "--lake", str(to))
     assert counted.code == 0, counted.out + counted.err

@@ -79,7 +79,7 @@ def test_a_query_that_fails_by_its_data_is_not_tried_again(fragile: Fragile) -> 
     fragile.fill(divide_by=0)
     done = fragile.run()
     check_ended_in(done, 1, "error: the pipeline stopped: ZeroDivisionError: division by zero")
-    assert "trying again" not in done.err
+    assert "retrying" not in done.err
     assert len(fragile.places()) == BATCH
 
 

@@ -86,7 +86,7 @@ def _foreign(frame: DataFrame, path: Location, known: Mapping[str, Column]) -> d
 def _faults(frame: DataFrame, held: HeldRows, name: str) -> Iterator[Column]:
     """Yield the fault of a row for each rule. Raises TableAsksMore for a rule that Spark cannot evaluate."""
     rules, path = held.planned[name], held.root if name == ITSELF else held.root / name
-    for rule, sql in rules.checks.items():
+    for rule, sql in sorted(rules.checks.items()):
         try:
             with _unlogged():
                 holds = F.expr(sql).cast("boolean")

@@ -150,6 +150,7 @@ def test_profiling_runs_the_variant_once_and_measures_nothing(bench: Bench, time
 
 
 PRINTED = {
+    "attacks",
     "broker_database",
     "broker_partitions",
     "lake_kafka",
