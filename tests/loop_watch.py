@@ -17,19 +17,25 @@ from penstock.clock import SYSTEM, cpu_seconds
 T = TypeVar("T")
 LONGEST_SECONDS = 0.010
 HALF = 0.55  # and what every step costs beside
-_NOISE, _USUAL_SECONDS = 1.25, 0.0022
+_NOISE, _USUAL_SECONDS, _USUAL_COPY_SECONDS = 1.25, 0.0022, 0.0128
 
 
 def longest_seconds() -> float:
     """Return how long a step may hold a loop on this machine, as busy as it is now."""
 
-    def work() -> float:
+    def objects() -> float:
         before = cpu_seconds()
         for number in range(30_000):
             _ = {"number": str(number)}
-        return cpu_seconds() - before
+        return (cpu_seconds() - before) / _USUAL_SECONDS
 
-    return LONGEST_SECONDS * _NOISE * max(1.0, min(work() for _ in range(3)) / _USUAL_SECONDS)
+    def bytes_copied() -> float:
+        before = cpu_seconds()
+        bytes(bytearray(16 << 20))
+        return (cpu_seconds() - before) / _USUAL_COPY_SECONDS
+
+    slower = max(min(work() for _ in range(3)) for work in (objects, bytes_copied))
+    return LONGEST_SECONDS * _NOISE * max(1.0, slower)
 
 
 class LoopWatch:

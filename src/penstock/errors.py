@@ -323,9 +323,7 @@ class ValueTooLarge(InvalidInput):
 
     code = "value_too_large"
 
-    def __init__(
-        self, type_name: str, size_bytes: int, limit_bytes: int, *, topic: str | None = None
-    ) -> None:
+    def __init__(self, type_name: str, size_bytes: int, limit_bytes: int, topic: str | None = None) -> None:
         what, setting = f"the value of {shown(type_name)}", "limits.event_bytes"
         if topic is not None:  # the topic's own limit, of key, value and headers
             what, setting = f"a record of topic {topic}", "max.message.bytes of the topic"

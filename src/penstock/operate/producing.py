@@ -256,7 +256,7 @@ def _check_bound(store: Store, topic: str, records: Sequence[RecordWanted], cloc
         size = len(each.value or b"") + len(key_bytes(each.key) or b"")
         size += sum(len(name.encode()) + len(value or b"") for name, value in each.headers)
         if size > bound:
-            raise ValueTooLarge("a record", size, bound, topic=topic)
+            raise ValueTooLarge("a record", size, bound, topic)
 
 
 def _with_token(record: RecordWanted, token: Token) -> RecordWanted:
