@@ -208,9 +208,9 @@ def test_the_metadata_of_a_topic_of_thousands_of_partitions_holds_up_nobody(
     ("topic", "sent"),
     [
         ("wide", {"records": 1, "partitions": 300}),
-        ("orders", {"records": 1, "bytes": 40 << 20}),
+        ("orders", {"records": 1, "bytes": 12 << 20}),
         ("keyed", {"records": 50_000}),
-        ("keyed", {"records": 1, "bytes": 60 << 20, "codec": Compression.ZSTD}),
+        ("keyed", {"records": 1, "bytes": 16 << 20, "codec": Compression.ZSTD}),
     ],
     ids=["partitions-never-opened", "large", "keys", "keys-compressed"],
 )
@@ -228,7 +228,7 @@ def test_what_goes_into_files_is_checked_without_holding_anybody_up(
 def test_a_large_answer_is_sent_without_holding_anybody_up(watched_files: tuple[Served, LoopWatch]) -> None:
     served, watch = watched_files
     served.broker.access.install(AccessPolicy())
-    size = 40 << 20
+    size = 12 << 20
     _all(served, watch, PRODUCE, 7, _produce(_batch(1, bytes(size)), "orders", partitions=2))
     asked = _fetch()
     asked["topics"][0] |= {"topic": "orders"}
