@@ -120,7 +120,7 @@ class _Honest:
 
     def run(self) -> None:
         """Go on until the end."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no run")
 
     def __enter__(self) -> None:
         self._thread.start()
