@@ -9,8 +9,8 @@ from typing import Any
 
 from penstock import Outbox
 from penstock.clock import SYSTEM
-from penstock.log.sql.database import Database
-from penstock.log.sql.naming import Names
+from penstock.database.database import Database
+from penstock.database.naming import Names
 
 
 def sequencer_of(database: Database) -> Any:
@@ -28,9 +28,9 @@ def sequencing_service_of(url: str) -> Any:
 def stage_statement() -> str:
     """Return the INSERT of an event on PostgreSQL; earlier ones kept a file for each statement."""
     try:
-        found: Any = importlib.import_module("penstock.log.sql.statements")
+        found: Any = importlib.import_module("penstock.database.statements")
     except ModuleNotFoundError:
-        earlier: Any = importlib.import_module("penstock.log.sql.naming")
+        earlier: Any = importlib.import_module("penstock.database.naming")
         return str(earlier.statement("penstock.outbox.sql.postgres", "stage", Names()))
     return str(found.statement("outbox", "postgres", "stage", Names()))
 
@@ -50,6 +50,6 @@ def _store(door: str, of: Any) -> Any:
     except ModuleNotFoundError:
         if door == "store_of":
             return of
-        dialects: Any = importlib.import_module("penstock.log.sql.dialects")
+        dialects: Any = importlib.import_module("penstock.database.dialects")
         return dialects.open_database(of, Names())
     return getattr(stores, door)(of)

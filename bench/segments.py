@@ -52,7 +52,7 @@ def a_batch(records: int = BATCH_RECORDS, size: int = RECORD_BYTES) -> bytes:
 @contextmanager
 def opened(path: Path, durability: str = "os", **settings: Any) -> Iterator[tuple[Store, FileLog]]:
     """Give a log in a directory, migrated, set to acknowledge as said."""
-    from penstock.log.sql.migrations import migrate
+    from penstock.database.migrations import migrate
 
     store = open_store(f"file://{path}")
     log = store.log

@@ -13,10 +13,10 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from penstock.console.site import ConsoleSite
+from penstock.database.database import Transaction
 from penstock.gateway.listener import HttpListener
 from penstock.gateway.lock import Locked
 from penstock.gateway.rest.api import RestApi
-from penstock.log.sql.database import Transaction
 from penstock.log.store import open_store
 
 STATEMENTS = "/statements"

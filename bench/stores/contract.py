@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from bench.run import Run
 from bench.stores.recording import Tape
 from penstock import Outbox
-from penstock.log.sql.database import Database
+from penstock.database.database import Database
 
 
 class Store(Protocol):

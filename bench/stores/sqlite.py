@@ -13,10 +13,10 @@ from bench.run import Run
 from bench.stores.contract import Store
 from bench.stores.recording import Call, Tape
 from penstock import Outbox
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
-from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
+from penstock.database.sqlite.dialect import SqliteConnection, SqliteDialect
 
 
 class SqliteStore:

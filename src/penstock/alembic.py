@@ -6,8 +6,8 @@ from typing import Any
 from alembic import op
 from sqlalchemy import Connection
 
-from penstock.log.sql import hosted
-from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.database import hosted
+from penstock.database.naming import DEFAULT_PREFIX, Names
 from penstock.outbox.adapters.driver_state import innermost
 from penstock.outbox.adapters.sqlalchemy import dialect_named
 

@@ -7,16 +7,16 @@ from typing import TypeVar
 
 from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
+from penstock.database.address import without_password
+from penstock.database.bell_listener import flood_word, notify_others, staged_word
+from penstock.database.database import Database
+from penstock.database.migrations import check, migrate
+from penstock.database.naming import DEFAULT_PREFIX, Names
+from penstock.database.schema_watch import SchemaWatch
+from penstock.database.url import StoreUrl
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.errors import InvalidInput, NoOutbox, StoreUnreachable, shown
 from penstock.log.contract import Log
-from penstock.log.sql.address import without_password
-from penstock.log.sql.bell_listener import flood_word, notify_others, staged_word
-from penstock.log.sql.database import Database
-from penstock.log.sql.migrations import check, migrate
-from penstock.log.sql.naming import DEFAULT_PREFIX, Names
-from penstock.log.sql.schema_watch import SchemaWatch
-from penstock.log.sql.url import StoreUrl
 from penstock.log.store import Store, open_store
 from penstock.logs import LoggingSettings
 from penstock.membership.member import ClusterSettings

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.database.migrations import migrate
 from penstock.gateway import listener as listening
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.model.partition import KAFKA
 from tests.access.house import House

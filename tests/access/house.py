@@ -19,6 +19,7 @@ from penstock.app import Outbox
 from penstock.broker.broker import Broker
 from penstock.broker.settings import BrokerSettings
 from penstock.clock import SYSTEM
+from penstock.database.migrations import migrate
 from penstock.gateway.application import application
 from penstock.gateway.grpc.door import GrpcDoor
 from penstock.gateway.grpc.listener import GrpcListener
@@ -29,7 +30,6 @@ from penstock.gateway.settings import GatewaySettings, TinyqSettings
 from penstock.gateway.tinyq.door import TinyqDoor
 from penstock.gateway.tinyq.listener import TinyqListener
 from penstock.log.open_batches import open_batches
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.model.partition import KAFKA
 from penstock.operate.kafka_port import KafkaAdministration

@@ -22,12 +22,12 @@ from penstock import Outbox
 from penstock.access.access import Access
 from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
+from penstock.database.database import Transaction
 from penstock.gateway.grpc.door import GrpcDoor
 from penstock.gateway.grpc.listener import GrpcListener
 from penstock.gateway.grpc.messages import service
 from penstock.gateway.rest.api import OPERATIONS
 from penstock.gateway.rest.operations import Operation
-from penstock.log.sql.database import Transaction
 from penstock.operate.groups_made import create as create_group
 from tests.gateway.grpc_client import GrpcClient
 from tests.gateway.served import ServedRest

@@ -20,7 +20,7 @@ import pytest
 from penstock.access.access import Access
 from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 from penstock.model.partition import KAFKA
 from penstock.operate.groups_made import create as create_group
 from penstock.wire.kafka.apis import APIS

@@ -10,7 +10,7 @@ import pytest
 from penstock.access.dev_certificates import DevCertificates
 from penstock.access.password import hash_token
 from penstock.access.rule import parse_rule
-from penstock.log.sql.migrations import migrate
+from penstock.database.migrations import migrate
 from penstock.log.store import open_store
 from penstock.operate import access_rules
 from tests.unit.cli.program import penstock

@@ -17,7 +17,7 @@ import pytest
 from penstock import metrics
 from penstock.access.dev_certificates import DevCertificates
 from penstock.clock import SYSTEM
-from penstock.log.sql.migrations import migrate
+from penstock.database.migrations import migrate
 from penstock.log.store import open_store
 from penstock.wire.kafka.apis.topics import METADATA
 from tests.access.doors import DOORS, IN, OUT, HttpDoor, KafkaDoor

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.log.sql.hosted import statements_of
+from penstock.database.hosted import statements_of
 
 _FIRST = 9
 _FILE = re.compile(r"(\d{4})_\w+")
@@ -26,7 +26,7 @@ _TAKES_AWAY = {
 
 def breaches(root: Path) -> Iterator[str]:
     """Yield one sentence for each migration that takes away in silence, and each number that cannot be."""
-    for folder in sorted(root.glob("log/sql/*/migrations")):
+    for folder in sorted(root.glob("database/*/migrations")):
         usable_from = 0
         for path in sorted(folder.glob("*.sql")):
             text = path.read_text("utf-8")

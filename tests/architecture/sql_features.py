@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from penstock.log.sql.second_forms import SecondForm, read_form
-from penstock.log.sql.statements import split
+from penstock.database.second_forms import SecondForm, read_form
+from penstock.database.statements import split
 from tests.architecture.sql_files import statements_of
 
 # Those that need no second form, each with the reason.

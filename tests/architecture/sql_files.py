@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.log.sql.second_forms import read_form
-from penstock.log.sql.statements import split
+from penstock.database.second_forms import read_form
+from penstock.database.statements import split
 
 # What a statement's first lines must speak of: what it locks, or which way it walks.
 _SAYS = re.compile(r"\b(lock(s|ed)?|walks?|probes?|takes?|appends?|reads?|writes|waits?)\b", re.IGNORECASE)
@@ -69,7 +69,7 @@ def statements_of(text: str) -> list[str]:
 def _indexes(root: Path, dialect: str) -> set[str]:
     """Return the indexes that the schema of a dialect creates; `common`: those that every schema does."""
     pattern = "*/schema.sql" if dialect == "common" else f"{dialect}/schema.sql"
-    schemas = [path.read_text("utf-8") for path in (root / "log" / "sql").glob(pattern)]
+    schemas = [path.read_text("utf-8") for path in (root / "database").glob(pattern)]
     return set.intersection(
         *(set(re.findall(r"CREATE (?:UNIQUE )?INDEX (ix_\w+)", text)) for text in schemas)
     )

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.log.sql.statements import split
+from penstock.database.statements import split
 
 OWNERS = {
+    "database": {"meta"},
     "log": {
-        "meta",
         "topic",
         "generation",
         "head",
@@ -74,7 +74,7 @@ def breaches(root: Path) -> Iterator[str]:
 def names_of_the_log(root: Path) -> Iterator[str]:
     """Yield the files outside the log's room that name its table of records."""
     for path in sorted([*root.rglob("*.py"), *root.rglob("*.sql")]):
-        inside = path.relative_to(root).parts[0] == "log"
+        inside = path.relative_to(root).parts[0] in ("log", "database")
         if not inside and _LOG_TABLE.search(path.read_text("utf-8")):
             yield f"{path.relative_to(root)} names penstock_log"
 

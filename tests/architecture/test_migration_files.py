@@ -35,9 +35,9 @@ LAWFUL = {
 def tree(tmp_path: Path) -> Path:
     """Give the root of a tree with one dialect, whose eighth migration says who can use the tables."""
     says = "INSERT INTO penstock_meta (name, value) VALUES ('usable_from', '7');"
-    plant(tmp_path, "log/sql/one/migrations/0007_old.sql", "ALTER TABLE penstock_lane DROP COLUMN a;")
-    plant(tmp_path, "log/sql/one/migrations/0008_faults.sql", says)
-    plant(tmp_path, "log/sql/one/schema.sql", "CREATE TABLE a (b);")
+    plant(tmp_path, "database/one/migrations/0007_old.sql", "ALTER TABLE penstock_lane DROP COLUMN a;")
+    plant(tmp_path, "database/one/migrations/0008_faults.sql", says)
+    plant(tmp_path, "database/one/schema.sql", "CREATE TABLE a (b);")
     return tmp_path
 
 
@@ -48,25 +48,25 @@ def test_every_migration_keeps_the_rules() -> None:
 @pytest.mark.parametrize("case", SILENT)
 def test_what_takes_away_in_silence_is_found(tree: Path, case: str) -> None:
     text, what = SILENT[case]
-    plant(tree, "log/sql/one/migrations/0009_next.sql", text)
+    plant(tree, "database/one/migrations/0009_next.sql", text)
     assert list(breaches(tree)) == [
-        f"log/sql/one/migrations/0009_next.sql: {what} and does not raise usable_from"
+        f"database/one/migrations/0009_next.sql: {what} and does not raise usable_from"
     ]
 
 
 @pytest.mark.parametrize("case", LAWFUL)
 def test_what_is_lawful_is_not_found(tree: Path, case: str) -> None:
-    plant(tree, "log/sql/one/migrations/0009_next.sql", LAWFUL[case])
+    plant(tree, "database/one/migrations/0009_next.sql", LAWFUL[case])
     assert_none(breaches(tree))
 
 
 @pytest.mark.parametrize("number", [6, 7, 10])
 def test_a_number_that_cannot_be_is_found(tree: Path, number: int) -> None:
-    plant(tree, "log/sql/one/migrations/0009_next.sql", RAISES.format(number))
+    plant(tree, "database/one/migrations/0009_next.sql", RAISES.format(number))
     (found,) = breaches(tree)
     assert f"raises usable_from from 7 to {number}" in found
 
 
 def test_a_schema_that_says_another_number_is_found(tree: Path) -> None:
-    plant(tree, "log/sql/one/schema.sql", "INSERT INTO penstock_meta VALUES ('usable_from', '8');")
-    assert list(breaches(tree)) == ["log/sql/one/schema.sql: says usable_from 8, the migrations say 7"]
+    plant(tree, "database/one/schema.sql", "INSERT INTO penstock_meta VALUES ('usable_from', '8');")
+    assert list(breaches(tree)) == ["database/one/schema.sql: says usable_from 8, the migrations say 7"]

@@ -47,10 +47,10 @@ LAWFUL = {
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Give the root of a tree with two dialects, whose schemas have one index in common."""
-    plant(tmp_path, "log/sql/one/schema.sql", "CREATE TABLE a (b);\nCREATE INDEX ix_penstock_x ON a (b);")
+    plant(tmp_path, "database/one/schema.sql", "CREATE TABLE a (b);\nCREATE INDEX ix_penstock_x ON a (b);")
     plant(
         tmp_path,
-        "log/sql/two/schema.sql",
+        "database/two/schema.sql",
         "CREATE INDEX ix_penstock_x ON a (b); CREATE INDEX ix_two ON a (b);",
     )
     return tmp_path
@@ -90,5 +90,5 @@ def test_a_file_for_one_statement_is_found(tree: Path) -> None:
 
 
 def test_schema_and_migrations_are_scripts_and_free(tree: Path) -> None:
-    plant(tree, "log/sql/planted/migrations/0001_x.sql", "CREATE TABLE a (b); CREATE TABLE c (d);")
+    plant(tree, "database/planted/migrations/0001_x.sql", "CREATE TABLE a (b); CREATE TABLE c (d);")
     assert list(breaches(tree)) == []

@@ -30,7 +30,7 @@ def test_a_table_has_one_owner() -> None:
 
 
 def test_every_table_of_the_schema_has_an_owner() -> None:
-    schema = ROOT.joinpath("log", "sql", "postgres", "schema.sql").read_text("utf-8")
+    schema = ROOT.joinpath("database", "postgres", "schema.sql").read_text("utf-8")
     made = {line.split()[2] for line in schema.splitlines() if line.startswith("CREATE TABLE ")}
     assert made == {f"penstock_{table}" for tables in OWNERS.values() for table in tables}
 

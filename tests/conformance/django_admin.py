@@ -11,9 +11,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from penstock import Fixed, Outbox, Record
+from penstock.database.database import Transaction
 from penstock.django import database_url
 from penstock.django.admin import PAGE_ROWS
-from penstock.log.sql.database import Transaction
 from penstock.operate.audit import audit
 from penstock.operate.dead import dead_letters
 

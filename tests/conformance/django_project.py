@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.drift import differences
-from penstock.log.sql.migrations import pending
-from penstock.log.sql.naming import Names
+from penstock.database.dialects import open_database
+from penstock.database.drift import differences
+from penstock.database.migrations import pending
+from penstock.database.naming import Names
 from tests.conformance.django_callers import database_of
 
 SETTINGS = """

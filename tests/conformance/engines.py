@@ -14,11 +14,11 @@ from psycopg import sql
 
 from penstock import Outbox, Record
 from penstock.clock import Clock
+from penstock.database.contract import Result
+from penstock.database.database import Database
 from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry
 from penstock.log.files.log import FileLog
-from penstock.log.sql.contract import Result
-from penstock.log.sql.database import Database
 from penstock.log.store import Store, open_store
 from penstock.testing import FakeClock
 from penstock.testing.list_log import ListLog

@@ -9,8 +9,8 @@ from subprocess import PIPE, Popen
 from tempfile import gettempdir
 from typing import Any
 
-from penstock.log.sql.contract import Result
-from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
+from penstock.database.contract import Result
+from penstock.database.sqlite.dialect import SqliteConnection, SqliteDialect
 
 NOBODY = 65534
 

@@ -17,11 +17,11 @@ from alembic.migration import MigrationContext
 
 from penstock import Outbox
 from penstock.alembic import include_name
+from penstock.database.dialects import open_database
+from penstock.database.drift import differences
+from penstock.database.migrations import chain, pending
+from penstock.database.naming import Names
 from penstock.errors import InvalidInput
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.drift import differences
-from penstock.log.sql.migrations import chain, pending
-from penstock.log.sql.naming import Names
 from tests.conformance.callers import sqlalchemy_engine
 
 ENVIRONMENT = """

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from penstock.clock import from_ms
+from penstock.database.database import Database, Transaction
 from penstock.errors import InvalidPage
-from penstock.log.sql.database import Database, Transaction
 from penstock.model.retry import Fixed
 from penstock.operate import audit as auditing
 from penstock.operate import dead, groups

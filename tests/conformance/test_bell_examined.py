@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.log.sql import bell_listener
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
+from penstock.database import bell_listener
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.operate.bell import examine_bell
 from penstock.operate.doctor import DoctorFinding, PartState
 from tests.conformance.engines import StoreEngine

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from penstock import Record
+from penstock.database.database import Database
 from penstock.delivery.store import GroupStore
 from penstock.errors import InvalidHeaders
-from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
 from penstock.operate import dead

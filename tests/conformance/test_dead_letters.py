@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.clock import SYSTEM, from_ms
+from penstock.database.database import Database, Transaction
 from penstock.delivery import dead as delivery_dead
 from penstock.delivery.store import GroupStore, Owned
 from penstock.delivery.trial import Trial
@@ -22,7 +23,6 @@ from penstock.errors import (
     UnknownGroup,
     UnknownTopic,
 )
-from penstock.log.sql.database import Database, Transaction
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain

@@ -13,10 +13,10 @@ from datetime import timedelta
 
 import pytest
 
+from penstock.database.database import Database
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Passed
 from penstock.log.contract import Keep
-from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.record import Record
 from penstock.model.retry import Fixed

@@ -14,7 +14,7 @@ import pytest
 
 from penstock import Record
 from penstock.clock import SYSTEM
-from penstock.log.sql.database import Database
+from penstock.database.database import Database
 from penstock.model.retry import Fixed
 from penstock.operate import dead
 from penstock.operate.dead import DeadSelection, dead_letters

@@ -11,9 +11,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.utils import ConnectionHandler
 
 from penstock import Outbox
+from penstock.database.migrations import chain_of
+from penstock.database.naming import Names
 from penstock.django import database_url, fresh_connections, migrations
-from penstock.log.sql.migrations import chain_of
-from penstock.log.sql.naming import Names
 from tests.conformance.django_callers import database_of
 from tests.conformance.django_project import Project, sound, wanting
 from tests.conformance.engines import connect

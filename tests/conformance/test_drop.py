@@ -7,10 +7,10 @@ import pytest
 
 from penstock import Outbox
 from penstock.clock import SYSTEM
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.errors import SchemaMissing, StoreBusy
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.operate.drop import Losses, drop, losses
 from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import connect

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from penstock import points
+from penstock.database.database import Database
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Parked
 from penstock.errors import InvalidOwner, InvalidType
 from penstock.log.contract import Keep
-from penstock.log.sql.database import Database
 from penstock.log.sql.topics import remove_topic
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.clock import from_ms
+from penstock.database.database import Database
 from penstock.errors import UnknownEvent
-from penstock.log.sql.database import Database
 from penstock.model.retry import Fixed
 from penstock.operate.audit import audit
 from penstock.operate.dead import DeadSelection, discard

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.clock import from_ms
+from penstock.database.database import Database
 from penstock.errors import (
     InvalidPage,
     InvalidSelection,
@@ -17,7 +18,6 @@ from penstock.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from penstock.log.sql.database import Database
 from penstock.model.display import display_name
 from penstock.model.retry import Fixed
 from penstock.operate import groups, reset

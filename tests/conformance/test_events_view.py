@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import Outbox
-from penstock.log.sql.drift import differences
+from penstock.database.drift import differences
 from penstock.model.limits import ERASED
 from penstock.model.record import Record
 from penstock.operate.erase import erase

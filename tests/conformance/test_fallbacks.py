@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from penstock import Record
+from penstock.database.database import Database
 from penstock.log.contract import Keep
-from penstock.log.sql.database import Database
 from penstock.model.retry import Fixed
 from penstock.operate.dead import dead_letters
 from penstock.operate.erase import erase

@@ -10,12 +10,12 @@ import psycopg
 import pytest
 
 from penstock import Outbox
+from penstock.database.bell_listener import listen
+from penstock.database.database import Database
+from penstock.database.migrations import chain, migrate
+from penstock.database.naming import Names
 from penstock.errors import InvalidUrl, StoreDamaged, StoreFull, StoreReadOnly, StoreUnreachable
-from penstock.log.sql.bell_listener import listen
-from penstock.log.sql.database import Database
 from penstock.log.sql.log import SqlLog
-from penstock.log.sql.migrations import chain, migrate
-from penstock.log.sql.naming import Names
 from penstock.log.store import store_of
 from penstock.testing import FakeClock
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
@@ -69,7 +69,7 @@ def test_a_disk_without_room_for_the_files_beside_a_database_is_full_and_not_awa
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
     assert isinstance(dialect.translate(error), StoreUnreachable)
-    monkeypatch.setattr("penstock.log.sql.sqlite.dialect.disk_usage", lambda _: SimpleNamespace(free=0))
+    monkeypatch.setattr("penstock.database.sqlite.dialect.disk_usage", lambda _: SimpleNamespace(free=0))
     assert isinstance(dialect.translate(error), StoreFull)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from penstock.database.database import Database, Transaction
 from penstock.delivery.going_out import GoingOut
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore, Living, Owned
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
-from penstock.log.sql.database import Database, Transaction
 from penstock.testing.records import some_records
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from penstock.clock import SYSTEM, from_ms
+from penstock.database.contract import Rows
+from penstock.database.database import Database
 from penstock.delivery.client_cursors import ClientCommit, ClientCursors
 from penstock.delivery.store import GroupStore, Owned
 from penstock.delivery.verdict import Passed
@@ -24,8 +26,6 @@ from penstock.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
 from penstock.model.record import Record

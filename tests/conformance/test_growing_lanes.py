@@ -115,6 +115,6 @@ def test_a_reset_of_the_former_partition_closes_the_one_that_took_its_keys_over(
 def test_growing_to_the_same_count_shuts_nobody_out(engine: StoreEngine) -> None:
     engine.outbox.log.create_topic("events", partitions=4)
     with closing(engine.database()) as database:
-        before = database.look(lambda tx: tx.rows("log", "schema_read"))
+        before = database.look(lambda tx: tx.rows("database", "schema_read"))
         topics.grow(engine.outbox, "events", 4, clock=engine.clock)
-        assert database.look(lambda tx: tx.rows("log", "schema_read")) == before
+        assert database.look(lambda tx: tx.rows("database", "schema_read")) == before

@@ -10,8 +10,8 @@ import pytest
 
 from penstock import Fixed, Record
 from penstock.clock import SYSTEM
+from penstock.database.postgres.dialect import PostgresDialect
 from penstock.errors import StoreUnreachable
-from penstock.log.sql.postgres.dialect import PostgresDialect
 from penstock.operate.doctor import PartState
 from penstock.operate.time_limits import examine_time_limits
 from penstock.operate.why import why

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from penstock import metrics
+from penstock.database.database import Database
 from penstock.delivery.store import GroupStore
-from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
 from penstock.metrics import SERIES, Series, SeriesKind
 from penstock.model.retry import Fixed

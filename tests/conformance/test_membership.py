@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from penstock.database.contract import Rows
+from penstock.database.database import Database, Transaction
 from penstock.errors import StoreUnreachable
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Database, Transaction
 from penstock.membership import domain as domain_module
 from penstock.membership.member import Member
 from penstock.membership.process import Process

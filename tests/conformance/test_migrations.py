@@ -11,6 +11,12 @@ from click.testing import CliRunner
 
 from penstock import Outbox
 from penstock.cli import group
+from penstock.database.database import Database, Transaction
+from penstock.database.dialects import open_database
+from penstock.database.drift import differences
+from penstock.database.migrations import chain, chain_of, check, migrate, pending
+from penstock.database.naming import Names
+from penstock.database.schema_watch import SchemaWatch
 from penstock.errors import (
     NoSuchSchema,
     SchemaBehind,
@@ -19,12 +25,6 @@ from penstock.errors import (
     SequenceCached,
     WrongEncoding,
 )
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.drift import differences
-from penstock.log.sql.migrations import chain, chain_of, check, migrate, pending
-from penstock.log.sql.naming import Names
-from penstock.log.sql.schema_watch import SchemaWatch
 from tests.conformance.engines import connect
 from tests.conformance.introspection import facts
 from tests.services.postgres import PostgresServer
@@ -88,7 +88,7 @@ def test_a_step_that_fails_leaves_nothing(database: Database, monkeypatch: pytes
     """Each step is one transaction: half a schema would be no schema that anyone knows."""
     first, second, *rest = chain(database)
     broken = type(second)(second.version, second.name, second.script + "\nSELECT no_such_column;")
-    monkeypatch.setattr("penstock.log.sql.migrations.chain", lambda database: [first, broken])
+    monkeypatch.setattr("penstock.database.migrations.chain", lambda database: [first, broken])
     with pytest.raises(Exception, match="no_such_column"):
         migrate(database)
     monkeypatch.undo()
@@ -99,7 +99,7 @@ def test_a_step_that_fails_leaves_nothing(database: Database, monkeypatch: pytes
 def test_a_step_must_write_its_number(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *_ = chain(database)
     silent = type(first)(2, "silent", "SELECT 1;")
-    monkeypatch.setattr("penstock.log.sql.migrations.chain", lambda database: [first, silent])
+    monkeypatch.setattr("penstock.database.migrations.chain", lambda database: [first, silent])
     with pytest.raises(AssertionError, match="silent does not write its number"):
         migrate(database)
 

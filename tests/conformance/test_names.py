@@ -8,8 +8,8 @@ import pytest
 from psycopg import sql
 
 from penstock import Outbox
+from penstock.database.migrations import chain
 from penstock.errors import InvalidName, SchemaMissing
-from penstock.log.sql.migrations import chain
 from penstock.testing import FakeClock
 from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import connect

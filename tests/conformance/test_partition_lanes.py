@@ -12,9 +12,9 @@ import pytest
 
 from penstock import Cancel, Fixed, Outbox, Record, Snooze
 from penstock.clock import SYSTEM
+from penstock.database.database import Database
 from penstock.delivery.lane_names import WHOLE
 from penstock.errors import InvalidHandler
-from penstock.log.sql.database import Database
 from penstock.operate import dead
 from penstock.operate.dead import DeadSelection
 from penstock.operate.lanes import LaneState, lanes

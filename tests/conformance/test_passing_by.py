@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import psycopg
 import pytest
 
+from penstock.database.database import Database
 from penstock.delivery.store import GroupStore
-from penstock.log.sql.database import Database
 from penstock.outbox.tokens import trim_tokens
 from penstock.testing.records import some_records
 from tests.conformance.engines import StoreEngine

@@ -11,8 +11,8 @@ import pytest
 
 from penstock import Outbox, Record, metrics
 from penstock.clock import from_ms
+from penstock.database.database import Database
 from penstock.errors import InvalidSchedule, ScheduleInUse, SchedulePaused, UnknownSchedule
-from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import Serves
 from penstock.membership.sharing import SharingMember

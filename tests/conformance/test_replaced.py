@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.clock import SYSTEM
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.migrations import migrate
+from penstock.database.naming import Names
 from penstock.errors import StoreReplaced
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.migrations import migrate
-from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings, Member
 from penstock.operate.drop import drop
 

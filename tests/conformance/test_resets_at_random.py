@@ -14,9 +14,9 @@ from typing import Literal
 
 import pytest
 
+from penstock.database.database import Database
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Passed
-from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed
 from penstock.operate import dead, groups

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from penstock import metrics, points
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.delivery import retention as retention_module
 from penstock.delivery.retention import AFTER_BATCH, Retention, Trimmed
 from penstock.delivery.retention_rule import RetentionSettings
@@ -14,9 +17,6 @@ from penstock.delivery.retention_trim import trim
 from penstock.errors import OffsetOutOfRange, UnknownTopic
 from penstock.log.contract import OffsetRange
 from penstock.log.files.log import FileLog
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.retry import Fixed

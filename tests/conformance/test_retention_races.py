@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from penstock import points
+from penstock.database.database import Database
 from penstock.delivery.retention import Retention
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.log.contract import Log, Topic
-from penstock.log.sql.database import Database
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.operate.clear import clear

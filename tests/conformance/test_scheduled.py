@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.clock import from_ms
+from penstock.database.database import Database
 from penstock.errors import InvalidPage, InvalidSelection, InvalidTime, InvalidTopic, UnknownScheduled
-from penstock.log.sql.database import Database
 from penstock.operate import scheduled
 from penstock.operate.audit import audit
 from penstock.operate.erase import digest

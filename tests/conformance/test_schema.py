@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.migrations import migrate
-from penstock.log.sql.naming import Names
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.migrations import migrate
+from penstock.database.naming import Names
 from tests.conformance.engines import connect
 from tests.conformance.introspection import columns, facts
 
@@ -54,7 +54,7 @@ def made_by_migrations(url: str) -> Database:
 def made_by_the_schema(url: str) -> Database:
     """Run `schema.sql` as a person would."""
     database = open_database(url, Names())
-    script = files(f"penstock.log.sql.{database.dialect.name}").joinpath("schema.sql").read_text("utf-8")
+    script = files(f"penstock.database.{database.dialect.name}").joinpath("schema.sql").read_text("utf-8")
     database.run(lambda tx: database.dialect.run_script(tx.conn, script))
     return database
 
@@ -107,6 +107,6 @@ def test_the_log_has_a_name_of_its_own(url: str, second_url: str) -> None:
     names = []
     for each in (url, second_url):
         database = made_by_migrations(each)
-        names += database.look(lambda tx: tx.rows("log", "meta_read", name="log_id"))
+        names += database.look(lambda tx: tx.rows("database", "meta_read", name="log_id"))
         database.close()
     assert len(names) == len(set(names)) == 2

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 import sqlalchemy
 
-from penstock.log.sql.contract import Params, Result, Row
-from penstock.log.sql.postgres.dialect import PostgresDialect
-from penstock.log.sql.sqlite.dialect import SqliteDialect
+from penstock.database.contract import Params, Result, Row
+from penstock.database.postgres.dialect import PostgresDialect
+from penstock.database.sqlite.dialect import SqliteDialect
 from penstock.testing.records import a_record, some_records
 from tests.conformance.callers import sqlalchemy_engine
 from tests.conformance.engines import StoreEngine

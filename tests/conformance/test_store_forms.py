@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock import Outbox
+from penstock.database.naming import Names
 from penstock.errors import InvalidInput, UnknownTopic
-from penstock.log.sql.naming import Names
 from penstock.log.store import Store, StoreLike, open_store, store_of
 from penstock.model.retry import Fixed
 from penstock.operate import audit, dead, drop, erase, groups, lanes, reconcile, retention, scheduled, topics

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.clock import SYSTEM
+from penstock.database.contract import Rows
+from penstock.database.database import Database
 from penstock.errors import (
     InvalidPage,
     InvalidPartitions,
@@ -20,8 +22,6 @@ from penstock.errors import (
     TopicBusy,
     UnknownTopic,
 )
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Database
 from penstock.membership.serving import Domain
 from penstock.model.retry import Fixed
 from penstock.operate import audit as audits

@@ -11,12 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.clock import SYSTEM, from_ms
+from penstock.database.database import Database
 from penstock.delivery.retention_trim import trim
 from penstock.delivery.store import GroupStore
 from penstock.delivery.trial import Trial
 from penstock.errors import UnknownGroup
 from penstock.log.contract import OffsetRange
-from penstock.log.sql.database import Database
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.process import Process
 from penstock.membership.serving import ServedGroup, Serves

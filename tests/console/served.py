@@ -13,11 +13,11 @@ from starlette.applications import Starlette
 from penstock.access.access import Access
 from penstock.clock import SYSTEM, Clock
 from penstock.console.site import ConsoleSite
+from penstock.database.migrations import migrate
 from penstock.gateway.listener import HttpListener
 from penstock.gateway.lock import Locked
 from penstock.gateway.rest.api import RestApi
 from penstock.gateway.settings import GatewaySettings
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 
 TOKEN = "canary-5b1d-token-of-the-console"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock import Cancel, Fixed, Outbox, Record
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 from penstock.operate.reset import reset
 from penstock.operate.why.finding import partition_of
 from tests.console.served import ServedConsole, text_of

@@ -12,9 +12,9 @@ import pytest
 
 from penstock import Cancel, Fixed, Outbox, Record
 from penstock.clock import SYSTEM, from_ms
+from penstock.database.migrations import migrate
 from penstock.errors import InvalidPage, UnknownPartition
 from penstock.log.contract import Position
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.operate import browse as browsing
 from penstock.operate.browse import browse

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.console.pages import PAGES
 from penstock.console.visit import address
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 from tests.console.served import ServedConsole, text_of
 
 # What each page is looked at with, and the most statements that it may take, with two groups on one topic.

@@ -20,9 +20,9 @@ import psycopg
 from penstock import Outbox
 from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Sequencer, SequencerSettings

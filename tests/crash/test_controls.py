@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from penstock import points
-from penstock.log.sql.database import Database
+from penstock.database.database import Database
 from penstock.outbox.sequencer import Sequencer
 from tests.crash.account import breaches, kinds, versions
 from tests.crash.holding import held_at

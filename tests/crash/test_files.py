@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from penstock import points
+from penstock.database.migrations import migrate
 from penstock.log.contract import OffsetRange
 from penstock.log.files import batch_log, rewriting  # noqa: F401 - they declare points
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.model.limits import ERASED
 from tests.crash.children import ROOT, SOURCE

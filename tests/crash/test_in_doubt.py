@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from penstock import Record, points
+from penstock.database.database import Database
 from penstock.errors import StoreUnreachable
-from penstock.log.sql.database import Database
 from penstock.outbox.sequencer import Sequencer
 from tests.crash.account import breaches, kinds, logged
 from tests.crash.planted import PickBeforeTheLock

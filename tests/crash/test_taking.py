@@ -11,8 +11,8 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from penstock import Record
+from penstock.database.database import Transaction
 from penstock.delivery.store import GroupStore, Living, Owned
-from penstock.log.sql.database import Transaction
 from penstock.membership.member import Member
 from penstock.worker.drain import Counts
 from tests.crash.account import breaches

@@ -12,10 +12,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.errors import CommitOutcomeUnknown
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.model.token import check_token
 from penstock.outbox.tokens import trim_tokens
 from tests.crash.account import logged

@@ -12,12 +12,12 @@ import psycopg
 import pytest
 
 from penstock.clock import SYSTEM
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
+from penstock.database.postgres.dialect import PostgresDialect
 from penstock.log.contract import OffsetRange
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
 from penstock.log.sql.fence import Fence
-from penstock.log.sql.naming import Names
-from penstock.log.sql.postgres.dialect import PostgresDialect
 from penstock.log.store import store_of
 from penstock.model.partition import key_hash
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings

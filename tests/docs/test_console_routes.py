@@ -5,8 +5,8 @@ from starlette.routing import Mount, Route
 
 from penstock.console.pages import PAGES
 from penstock.console.site import ConsoleSite
+from penstock.database.migrations import migrate
 from penstock.gateway.rest.api import RestApi
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from tools.console_page import OTHERS
 

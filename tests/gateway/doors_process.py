@@ -11,7 +11,7 @@ from typing import Self
 
 import psutil
 
-from penstock.log.sql.migrations import migrate
+from penstock.database.migrations import migrate
 from penstock.log.store import open_store
 from penstock.model.partition import KAFKA
 from tests.unit.cli.program import penstock

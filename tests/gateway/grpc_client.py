@@ -13,12 +13,12 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
 from penstock.access.access import Access
+from penstock.database.migrations import migrate
 from penstock.gateway.grpc.door import GrpcDoor
 from penstock.gateway.grpc.listener import GrpcListener
 from penstock.gateway.grpc.messages import PACKAGE, message, service
 from penstock.gateway.grpc.problems import DETAILS
 from penstock.gateway.settings import GatewaySettings
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from tests.unit.cli.program import penstock
 

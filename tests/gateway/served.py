@@ -10,12 +10,12 @@ import httpx2
 from penstock import Outbox
 from penstock.access.access import Access
 from penstock.clock import SYSTEM, Clock
+from penstock.database.migrations import migrate
 from penstock.gateway.application import application
 from penstock.gateway.listener import HttpListener
 from penstock.gateway.lock import Locked
 from penstock.gateway.rest.api import RestApi
 from penstock.gateway.settings import GatewaySettings
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from tests.unit.cli.program import penstock
 

@@ -17,8 +17,8 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
 from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
+from penstock.database.migrations import migrate
 from penstock.gateway.subscription import GroupSubscription
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from tests.crash.waiting import wait_until
 from tests.gateway.doors_process import DoorsProcess

@@ -12,7 +12,7 @@ from threading import Event, Thread
 import grpc
 import pytest
 
-from penstock.log.sql.migrations import migrate
+from penstock.database.migrations import migrate
 from penstock.log.store import open_store
 from penstock.operate import groups
 from tests.crash.waiting import wait_until

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.log.sql.migrations import migrate
+from penstock.database.migrations import migrate
 from penstock.log.store import open_store
 from tests.gateway.served import ServedGateway, client_of, event
 from tests.services.budget import Budget

@@ -12,10 +12,10 @@ import pytest
 
 from penstock.access.principal import Peer, anonymous
 from penstock.clock import SYSTEM
+from penstock.database.migrations import migrate
 from penstock.errors import GatewayBusy
 from penstock.gateway.leased_groups import LeasedGroups
 from penstock.gateway.settings import GatewaySettings
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.worker.worker import Worker
 

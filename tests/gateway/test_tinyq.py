@@ -20,12 +20,12 @@ from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
 from penstock.access.token_bucket import RateLimit
 from penstock.clock import SYSTEM
+from penstock.database.migrations import migrate
 from penstock.errors import InvalidInput
 from penstock.gateway.settings import GatewaySettings, TinyqSettings
 from penstock.gateway.tinyq.door import BUILT_IN, TinyqDoor
 from penstock.gateway.tinyq.listener import TinyqListener
 from penstock.gateway.tinyq.negotiated import NegotiatedSession
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.model.limits import LimitsSettings
 from penstock.model.record import Record

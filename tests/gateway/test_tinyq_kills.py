@@ -10,8 +10,8 @@ from threading import Event, Thread
 
 import pytest
 
+from penstock.database.migrations import migrate
 from penstock.errors import UnknownGroup
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.operate import groups
 from penstock.wire.tinyq.codes import TinyqCommand

@@ -8,7 +8,7 @@ import subprocess
 import aiokafka
 import httpx2
 
-from penstock.log.sql.migrations import migrate
+from penstock.database.migrations import migrate
 from penstock.log.store import open_store
 from tests.services.collector import Told, collector, spans_of
 from tests.unit.cli.program import penstock

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from penstock import metrics
 from penstock.cli import group
 from penstock.clock import SYSTEM
+from penstock.database.migrations import migrate
 from penstock.errors import InvalidRequest
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.model.partition import KAFKA
 from penstock.operate import kafka_cluster

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from penstock import Outbox, Record
+from penstock.database.database import Transaction
+from penstock.database.migrations import migrate
 from penstock.errors import ForeignPartition, MapChanged
 from penstock.log.batches import Write, WriteResult
 from penstock.log.contract import Position
 from penstock.log.files.batch_log import FileBatchLog
 from penstock.log.growth import former_places
 from penstock.log.open_batches import open_batches
-from penstock.log.sql.database import Transaction
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.model.partition import KAFKA, MURMUR3, partition_for, partition_of
 from penstock.operate import topics

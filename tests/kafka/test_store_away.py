@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from penstock.database.database import Database
 from penstock.errors import StoreUnreachable
-from penstock.log.sql.database import Database
 from penstock.wire.kafka.apis.groups import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,

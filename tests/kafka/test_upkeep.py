@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.database.migrations import migrate
 from penstock.log.contract import Compaction, Keep
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.testing.records import a_record
 from tests.crash.waiting import wait_until

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from penstock.database.naming import Names
 from penstock.errors import InvalidPipeline, RecordsRemoved
 from penstock.gateway.exposition import exposition
 from penstock.log.contract import OffsetRange
-from penstock.log.sql.naming import Names
 from penstock.metrics import SERIES
 from penstock.pipeline import BatchId, Pipeline, pipeline
 from penstock.pipeline.handing_out import TopicRecords

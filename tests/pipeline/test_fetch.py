@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from penstock.database.naming import Names
 from penstock.errors import StoreLocked
-from penstock.log.sql.naming import Names
 from penstock.pipeline.fetch import open_fetcher, sqlite, sqlite_drivers
 from penstock.pipeline.fetch.contract import Request
 from penstock.pipeline.fetch.sqlite_drivers import ArrowDriver, PlainDriver, is_open_here

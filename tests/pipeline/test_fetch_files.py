@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from penstock.database.migrations import migrate
+from penstock.database.naming import Names
 from penstock.log.contract import Batch, Compaction, OffsetRange
 from penstock.log.entry import Content, Entry
 from penstock.log.files.log import FileLog
 from penstock.log.files.settings import FilesSettings
-from penstock.log.sql.migrations import migrate
-from penstock.log.sql.naming import Names
 from penstock.log.store import Store, open_store
 from penstock.pipeline.fetch import open_fetcher
 from penstock.pipeline.fetch.contract import Request

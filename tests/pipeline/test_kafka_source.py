@@ -12,6 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from penstock.database.naming import Names
 from penstock.errors import (
     AnotherLog,
     HistoryTakenBack,
@@ -23,7 +24,6 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.log.contract import Keep
-from penstock.log.sql.naming import Names
 from penstock.operate.retention import retain
 from penstock.pipeline import kafka_view
 from penstock.pipeline.fetch.contract import Request

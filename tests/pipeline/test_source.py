@@ -14,6 +14,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
+from penstock.database.statements import statement
 from penstock.errors import (
     AnotherLog,
     HistoryTakenBack,
@@ -23,9 +26,6 @@ from penstock.errors import (
     StoreUnsupported,
     UnknownTopic,
 )
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
-from penstock.log.sql.statements import statement
 from penstock.operate.erase import erase
 from penstock.operate.restored import restored
 from penstock.pipeline.columns import arrow_schema

@@ -20,11 +20,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from penstock.log.sql.database import Transaction
-from penstock.log.sql.dialects import open_database
+from penstock.database.database import Transaction
+from penstock.database.dialects import open_database
+from penstock.database.migrations import migrate
+from penstock.database.naming import Names
 from penstock.log.sql.fence import Fence
-from penstock.log.sql.migrations import migrate
-from penstock.log.sql.naming import Names
 from penstock.membership import domain, sharing
 from penstock.membership.assignment import Owners, Participant, assign
 from penstock.membership.domain import Changes, View, changes

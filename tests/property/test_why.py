@@ -17,9 +17,9 @@ import pytest
 
 from penstock import Outbox
 from penstock.clock import to_ms
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import ServedGroup, Serves
 from penstock.membership.sharing import SharingMember

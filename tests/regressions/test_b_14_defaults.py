@@ -16,9 +16,9 @@ import pytest
 
 from penstock import Exponential, Outbox
 from penstock.backoff import PollingSettings
+from penstock.database.naming import Names
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.gateway.settings import TinyqSettings
-from penstock.log.sql.naming import Names
 from penstock.membership.member import ClusterSettings
 from penstock.model import partition
 from penstock.model.limits import NAME_CHARACTERS, LimitsSettings

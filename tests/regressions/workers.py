@@ -13,8 +13,8 @@ import psycopg
 from penstock import Record
 from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings
 from penstock.worker.calling.runner import ProcessingSettings

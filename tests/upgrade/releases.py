@@ -44,7 +44,7 @@ class Release:
         shutil.copytree(
             self.folder / "penstock", folder / "penstock", ignore=shutil.ignore_patterns("__pycache__")
         )
-        for migrations in (folder / "penstock/log/sql").glob("*/migrations"):
+        for migrations in (folder / "penstock/database").glob("*/migrations"):
             (migrations / f"{version:04}_later.sql").write_text(script)
         return Release(folder)
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from penstock import Outbox, Record
+from penstock.database import bell_listener
 from penstock.errors import SchemaBehind, SchemaMissing, SchemaTooNew
-from penstock.log.sql import bell_listener
 from tests.conformance.engines import connect
 from tests.crash.waiting import wait_until
 from tests.upgrade.kept import chain

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from penstock.database.database import Database, Transaction
 from penstock.errors import Error
-from penstock.log.sql.database import Database, Transaction
 from penstock.redaction import words
 
 from .password import PasswordHash
@@ -76,11 +76,11 @@ def stored_key(database: Database) -> bytes:
     made = os.urandom(32)
 
     def read(tx: Transaction) -> str:
-        return "".join(value for (value,) in tx.rows("log", "meta_read", name=_FACT))
+        return "".join(value for (value,) in tx.rows("database", "meta_read", name=_FACT))
 
     try:
         if not database.look(read):
-            database.run(lambda tx: tx.change("log", "meta_keep", name=_FACT, value=made.hex()))
+            database.run(lambda tx: tx.change("database", "meta_keep", name=_FACT, value=made.hex()))
         return bytes.fromhex(database.look(read))
     except Error as exc:
         logger.debug("names that nobody has get other salts at the next start: %s", words(exc))

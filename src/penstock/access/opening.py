@@ -6,8 +6,8 @@ from ssl import SSLContext
 from typing import Self
 
 from penstock.clock import SYSTEM, Clock
+from penstock.database.database import Database
 from penstock.errors import InvalidAccessFile, InvalidCertificate
-from penstock.log.sql.database import Database
 
 from .access import Access
 from .audit_trail import AuditTrail

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 
 from .rule import AccessRule, parse_rule
 

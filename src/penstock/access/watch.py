@@ -13,6 +13,7 @@ from threading import Event, Thread
 
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
+from penstock.database.database import Database
 from penstock.errors import (
     AccessError,
     Error,
@@ -21,7 +22,6 @@ from penstock.errors import (
     LeftOpen,
     MissingExtra,
 )
-from penstock.log.sql.database import Database
 from penstock.redaction import traced, words
 
 from .access import Access

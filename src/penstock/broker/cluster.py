@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.clock import Clock, own_ms
+from penstock.database.database import Transaction
 from penstock.delivery.client_cursors import (
     ClientCommit,
     ClientPlace,
@@ -15,7 +16,6 @@ from penstock.delivery.client_cursors import (
     pending_places,
 )
 from penstock.delivery.group_kind import GroupKind, join_group
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .group import ConsumerGroup, GroupMember, GroupState, StoredMember

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from penstock.access import resource
 from penstock.access.resource import AccessRight, ResourceKind
+from penstock.database.database import Transaction
 from penstock.errors import Error
 from penstock.log.batches import LogPlace
-from penstock.log.sql.database import Transaction
 from penstock.model.limits import NAME_CHARACTERS
 from penstock.wire.kafka.apis.records import DESCRIBE_PRODUCERS
 from penstock.wire.kafka.apis.transactions import (

@@ -21,10 +21,10 @@ import msgspec
 
 from penstock import points
 from penstock.clock import Clock, own_ms
+from penstock.database.database import Transaction
 from penstock.delivery.client_cursors import ClientCommit, ClientPlace, hold_places, settle_places
 from penstock.errors import Error, StoreError
 from penstock.log.batches import BatchLog, LogPlace
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 

@@ -15,9 +15,9 @@ from penstock.access.resource import AccessRight, Resource, ResourceKind
 from penstock.access.rule import parse_rule
 from penstock.access.scram import MECHANISMS, scram_secret
 from penstock.access.settings import AccessSettings
+from penstock.database.address import FORMS
+from penstock.database.naming import DEFAULT_PREFIX
 from penstock.errors import Unauthenticated
-from penstock.log.sql.address import FORMS
-from penstock.log.sql.naming import DEFAULT_PREFIX
 from penstock.operate import access_rules
 
 from .asking import is_terminal

@@ -6,7 +6,7 @@ from types import ModuleType
 import click
 
 from penstock.app import Outbox
-from penstock.log.sql.migrations import check as check_schema
+from penstock.database.migrations import check as check_schema
 from penstock.operate.check import Checked, Weight, check
 from penstock.worker.handlers import Handlers
 

@@ -10,8 +10,8 @@ import click
 
 from penstock.access.opening import Lock
 from penstock.access.settings import AccessSettings
-from penstock.log.sql.migrations import check
-from penstock.log.sql.naming import Names
+from penstock.database.migrations import check
+from penstock.database.naming import Names
 from penstock.log.store import Store, open_store
 from penstock.logs import FORMATS, LEVELS
 

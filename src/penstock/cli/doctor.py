@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from penstock.log.sql.address import FORMS
-from penstock.log.sql.sqlite.dialect import SqliteDialect
+from penstock.database.address import FORMS
+from penstock.database.sqlite.dialect import SqliteDialect
 from penstock.log.store import open_store
 from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
 from penstock.operate.store_doctor import examine_store

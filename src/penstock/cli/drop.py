@@ -2,9 +2,9 @@
 
 import click
 
+from penstock.database.naming import Names
+from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
-from penstock.log.sql.naming import Names
-from penstock.log.sql.url import plain_url
 from penstock.operate.drop import Losses, drop, losses
 
 from .asking import ask_for

@@ -2,10 +2,10 @@
 
 import click
 
-from penstock.log.sql.database import Database
-from penstock.log.sql.drift import differences
-from penstock.log.sql.migrations import Migration, known_version, migrate, pending, state
-from penstock.log.sql.naming import Names
+from penstock.database.database import Database
+from penstock.database.drift import differences
+from penstock.database.migrations import Migration, known_version, migrate, pending, state
+from penstock.database.naming import Names
 from penstock.log.store import open_store
 from penstock.operate.restored import restored
 

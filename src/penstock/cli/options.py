@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from penstock.log.sql.address import FORMS
-from penstock.log.sql.migrations import check
-from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.database.address import FORMS
+from penstock.database.migrations import check
+from penstock.database.naming import DEFAULT_PREFIX, Names
 from penstock.log.store import Store, open_store
 from penstock.operate.paging import PAGE_ROWS
 

@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 import click
 
+from penstock.database.address import short_name
+from penstock.database.naming import Names
+from penstock.database.url import plain_url
 from penstock.errors import Error
 from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
-from penstock.log.sql.address import short_name
-from penstock.log.sql.naming import Names
-from penstock.log.sql.url import plain_url
 from penstock.pipeline.declared import Pipeline
 from penstock.pipeline.kafka_address import is_kafka
 from penstock.pipeline.kinds import ICEBERG

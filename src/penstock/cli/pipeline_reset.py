@@ -122,7 +122,7 @@ def _not_in_log(root: "Location", tables: tuple[str, ...], given: dict[str, Any]
 
 
 def _rows_left(table: "Table", given: dict[str, Any]) -> "RowsLeft":
-    from penstock.log.sql.naming import Names
+    from penstock.database.naming import Names
     from penstock.pipeline.rows_left import RowsLeft, not_in_log
     from penstock.pipeline.view import open_view
 

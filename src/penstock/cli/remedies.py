@@ -5,9 +5,9 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from penstock.database.address import without_password
+from penstock.database.naming import DEFAULT_PREFIX, Names
 from penstock.errors import NotMigrated, StoreUnsupported
-from penstock.log.sql.address import without_password
-from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 
 
 def refuse_memory(url: str) -> None:

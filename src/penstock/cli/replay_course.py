@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from penstock.clock import to_ms
-from penstock.log.sql.address import short_name
+from penstock.database.address import short_name
 from penstock.pipeline.declared import Pipeline
 from penstock.pipeline.lake_state import Replayed
 from penstock.pipeline.modes import check_lake

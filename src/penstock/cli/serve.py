@@ -11,11 +11,11 @@ from penstock.app import Outbox
 from penstock.broker.broker import Broker
 from penstock.broker.garbage import collect_rarely
 from penstock.broker.settings import BrokerSettings
+from penstock.database.migrations import check, migrate
+from penstock.database.naming import Names
+from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
 from penstock.log.open_batches import open_batches
-from penstock.log.sql.migrations import check, migrate
-from penstock.log.sql.naming import Names
-from penstock.log.sql.url import plain_url
 from penstock.log.store import Store, open_store
 from penstock.logs import FORMATS, LEVELS
 from penstock.operate.kafka_port import KafkaAdministration

@@ -9,7 +9,7 @@ import click
 from penstock.access.opening import Lock
 from penstock.access.settings import AccessSettings
 from penstock.app import Outbox, run_together
-from penstock.log.sql.migrations import check
+from penstock.database.migrations import check
 from penstock.logs import FORMATS, LEVELS
 
 from .console import console_routes, refuse_open_console

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.clock import Clock, own_ms
+from penstock.database.contract import Rows
+from penstock.database.database import Transaction
 from penstock.errors import OffsetOutOfRange
 from penstock.log.contract import Topic, check_partition
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .group_kind import GroupKind, join_group

@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Transaction
+from penstock.database.contract import Rows
+from penstock.database.database import Transaction
 
 from .done_set import DoneSet
 from .lane_names import alone_name

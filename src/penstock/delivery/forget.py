@@ -1,6 +1,6 @@
 """Forgetting a topic: removes all that groups remember of it when it is deleted, or is emptied."""
 
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 
 _WAITING = ("lanes_delete", "entries_delete", "dead_delete", "notes_delete", "fallbacks_delete")
 

@@ -9,11 +9,11 @@ retried alone or come late have no order to keep, so nothing waits for them.
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from penstock.database.contract import Rows
+from penstock.database.database import Transaction
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Bounds, Growth, Log, Topic
 from penstock.log.growth import former_places
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.partition import partition_for
 

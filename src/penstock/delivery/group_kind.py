@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from enum import Enum
 
 from penstock.clock import Clock, own_ms
+from penstock.database.database import Database, Transaction
 from penstock.errors import GroupKindDiffers
-from penstock.log.sql.database import Database, Transaction
 
 
 class GroupKind(Enum):

@@ -28,9 +28,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.database.contract import Rows
+from penstock.database.database import Transaction
 from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Topic
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Transaction
 
 from .machine import Partition, Settlement
 from .passed_over import PassedRecord

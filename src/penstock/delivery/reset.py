@@ -13,8 +13,8 @@ meets.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.log.sql.contract import Row, Rows
-from penstock.log.sql.database import Transaction
+from penstock.database.contract import Row, Rows
+from penstock.database.database import Transaction
 
 from .done_set import DoneSet
 from .wait_state import WaitState

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from penstock import metrics, points
 from penstock.clock import Clock, own_ms
+from penstock.database.database import Transaction
 from penstock.errors import Damaged, StillNeeded
 from penstock.log.contract import OffsetRange, Position, Topic
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .retention_rule import AsSet, Limits, RetentionRule, RetentionSettings

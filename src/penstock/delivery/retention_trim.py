@@ -6,10 +6,10 @@ Locks in one order: cursors, but only where a lane's record has to be copied, th
 from collections.abc import Callable, Sequence
 
 from penstock import points
+from penstock.database.contract import Rows
+from penstock.database.database import Transaction
 from penstock.log.contract import Log, OffsetRange, Position, Topic
 from penstock.log.sql.appending import COLUMNS, columns
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Transaction
 from penstock.log.sql.searching import ranges_table
 from penstock.log.store import Store
 

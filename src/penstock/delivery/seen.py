@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from penstock.clock import Clock, own_ms
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 
 
 def note_seen(tx: Transaction, groups: Collection[str], clock: Clock) -> None:

@@ -16,12 +16,12 @@ import msgspec
 
 from penstock import points
 from penstock.clock import Clock, own_ms
+from penstock.database.contract import Call, Rows
+from penstock.database.database import Transaction
 from penstock.errors import UnknownTopic
 from penstock.log.contract import LAST_OFFSET, Chunk, Position, Topic
 from penstock.log.entry import Content, Entry, is_cut
 from penstock.log.sql.appending import COLUMNS, columns
-from penstock.log.sql.contract import Call, Rows
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .former import OPEN, Barrier, FormerPartitions

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
+from penstock.database.database import Transaction
 from penstock.errors import SchemaMissing
-from penstock.log.sql.database import Transaction
 from penstock.operate.drop import Losses, losses_in
 
 from . import project

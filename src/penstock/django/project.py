@@ -17,7 +17,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from penstock.app import Outbox
-from penstock.log.sql.naming import DEFAULT_PREFIX, Names
+from penstock.database.naming import DEFAULT_PREFIX, Names
 from penstock.log.store import Store, open_store
 
 from .connections import database_url

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import router
 from django.db.migrations.operations.base import Operation
 
-from penstock.log.sql import hosted
+from penstock.database import hosted
 from penstock.outbox.adapters.django import ADAPTER
 
 from . import project

@@ -12,8 +12,8 @@ from contextlib import suppress
 from threading import Lock, Thread
 
 from penstock.clock import Clock, SteadyClock
+from penstock.database.migrations import check
 from penstock.errors import Error
-from penstock.log.sql.migrations import check
 from penstock.log.store import Store
 from penstock.redaction import traced
 

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.database.database import Transaction
 from penstock.errors import Error, InvalidTransaction, ProducerFenced
 from penstock.wire.kafka.buffer import Buffer
 
 from .contract import Topic
-from .sql.database import Transaction
 
 HELD_BACK = -(1 << 40)  # base offset of records that get their offsets when their transaction commits
 PARTITIONER = "penstock.partitioner"  # topic config: the rule that puts keys into partitions

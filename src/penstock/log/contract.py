@@ -27,7 +27,7 @@ from penstock.model.record import Record
 from .entry import Content, Entry, content_of, record_of
 
 if TYPE_CHECKING:
-    from .sql.database import Transaction
+    from penstock.database.database import Transaction
 
 OUTBOX_PARTITIONS = SLOTS  # partitions of a topic that is created by publishing to it
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024

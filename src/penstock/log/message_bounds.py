@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from .sql.database import Database
+from penstock.database.database import Database
 
 MESSAGE_BYTES = "max.message.bytes"  # topic config
 _KNOWN_SECONDS = 1.0  # for which what was looked up is taken as it was

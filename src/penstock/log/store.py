@@ -9,17 +9,17 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from penstock.clock import SYSTEM, Clock
+from penstock.database.address import short_name
+from penstock.database.database import Database, Transaction
+from penstock.database.dialects import open_database
+from penstock.database.naming import DEFAULT_PREFIX, Names
+from penstock.database.url import StoreUrl, plain_url
 from penstock.errors import InvalidName
 
 from .contract import Log
 from .files.url import directory_in
 from .message_bounds import MessageBounds
-from .sql.address import short_name
-from .sql.database import Database, Transaction
-from .sql.dialects import open_database
 from .sql.log import SqlLog
-from .sql.naming import DEFAULT_PREFIX, Names
-from .sql.url import StoreUrl, plain_url
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The schedules that living members declare, and their definitions: they tell a deploy from a rollback."""
 
 from penstock.clock import Clock
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 
 from .lease import lease_clocks
 from .member import MemberState

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Transaction
+from penstock.database.contract import Rows
+from penstock.database.database import Transaction
 
 from .assignment import Owners, Participant, assign, may_hold
 from .filters import Filter, succeed

@@ -7,7 +7,7 @@ a write has read it, and a member that may no longer use the tables writes nothi
 from threading import Event
 
 from penstock.clock import Clock
-from penstock.log.sql.database import Database, Transaction
+from penstock.database.database import Database, Transaction
 
 from .lease import lease_clocks
 from .process import Process

@@ -16,8 +16,8 @@ from uuid import uuid4
 
 from penstock import metrics, points
 from penstock.clock import Clock, host_ms, own_ms
+from penstock.database.database import Database, Transaction
 from penstock.errors import SettingOutOfRange, StoreReplaced
-from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.fence import Fence
 from penstock.settings import Settings, setting
 
@@ -141,7 +141,7 @@ class Member:
 
     def _join(self, tx: Transaction) -> None:
         process = this_process()
-        log_ids = [row[0] for row in tx.rows("log", "meta_read", name="log_id")]
+        log_ids = [row[0] for row in tx.rows("database", "meta_read", name="log_id")]
         if self._log_id is not None and log_ids != [self._log_id]:
             raise StoreReplaced  # there, the ids of this process's groups and topics may belong to others
         self._log_id = log_ids[0] if log_ids else None

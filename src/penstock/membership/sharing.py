@@ -10,9 +10,9 @@ import logging
 from datetime import timedelta
 
 from penstock.clock import Clock, host_ms, own_ms
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.migrations import SchemaState, schema_state
+from penstock.database.contract import Rows
+from penstock.database.database import Database, Transaction
+from penstock.database.migrations import SchemaState, schema_state
 
 from .domain import Held, View, changes, lock, read, touch, write
 from .filters import Filter, have_nothing_in_common

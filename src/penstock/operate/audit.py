@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from penstock.clock import from_ms
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.log.store import Store
 from penstock.model.limits import check_moment
 

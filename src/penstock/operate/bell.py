@@ -1,9 +1,9 @@
 """Checks whether the workers of a store hear its bell or have to poll."""
 
 from penstock.backoff import PollingSettings
+from penstock.database.address import without_password
+from penstock.database.bell_listener import listen
 from penstock.errors import BellUnheard, Error
-from penstock.log.sql.address import without_password
-from penstock.log.sql.bell_listener import listen
 from penstock.log.store import Store
 from penstock.outbox.bell import BellSettings
 

@@ -7,10 +7,10 @@ from datetime import datetime
 import msgspec
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.database.database import Transaction
 from penstock.delivery.notes import OPEN, Note
 from penstock.errors import InvalidSelection, UnknownGroup
 from penstock.log.contract import Log, Position, Topic
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.filters import Filter, wanted

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.database.database import Transaction
 from penstock.delivery.unread import unread
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.filters import Filter, covers
 from penstock.worker.handlers import Handlers

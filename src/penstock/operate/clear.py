@@ -10,11 +10,11 @@ cleared.
 from dataclasses import dataclass
 
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.database.database import Transaction
 from penstock.delivery.forget import forget_waiting
 from penstock.delivery.reset import Resetting
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.limits import check_topic

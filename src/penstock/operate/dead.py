@@ -15,10 +15,10 @@ from itertools import groupby
 from typing import Any
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms, to_ms
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.delivery.dead import DeadLetters, Decided, LetterPlace
 from penstock.errors import InvalidSelection, UnknownDeadLetter
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from penstock.database.contract import Rows
+from penstock.database.database import Transaction
 from penstock.delivery.done_set import DoneSet
 from penstock.delivery.notes import Note
 from penstock.log.contract import LAST_OFFSET, Bounds, Topic
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .walk import walk

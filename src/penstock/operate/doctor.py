@@ -22,8 +22,8 @@ from penstock.access.remote_keys import RemoteKeys
 from penstock.access.settings import AccessSettings
 from penstock.access.tls import ServerTls, certificate_expires
 from penstock.clock import SYSTEM
+from penstock.database.sqlite.dialect import OLDEST as OLDEST_SQLITE
 from penstock.errors import Error
-from penstock.log.sql.sqlite.dialect import OLDEST as OLDEST_SQLITE
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17

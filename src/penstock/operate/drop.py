@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from penstock.clock import SYSTEM, Clock
+from penstock.database.database import Transaction
+from penstock.database.migrations import check, drop_script, known_version, state
 from penstock.errors import SchemaBehind, SchemaMissing, SchemaTooNew, StoreBusy
-from penstock.log.sql.database import Transaction
-from penstock.log.sql.migrations import check, drop_script, known_version, state
 from penstock.log.store import Store
 
 from .operation import operation

@@ -17,10 +17,10 @@ from operator import itemgetter
 
 from penstock import points
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.database.database import Transaction
 from penstock.delivery.dead import DeadLetters, Decided
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Position, Topic
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member

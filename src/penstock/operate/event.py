@@ -7,10 +7,10 @@ from enum import Enum
 import msgspec
 
 from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.database.database import Transaction
 from penstock.errors import UnknownEvent
 from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry, key_bytes, readable
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
 from penstock.model.record import Record

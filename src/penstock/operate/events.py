@@ -19,11 +19,11 @@ from itertools import islice
 from typing import Any, Literal
 
 from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.errors import InvalidSelection, shown
 from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry, key_text
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.display import display_name
 from penstock.model.limits import check_topic

@@ -8,10 +8,10 @@ from datetime import datetime
 from itertools import groupby
 
 from penstock.clock import from_ms
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .lookup import ids, with_topic_names

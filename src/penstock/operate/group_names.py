@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from itertools import combinations
 
 from penstock.clock import SYSTEM, Clock
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.filters import Filter, have_nothing_in_common
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import msgspec
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.delivery.done_set import DoneSet
 from penstock.errors import GroupBusy, UnknownGroup
 from penstock.log.contract import Bounds, Log
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.serving import Domain

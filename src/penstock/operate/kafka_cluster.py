@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.clock import to_ms
+from penstock.database.address import without_password
 from penstock.errors import (
     InvalidUrl,
     MissingExtra,
@@ -23,7 +24,6 @@ from penstock.errors import (
 from penstock.log.batches import PARTITIONER
 from penstock.log.entry import content_of, key_bytes
 from penstock.log.kafka_settings import kafka_settings, tls_refusal
-from penstock.log.sql.address import without_password
 from penstock.model.partition import MURMUR3, partition_of
 from penstock.model.record import Record
 

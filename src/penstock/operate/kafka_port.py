@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from penstock.access.rule import AccessRule
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.database.database import Transaction
 from penstock.delivery.retention_trim import behind, trim
 from penstock.log.contract import Compaction, Keep, OffsetRange, Topic
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from . import access_rules, audit, groups, topics

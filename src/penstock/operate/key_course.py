@@ -8,10 +8,10 @@ from datetime import datetime
 from enum import StrEnum
 
 from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.database.database import Transaction
 from penstock.errors import Undecodable
 from penstock.log.contract import OffsetRange, Topic
 from penstock.log.entry import Entry, key_bytes
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.trace import TRACEPARENT, trace_ids
 from penstock.wire.kafka.headers import decode_headers

@@ -1,9 +1,9 @@
 """Groups and topics by name, for the operations on them."""
 
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.errors import UnknownGroup
 from penstock.log.contract import Log
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 

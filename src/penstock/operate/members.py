@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.clock import SYSTEM, Clock
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.lease import lease_clocks
 from penstock.membership.member import MemberState

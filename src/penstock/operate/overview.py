@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.delivery.done_set import DoneSet
 from penstock.log.contract import Log
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .members import MemberShown, members_in

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from penstock.database.contract import Row
 from penstock.errors import InvalidPage
-from penstock.log.sql.contract import Row
 
 PAGE_ROWS = 16  # of a page, by default
 LONGEST = 1000

@@ -10,9 +10,9 @@ from enum import StrEnum
 from itertools import islice
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.errors import ScheduleInUse, SchedulePaused, UnknownSchedule
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.declared import declared
 from penstock.model.schedule import Definition, decode_definition, fingerprint

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from penstock.clock import Clock
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.membership.domain import touch
 from penstock.membership.filters import Filter
 from penstock.membership.lease import lease_clocks

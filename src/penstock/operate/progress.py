@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
+from penstock.database.contract import Row
 from penstock.log.contract import Bounds, Log, Position, Topic
-from penstock.log.sql.contract import Row
 
 
 class GroupProgress(NamedTuple):

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 from zlib import crc32
 
+from penstock.database.contract import Row
+from penstock.database.database import Database
 from penstock.errors import Damaged, InvalidInput, StoreUnreachable, UnknownTopic
 from penstock.log.contract import Bounds, Log, OffsetRange, Topic
 from penstock.log.entry import Entry
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Database
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
 

@@ -8,13 +8,13 @@ from datetime import datetime
 from functools import partial
 
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.delivery.retention import Retention, Trimmed
 from penstock.delivery.retention_rule import PassedBefore, RetentionSettings
 from penstock.delivery.retention_trim import trim
 from penstock.errors import InvalidSelection, OffsetOutOfRange, StillNeeded
 from penstock.log.contract import OffsetRange, Topic, check_partition
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.limits import check_moment
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.database.database import Transaction
 from penstock.delivery.reset import Move, Resetting
 from penstock.errors import (
     InvalidSelection,
@@ -16,7 +17,6 @@ from penstock.errors import (
 )
 from penstock.log.contract import Log, Topic
 from penstock.log.growth import later_partitions
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member

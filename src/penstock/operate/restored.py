@@ -5,7 +5,7 @@ new records get the offsets of the lost ones, and a pipeline would continue afte
 """
 
 from penstock.clock import SYSTEM, Clock, own_ms
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 from penstock.log.store import Store
 
 from . import audit

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.errors import InvalidPage, InvalidSelection, UnknownScheduled
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.display import display_name
 from penstock.model.limits import check_moment, check_topic

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.clock import SYSTEM, Clock
+from penstock.database.database import Transaction
 from penstock.log.contract import Log
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 
 from .doctor import DoctorFinding, PartState

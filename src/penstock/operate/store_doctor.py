@@ -1,9 +1,9 @@
 """All findings of the doctor on one store."""
 
 from penstock.clock import SYSTEM, Clock
+from penstock.database.migrations import check
 from penstock.errors import NotMigrated, SchemaError, StoreMissing
 from penstock.log.sql.log import SqlLog
-from penstock.log.sql.migrations import check
 from penstock.log.store import Store
 
 from .bell import examine_bell

@@ -10,9 +10,9 @@ from contextlib import suppress
 from enum import StrEnum
 
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.database.database import Transaction
 from penstock.delivery.group_kind import GroupKind, join_group
 from penstock.errors import InvalidInput, UnknownGroup, UnknownTopic
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings, check_topic
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.database.contract import Rows
+from penstock.database.database import Transaction
+from penstock.database.migrations import raise_usable_from
 from penstock.delivery import retention_rule
 from penstock.delivery.forget import forget_readers
 from penstock.delivery.former import OLDEST_VERSION, add_cursors
@@ -17,9 +20,6 @@ from penstock.errors import InvalidRetention, InvalidSelection, TopicBusy
 from penstock.log.contract import OUTBOX_PARTITIONS, Bounds, Compaction, Keep, Log, OffsetRange
 from penstock.log.contract import Topic as LogTopic
 from penstock.log.growth import check_growth
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Transaction
-from penstock.log.sql.migrations import raise_usable_from
 from penstock.log.store import Store
 from penstock.membership.hearing import wait_until_heard
 from penstock.model.limits import check_topic

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
+from penstock.database.database import Transaction
 from penstock.errors import UnknownValueSchema
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.limits import check_topic, check_type
 from penstock.model.protobuf_json import ProtobufJson

@@ -9,8 +9,8 @@ An adapter is sync or async like its connections.
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from penstock.log.sql.contract import Row
-from penstock.log.sql.naming import Names
+from penstock.database.contract import Row
+from penstock.database.naming import Names
 
 from .steps import Step
 

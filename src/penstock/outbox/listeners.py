@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any
 
 from penstock import metrics
-from penstock.log.sql.database import Database, Transaction
+from penstock.database.database import Database, Transaction
 from penstock.model.record import Record
 from penstock.redaction import traced, words
 from penstock.settings import Settings, setting

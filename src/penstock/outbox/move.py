@@ -11,10 +11,10 @@ The single statement supports our own partitioner only; rows for a topic with an
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from penstock.database.contract import Call, Rows
+from penstock.database.database import Transaction
 from penstock.errors import PickChanged
 from penstock.log.contract import Topic
-from penstock.log.sql.contract import Call, Rows
-from penstock.log.sql.database import Transaction
 from penstock.log.sql.heads import HeadKey, Numbering, Raised, lock_heads, locked, locking, mark_times
 from penstock.log.sql.topics import ensure_topics
 from penstock.model.partition import MURMUR3, partition, partition_for

@@ -15,9 +15,9 @@ from typing import Any, TypeVar, overload
 
 from penstock import metrics, points, tracing
 from penstock.clock import Clock
+from penstock.database.database import Database
+from penstock.database.naming import Names
 from penstock.errors import MissingExtra, NoOutbox, NoTransaction
-from penstock.log.sql.database import Database
-from penstock.log.sql.naming import Names
 from penstock.model.codec import Codec
 from penstock.model.connections import Connection
 from penstock.model.content import CONTENT_TYPE

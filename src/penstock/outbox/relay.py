@@ -16,6 +16,7 @@ log.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from penstock.database.database import Transaction
 from penstock.errors import (
     OutOfSequence,
     PartitionerDiffers,
@@ -26,7 +27,6 @@ from penstock.errors import (
 )
 from penstock.log.contract import Appended, Batch, Log, Position, Producer, Topic
 from penstock.log.entry import Content
-from penstock.log.sql.database import Transaction
 from penstock.log.sql.heads import HeadKey
 
 from .move import Pick
@@ -188,8 +188,8 @@ class Relay:
 
 def _name(tx: Transaction) -> str:
     """Return the name of this outbox among all writers of the log; one restored from a backup is another."""
-    ((id,),) = tx.rows("log", "meta_read", name="log_id")
-    ((incarnation,),) = tx.rows("log", "meta_read", name="incarnation")
+    ((id,),) = tx.rows("database", "meta_read", name="log_id")
+    ((incarnation,),) = tx.rows("database", "meta_read", name="incarnation")
     return f"outbox/{id}.{incarnation}"
 
 

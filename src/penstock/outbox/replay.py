@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from penstock.backoff import CHANCE
+from penstock.database.database import Database
 from penstock.errors import CommitOutcomeUnknown, InvalidInput, shown
-from penstock.log.sql.database import Database
 from penstock.model.token import GivenToken
 from penstock.redaction import text, words
 

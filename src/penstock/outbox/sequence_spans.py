@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock import tracing
+from penstock.database.database import Transaction
 from penstock.errors import Undecodable
-from penstock.log.sql.database import Transaction
 from penstock.model.context import context_of
 from penstock.model.trace import TRACEPARENT
 from penstock.wire.kafka.headers import decode_headers

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from penstock import metrics, points, tracing
 from penstock.clock import Clock, own_ms
+from penstock.database.contract import Call
+from penstock.database.database import Transaction
 from penstock.log.contract import Topic
 from penstock.log.entry import Entry
-from penstock.log.sql.contract import Call
-from penstock.log.sql.database import Transaction
 from penstock.log.sql.fence import Fence, locked
 from penstock.log.sql.heads import HeadKey
 from penstock.log.sql.topics import keeping, kept

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from penstock.database.database import Database, Transaction
 from penstock.errors import CommitOutcomeUnknown, TokenReused
-from penstock.log.sql.database import Database, Transaction
 from penstock.model.token import Token, digest
 from penstock.settings import Settings, setting
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.clock import Clock, own_ms
+from penstock.database.contract import Call
+from penstock.database.database import Database
 from penstock.log.entry import Entry
-from penstock.log.sql.contract import Call
-from penstock.log.sql.database import Database
 from penstock.log.sql.fence import Fence
 from penstock.log.sql.heads import MARK_EVERY, HeadKey
 from penstock.model.partition import MURMUR3

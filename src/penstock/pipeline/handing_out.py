@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from penstock.database.naming import Names
 from penstock.errors import InvalidPipeline, MissingExtra
 from penstock.log.contract import DEFAULT_MAX_BYTES, Bounds, OffsetRange
 from penstock.log.entry import Entry, record_of
 from penstock.log.kafka_settings import KafkaSettings
-from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 from penstock.model.limits import ERASED
 from penstock.model.outcome import Done, outcome_of

@@ -1,7 +1,7 @@
 """The address of a Kafka cluster. The whole room checks for one; only Kafka users need the readers."""
 
+from penstock.database.address import without_password
 from penstock.errors import InvalidUrl
-from penstock.log.sql.address import without_password
 
 _SCHEME = "kafka://"
 _FORM = "kafka://host:port"

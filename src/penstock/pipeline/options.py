@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from penstock.clock import to_ms
+from penstock.database.naming import DEFAULT_PREFIX, Names
+from penstock.database.url import plain_url
 from penstock.errors import InvalidOption
 from penstock.log.kafka_settings import KafkaSettings, kafka_settings
-from penstock.log.sql.naming import DEFAULT_PREFIX, Names
-from penstock.log.sql.url import plain_url
 
 from .columns import COLUMNS
 from .kafka_address import is_kafka, kafka_address

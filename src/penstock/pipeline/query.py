@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.clock import to_ms
+from penstock.database.naming import Names
 from penstock.errors import Error, InvalidPipeline, MissingExtra
-from penstock.log.sql.naming import Names
 
 from .batches import batch_by_batch
 from .checkpoint import begun_batch, read_batch

@@ -1,8 +1,8 @@
 """Checks whether the tasks of a cluster can reach a store: a server yes, a file of the driver no. No I/O."""
 
+from penstock.database.url import plain_url
 from penstock.errors import InvalidOption
 from penstock.log.files.url import directory_in
-from penstock.log.sql.url import plain_url
 
 from .kafka_address import is_kafka
 

@@ -4,11 +4,11 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.database.naming import Names
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
 from penstock.log.contract import Bounds, Growth, LogIdentity, OffsetRange, Position, Topic
 from penstock.log.entry import ENTRY_BYTES
 from penstock.log.kafka_settings import KafkaSettings
-from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 
 from .admission import AdmittedPiece

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.clock import SYSTEM
+from penstock.database.naming import DEFAULT_PREFIX, Names
+from penstock.database.url import plain_url
 from penstock.errors import InvalidColumn, InvalidOption, MissingExtra, StoreUnsupported, ValueTooLarge
 from penstock.log.contract import Topic
 from penstock.log.event_names import event_names
-from penstock.log.sql.naming import DEFAULT_PREFIX, Names
 from penstock.log.sql.parted_writes import PartedWrite, PartedWrites, PartRecords, WritePart
-from penstock.log.sql.url import plain_url
 from penstock.log.store import Store, open_store
 from penstock.model.ids import new_id
 from penstock.model.limits import ERASED, LAST_TIME_MS, LimitsSettings, check_topic, check_type

@@ -1,6 +1,6 @@
 """The shipped kit for your own tests: an outbox in memory, a clock to move, a crash laboratory, suites."""
 
-from penstock.log.memory import MemoryDialect
+from penstock.database.sqlite.memory import MemoryDialect
 
 from .clock import FakeClock
 from .idling import drain_until_idle

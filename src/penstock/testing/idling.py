@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from penstock.app import Outbox
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 from penstock.worker.drain import Counts
 
 from .clock import FakeClock

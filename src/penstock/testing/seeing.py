@@ -5,7 +5,7 @@ from datetime import datetime
 
 from penstock.app import Outbox
 from penstock.clock import from_ms
-from penstock.log.sql.contract import Row
+from penstock.database.contract import Row
 from penstock.model.record import Record
 from penstock.wire.kafka.headers import decode_headers
 

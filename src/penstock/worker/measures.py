@@ -9,9 +9,9 @@ from typing import Any
 
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.database.database import Transaction
 from penstock.delivery.unread import measure
 from penstock.log.contract import Bounds, Position, Topic
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.member import Member
 from penstock.metrics import Series

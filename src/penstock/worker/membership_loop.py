@@ -11,9 +11,9 @@ from threading import Event, Thread
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
+from penstock.database.schema_watch import SchemaWatch
 from penstock.errors import SchemaError
 from penstock.log.contract import Log, Topic
-from penstock.log.sql.schema_watch import SchemaWatch
 from penstock.membership.filters import filter_of
 from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import SLOTS, Domain, ServedGroup, Serves

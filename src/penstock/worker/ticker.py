@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from penstock import metrics, points
 from penstock.clock import Clock, own_ms
-from penstock.log.sql.database import Database, Transaction
+from penstock.database.database import Database, Transaction
 from penstock.membership.declared import declared
 from penstock.model.causes import reason
 from penstock.outbox.event import StagedEvent
@@ -172,7 +172,7 @@ class Ticker:
     def _id(self) -> str:
         """Return the id of the store, read once."""
         if not self._store_id:
-            read = self._database.look(lambda tx: tx.rows("log", "meta_read", name="log_id"))
+            read = self._database.look(lambda tx: tx.rows("database", "meta_read", name="log_id"))
             self._store_id = read[0][0]
         return self._store_id
 

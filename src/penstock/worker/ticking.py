@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 from penstock.backoff import CHANCE, Backoff, PollingSettings
 from penstock.clock import Clock
-from penstock.log.sql.database import Database
+from penstock.database.database import Database
 from penstock.outbox.periodic.plan import PeriodicSettings
 
 from .ticker import DueTick, Ticker, TickSource

@@ -13,11 +13,7 @@ from threading import Event, Lock
 
 from penstock.backoff import PollingSettings
 from penstock.clock import Clock, steady
-from penstock.delivery.group_kind import make_groups
-from penstock.delivery.store import GroupStore
-from penstock.errors import Error, GroupsGivenUp, SchemaError
-from penstock.log.contract import Topic
-from penstock.log.sql.bell_listener import (
+from penstock.database.bell_listener import (
     LOGGED,
     BellListener,
     flood_seconds,
@@ -25,7 +21,11 @@ from penstock.log.sql.bell_listener import (
     notify_others,
     staged_slots,
 )
-from penstock.log.sql.schema_watch import SchemaWatch
+from penstock.database.schema_watch import SchemaWatch
+from penstock.delivery.group_kind import make_groups
+from penstock.delivery.store import GroupStore
+from penstock.errors import Error, GroupsGivenUp, SchemaError
+from penstock.log.contract import Topic
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings

@@ -7,11 +7,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.log.sql import statements as loader
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.postgres.dialect import PostgresDialect
-from penstock.log.sql.second_forms import FEATURES
-from penstock.log.sql.sqlite.dialect import SqliteDialect
+from penstock.database import statements as loader
+from penstock.database.contract import Rows
+from penstock.database.postgres.dialect import PostgresDialect
+from penstock.database.second_forms import FEATURES
+from penstock.database.sqlite.dialect import SqliteDialect
 from tests.architecture.sql_features import EXCEPTIONS, features
 
 CALLERS = {name for name, reason in EXCEPTIONS.items() if "the caller's connection" in reason}

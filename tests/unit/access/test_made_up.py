@@ -13,8 +13,8 @@ from penstock.access.password import PasswordHash
 from penstock.access.policy import AccessPolicy, User
 from penstock.access.principal import Peer
 from penstock.access.scram import ScramSecret
+from penstock.database.migrations import migrate
 from penstock.errors import Unauthenticated
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 
 S256, S512 = "SCRAM-SHA-256", "SCRAM-SHA-512"

@@ -15,8 +15,8 @@ from penstock.access.rule import parse_rule
 from penstock.access.settings import AccessSettings
 from penstock.cli.listen_address import ListenAddress
 from penstock.cli.lock_options import refuse_unlocked
+from penstock.database.migrations import migrate
 from penstock.errors import LeftOpen
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.operate import access_rules
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.cluster import LISTED_SECONDS, Cluster
-from penstock.log.sql.migrations import migrate
+from penstock.database.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.membership.member import ClusterSettings
 from penstock.testing.clock import FakeClock

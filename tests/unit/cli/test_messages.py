@@ -9,8 +9,8 @@ import pytest
 
 from penstock import Outbox, Record
 from penstock.cli import main, options
-from penstock.log.sql import database
-from penstock.log.sql.sqlite import dialect
+from penstock.database import database
+from penstock.database.sqlite import dialect
 from penstock.testing.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]

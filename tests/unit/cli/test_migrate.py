@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import main
-from penstock.log.sql.migrations import chain_of
-from penstock.log.sql.naming import Names
+from penstock.database.migrations import chain_of
+from penstock.database.naming import Names
 from penstock.testing.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]

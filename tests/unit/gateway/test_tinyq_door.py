@@ -12,10 +12,10 @@ from penstock.access.access import Access
 from penstock.access.password import token_digest
 from penstock.access.policy import AccessPolicy
 from penstock.access.principal import Peer
+from penstock.database.migrations import migrate
 from penstock.errors import Unauthenticated
 from penstock.gateway.settings import TinyqSettings
 from penstock.gateway.tinyq.door import TinyqDoor
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.testing import FakeClock
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
-from penstock.log.sql.database import Database, Transaction
+from penstock.database.database import Database, Transaction
 from penstock.membership import member as member_module
 from penstock.membership.domain import touch
 from penstock.membership.filters import filter_of

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.migrations import migrate
-from penstock.log.sql.naming import Names
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.migrations import migrate
+from penstock.database.naming import Names
 from penstock.membership import member
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.process import Process

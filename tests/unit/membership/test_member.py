@@ -11,8 +11,8 @@ from threading import Thread
 
 import pytest
 
+from penstock.database.database import Database, Transaction
 from penstock.errors import SettingOutOfRange
-from penstock.log.sql.database import Database, Transaction
 from penstock.log.sql.fence import Fence
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.process import Process, this_process

@@ -9,12 +9,12 @@ from shutil import rmtree
 import pytest
 
 from penstock.cli import main
+from penstock.database.migrations import migrate
 from penstock.errors import InvalidUrl, UnknownTopic, WriterElsewhere
 from penstock.log.files.lock import WriterLock
 from penstock.log.files.log import FileLog
 from penstock.log.files.settings import FilesSettings
 from penstock.log.files.verify import Kind
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.operate import log_files
 from penstock.operate.log_files import Verified

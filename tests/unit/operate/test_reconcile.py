@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Outbox, Record
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Bounds, Log, OffsetRange, Topic
 from penstock.log.entry import Entry
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.operate import reconcile as reconciling
 from penstock.operate.reconcile import Reconciliation, TableFigures, gaps, reconcile
 from penstock.operate.walk import walk

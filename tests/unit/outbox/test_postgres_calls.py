@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.log.sql.naming import Names
+from penstock.database.naming import Names
 from penstock.outbox.adapters.postgres_calls import (
     missing_relation,
     numbered_sql,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from penstock import points
+from penstock.database.database import Database, Transaction
 from penstock.errors import ProducerFenced
 from penstock.log.contract import Batch, OffsetRange, Position
-from penstock.log.sql.database import Database, Transaction
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.limits import ERASED

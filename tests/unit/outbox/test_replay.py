@@ -11,8 +11,8 @@ import pytest
 
 from penstock import Outbox
 from penstock.backoff import CHANCE
+from penstock.database.sqlite.dialect import SqliteDialect
 from penstock.errors import CommitOutcomeUnknown, InvalidInput
-from penstock.log.sql.sqlite.dialect import SqliteDialect
 
 
 class Pauses(list[float]):

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from penstock import metrics
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.log.sql.fence import Fence
-from penstock.log.sql.naming import Names
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings

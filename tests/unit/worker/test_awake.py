@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Parked, Passed
 from penstock.log.contract import Topic
-from penstock.log.sql.dialects import open_database
 from penstock.log.sql.log import SqlLog
-from penstock.log.sql.naming import Names
 from penstock.log.store import store_of
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.worker.group import bounds

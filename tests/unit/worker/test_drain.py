@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from penstock import Outbox, Record, points
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.delivery.store import GroupStore
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 from penstock.membership import member
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.process import Process

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from penstock import Record, points
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.delivery.lane_names import lane_of
 from penstock.delivery.store import GroupStore
 from penstock.delivery.trial import Trial, stored_trial
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.errors import StoreUnreachable
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
 from penstock.log.sql.log import SqlLog
-from penstock.log.sql.naming import Names
 from penstock.log.store import store_of
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition

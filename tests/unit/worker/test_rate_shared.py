@@ -11,8 +11,8 @@ import pytest
 
 from penstock import Record
 from penstock.clock import SYSTEM
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings
 from penstock.worker.handler_options import HandlerOptions

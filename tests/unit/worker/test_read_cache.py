@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.log.contract import Chunk, OffsetRange, Topic
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
 from penstock.log.sql.log import SqlLog
-from penstock.log.sql.naming import Names
 from penstock.testing import FakeClock
 from penstock.testing.records import a_record
 from penstock.worker.group import read_cache as cache_module

@@ -12,11 +12,11 @@ import pytest
 from penstock import Outbox
 from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM
-from penstock.log.sql.contract import Result
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
-from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
+from penstock.database.contract import Result
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
+from penstock.database.sqlite.dialect import SqliteConnection, SqliteDialect
 from penstock.log.store import store_of
 from penstock.worker.sequencing import SequencingService
 from tests.conformance.engines import StoreEngine

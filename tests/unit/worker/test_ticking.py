@@ -12,7 +12,7 @@ import pytest
 
 from penstock import Outbox, Record, metrics
 from penstock.clock import SYSTEM, from_ms
-from penstock.log.sql.sqlite.dialect import SqliteDialect
+from penstock.database.sqlite.dialect import SqliteDialect
 from penstock.operate import periodic
 from penstock.testing.handling_suite import subscribe
 from penstock.worker.ticking import TickingService

@@ -131,7 +131,7 @@ def test_without_a_tracer_no_header_is_read(sqlite_store: str) -> None:
     program = """
 import os
 from penstock import Outbox
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 
 asked = []
 rows = Transaction.rows

@@ -1,4 +1,4 @@
--- The statements of this room for every engine, in the neutral SQL that log/sql/statements.py describes.
+-- The statements of this room for every engine, in the neutral SQL that database/statements.py describes.
 
 -- name: access_rules
 -- All rules, in the order they were added; reads the table, which is small, locks nothing.

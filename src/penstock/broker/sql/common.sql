@@ -1,4 +1,4 @@
--- The statements of this room for every engine, in the neutral SQL that log/sql/statements.py describes. Locks are for
+-- The statements of this room for every engine, in the neutral SQL that database/statements.py describes. Locks are for
 -- engines with many writers: in SQLite a transaction that writes is the only one.
 
 -- == Brokers

@@ -1,1 +1,1 @@
-"""Penstock's tables by `manage.py migrate`: one file per version of the chain in `log/sql/`."""
+"""Penstock's tables by `manage.py migrate`: one file per version of the chain in `database/`."""

@@ -11,6 +11,7 @@ from functools import partial
 from threading import Event
 
 from penstock.clock import SYSTEM, Clock
+from penstock.database.database import Transaction
 from penstock.errors import (
     BatchTooLarge,
     Error,
@@ -53,7 +54,6 @@ from ..batches import (
     WritesDone,
 )
 from ..contract import Topic, check_partition
-from ..sql.database import Transaction
 from .log import FileLog
 from .partition import PartitionLog
 from .writer import PartitionWrite

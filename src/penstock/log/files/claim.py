@@ -8,10 +8,10 @@ again as confirmed. So parts from two points in time, or of two logs, can be tol
 import logging
 from uuid import uuid4
 
+from penstock.database.database import Database, Transaction
 from penstock.errors import LogMismatch, StoreDamaged, StoreFull, StoreLocked
 
 from ..contract import LogIdentity
-from ..sql.database import Database, Transaction
 from ..sql.log import SqlLog
 from . import tables as tables_file
 from .copies import keep_copies
@@ -115,10 +115,10 @@ class LogClaim:
 
 
 def _read_mark(database: Database) -> str:
-    rows = database.look(lambda tx: tx.rows("log", "meta_read", name=_MARK))
+    rows = database.look(lambda tx: tx.rows("database", "meta_read", name=_MARK))
     return str(rows[0][0]) if rows else ""
 
 
 def _put_mark(tx: Transaction, mark: str) -> None:
-    tx.change("log", "meta_forget", name=_MARK)
-    tx.change("log", "meta_add", name=_MARK, value=mark)
+    tx.change("database", "meta_forget", name=_MARK)
+    tx.change("database", "meta_add", name=_MARK, value=mark)

@@ -13,9 +13,9 @@ from operator import itemgetter
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from ..sql.contract import Row
-from ..sql.database import Database, Transaction
-from ..sql.migrations import stated
+from penstock.database.contract import Row
+from penstock.database.database import Database, Transaction
+from penstock.database.migrations import stated
 
 SCHEMA = "files_schema"
 CHANGED_DEFINITION = "the definition of a table has changed"
@@ -31,10 +31,10 @@ def keep_copies(tx: Transaction, database: Database) -> None:
             named = ", ".join(f'"{column}"' for column in columns)
             dialect.run_script(tx.conn, f"DROP INDEX IF EXISTS copy_{table};")
             dialect.run_script(tx.conn, f"CREATE INDEX copy_{table} ON {table} ({named});")
-    noted = schema_mark(stated(tx).version, tx.rows("log", "table_texts", prefix=prefix))
-    if tx.rows("log", "meta_read", name=SCHEMA) != [(noted,)]:
-        tx.change("log", "meta_forget", name=SCHEMA)
-        tx.change("log", "meta_add", name=SCHEMA, value=noted)
+    noted = schema_mark(stated(tx).version, tx.rows("database", "table_texts", prefix=prefix))
+    if tx.rows("database", "meta_read", name=SCHEMA) != [(noted,)]:
+        tx.change("database", "meta_forget", name=SCHEMA)
+        tx.change("database", "meta_add", name=SCHEMA, value=noted)
 
 
 def schema_damage(facts: dict[str, str], texts: Iterable[Row]) -> str | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 
 from penstock.clock import SYSTEM, Clock
+from penstock.database.database import Database, Transaction
 from penstock.errors import Damaged, FileUnreadable, StillNeeded, UnknownTopic
 from penstock.model.partition import MURMUR3
 
@@ -34,7 +35,6 @@ from ..contract import (
 )
 from ..entry import Entry
 from ..kafka_form import place_in
-from ..sql.database import Database, Transaction
 from ..sql.log import SqlLog
 from ..topic_uuid import topic_uuid
 from . import erasing, searching

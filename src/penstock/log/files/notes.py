@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.database.contract import Row, Rows
+
 from ..contract import Appended, Batch, Position, Topic, is_repeated
 from ..entry import Entry
-from ..sql.contract import Row, Rows
 from .partition_view import PartitionView
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from penstock.database.naming import Names
+from penstock.database.sqlite.dialect import SqliteConnection, SqliteDialect
+from penstock.database.statements import statement
 from penstock.errors import StoreDamaged
 
-from ..sql.naming import Names
-from ..sql.sqlite.dialect import SqliteConnection, SqliteDialect
-from ..sql.statements import statement
 from .copies import CHANGED_DEFINITION, SCHEMA, schema_damage
 from .disk import FOLDER_MODE
 from .lock import writer_pid
@@ -68,7 +68,7 @@ def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ..
     """Yield the damage that SQLite's check finds in all tables (None) or in some."""
 
     def rows(name: str, /, **params: Any) -> list[Any]:
-        return conn.execute(statement("log", "sqlite", name, names), params).fetchall()
+        return conn.execute(statement("database", "sqlite", name, names), params).fetchall()
 
     for table in checked:
         if table is None or rows("table_find", table=table):

@@ -1,4 +1,1 @@
-"""Logs in a database, and the base of every Penstock table: connections, dialects, schema, migrations.
-
-One folder per dialect; `dialects` finds the dialect of a URL.
-"""
+"""Logs in a database: records are rows, and offsets are assigned under row locks of the heads."""

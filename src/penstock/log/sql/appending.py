@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.database.contract import Row, Rows
+from penstock.database.database import Transaction
 from penstock.errors import UnknownTopic
 from penstock.model.limits import check_topic
 from penstock.model.partition import partition_for
 
 from ..contract import Appended, Batch, Position, Topic, check_partition, is_repeated
 from ..entry import Content
-from .contract import Row, Rows
-from .database import Transaction
 from .heads import HeadKey, Numbering
 from .topics import keep_topics
 

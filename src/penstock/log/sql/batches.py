@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.database.contract import Row, Rows
+from penstock.database.database import Transaction
 from penstock.errors import (
     Error,
     OffsetOutOfRange,
@@ -40,8 +42,6 @@ from ..batches import (
 from ..contract import OffsetRange, Topic, check_partition
 from ..entry import Entry, is_cut
 from .appending import COLUMNS
-from .contract import Row, Rows
-from .database import Transaction
 from .head_watch import HeadWatch
 from .heads import HeadKey, Numbering, Raised
 from .held_records import allowing_foreign, release_held

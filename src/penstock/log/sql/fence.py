@@ -7,8 +7,8 @@ moved. A stale owner finds none and writes nothing; a change of owner waits unti
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from .contract import Call, Result, Rows
-from .database import Transaction
+from penstock.database.contract import Call, Result, Rows
+from penstock.database.database import Transaction
 
 
 @dataclass(frozen=True, slots=True)

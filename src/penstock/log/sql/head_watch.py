@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
 
 from penstock.backoff import Backoff, PollingSettings
+from penstock.database.bell_listener import LOGGED, BellListener, notify_others
 from penstock.errors import Error
 from penstock.redaction import words
 
-from .bell_listener import LOGGED, BellListener, notify_others
 from .heads import Raised
 from .log import SqlLog
 

@@ -7,10 +7,9 @@ id, partition), numbers the records under the locks and raises the heads in the 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from penstock.database.contract import Call, Row, Rows
+from penstock.database.database import Transaction
 from penstock.errors import TopicVanished
-
-from .contract import Call, Row, Rows
-from .database import Transaction
 
 MARK_EVERY = 1024  # offsets between two marks of the time index
 

@@ -8,12 +8,12 @@ Lock order: the producer (held already), topics, heads.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from penstock.database.contract import Rows
+from penstock.database.database import Transaction
 from penstock.model.partition import MURMUR3, partition_of
 
 from ..batches import ALLOWED, FOREIGN_KEYS, LogPlace
 from ..contract import Topic
-from .contract import Rows
-from .database import Transaction
 from .heads import raise_by
 from .topics import topic_of
 

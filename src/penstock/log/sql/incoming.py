@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
+from penstock.database.contract import Row
 from penstock.errors import BatchTooLarge, Error, ForeignPartition, InvalidBatch
 from penstock.model.ids import new_id
 from penstock.model.limits import ERASED
@@ -21,7 +22,6 @@ from ..batches import Write
 from ..entry import Content
 from ..event_names import event_names
 from .appending import columns
-from .contract import Row
 
 _key_of = itemgetter(1)  # the key of a row
 

@@ -12,9 +12,8 @@ from functools import partial
 from typing import TypeVar
 
 from penstock.clock import SYSTEM, Clock
+from penstock.database.database import Database
 from penstock.errors import StoreLocked
-
-from .database import Database
 
 T = TypeVar("T")
 

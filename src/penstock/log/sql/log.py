@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.database.contract import Row, Rows
+from penstock.database.database import Database, Transaction
 from penstock.errors import PickChanged, StillNeeded, UnknownTopic
 from penstock.model.limits import check_topic
 from penstock.model.partition import MURMUR3, check_partitioner, check_partitions
@@ -29,8 +31,6 @@ from ..contract import (
 )
 from ..entry import Entry, is_cut
 from . import appending, searching
-from .contract import Row, Rows
-from .database import Database, Transaction
 from .searching import ranges_table
 from .topics import (
     TopicLock,
@@ -73,8 +73,8 @@ class SqlLog(Log):
         """Return the ids from the database."""
 
         def look(tx: Transaction) -> LogIdentity:
-            ((id,),) = tx.rows("log", "meta_read", name="log_id")
-            ((incarnation,),) = tx.rows("log", "meta_read", name="incarnation")
+            ((id,),) = tx.rows("database", "meta_read", name="log_id")
+            ((incarnation,),) = tx.rows("database", "meta_read", name="incarnation")
             return LogIdentity(str(id), int(incarnation))
 
         return self._look(look)
@@ -83,13 +83,13 @@ class SqlLog(Log):
         """Raise the incarnation to the time in seconds, which no restored backup can hold."""
 
         def change(tx: Transaction) -> LogIdentity:
-            ((id,),) = tx.rows("log", "meta_read", name="log_id")
-            ((known,),) = tx.rows("log", "meta_read", name="incarnation")
+            ((id,),) = tx.rows("database", "meta_read", name="log_id")
+            ((known,),) = tx.rows("database", "meta_read", name="incarnation")
             if int(known) > above:
                 return LogIdentity(str(id), int(known))
             raised = max(above + 1, tx.now_ms(own_ms(self._clock)) // 1000)
-            if not tx.change("log", "incarnation_raise", known=known, raised=str(raised)):
-                ((known,),) = tx.rows("log", "meta_read", name="incarnation")
+            if not tx.change("database", "incarnation_raise", known=known, raised=str(raised)):
+                ((known,),) = tx.rows("database", "meta_read", name="incarnation")
                 return LogIdentity(str(id), int(known))
             return LogIdentity(str(id), raised)
 

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from penstock import points
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.database.contract import Rows
+from penstock.database.database import Database, Transaction
 from penstock.errors import MapChanged, PartsMissing, UnknownTopic, WriteOutOfOrder
 
 from ..contract import Topic
-from .contract import Rows
-from .database import Database, Transaction
 from .heads import raise_by
 from .topics import keep_topics
 

@@ -6,12 +6,12 @@ time can be; from there a bounded number of records of each partition is searche
 
 from collections.abc import Sequence
 
+from penstock.database.contract import Rows
+from penstock.database.database import Transaction
 from penstock.model.partition import partition_for
 
 from ..contract import OffsetRange, Search, Topic
 from ..entry import Entry
-from .contract import Rows
-from .database import Transaction
 
 
 def find_id(

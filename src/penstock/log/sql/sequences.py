@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.database.contract import Row
 from penstock.errors import InvalidTransaction
 from penstock.wire.kafka.record_batch import UNKNOWN_CRC, BatchHeader
 
 from ..repetition import REMEMBERED, repeated_batch
-from .contract import Row
 
 
 class Sent(NamedTuple):

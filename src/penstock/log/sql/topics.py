@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from enum import Enum
 
+from penstock.database.contract import Call, Row, Rows
+from penstock.database.database import Transaction
 from penstock.errors import PartitionerDiffers, PartitionsDiffer, TopicVanished, UnknownTopic
 from penstock.model.limits import check_topic
 from penstock.model.partition import MURMUR3
 
 from ..contract import OUTBOX_PARTITIONS, Growth, Keep, Topic
 from ..growth import check_growth
-from .contract import Call, Row, Rows
-from .database import Transaction
 
 _FORGET = ("topic_delete", "heads_delete", "times_delete", "generations_delete", "holds_delete")
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from threading import Condition, RLock, Thread
 
 from penstock.clock import Clock
+from penstock.database.database import Database
 from penstock.errors import StoreLocked
 from penstock.redaction import traced
 
 from ..batches import Write, WriteResult, WritesDone
-from .database import Database
 from .write_turns import WaitingWrite, WriteTurns
 
 GATHERING, WAITING = 3, 2  # threads; each uses one session while it works

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from penstock.clock import SYSTEM, Clock, from_ms
+from penstock.database.database import Transaction
 from penstock.errors import UnknownGroup
 from penstock.log.contract import Log, Topic
-from penstock.log.sql.database import Transaction
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
 

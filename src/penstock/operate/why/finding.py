@@ -14,12 +14,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.delivery.lane_names import lane_of, stored_name
 from penstock.log.contract import Bounds, Growth, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry, key_text
 from penstock.log.growth import former_places
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.log.sql.held_records import allowing_foreign
 from penstock.model.partition import MURMUR3, key_hash, partition_for, slot
 from penstock.model.record import Record

@@ -8,8 +8,8 @@ beforehand; other rows are read by separate statements. All on one snapshot, so 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 
 
 class TopicPart(NamedTuple):

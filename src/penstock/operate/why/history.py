@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 
 from .finding import Logged
 

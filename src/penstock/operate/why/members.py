@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from penstock.clock import Clock
-from penstock.log.sql.database import Transaction
+from penstock.database.database import Transaction
 from penstock.membership.assignment import may_hold
 from penstock.membership.filters import Filter, wanted
 from penstock.membership.lease import lease_clocks

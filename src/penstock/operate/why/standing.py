@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import msgspec
 
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.delivery.done_set import DoneSet
 from penstock.delivery.lane_names import WHOLE, is_late, lane_of, read_name, stored_name
 from penstock.delivery.notes import Note
 from penstock.delivery.trial import Trial, stored_trial
 from penstock.delivery.wait_state import WaitState
 from penstock.log.contract import Topic
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.membership.filters import Filter, wanted
 from penstock.membership.serving import Domain
 from penstock.model.record import Record

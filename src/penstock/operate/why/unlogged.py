@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.clock import from_ms
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.log.store import Store
 
 from . import finding

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.log.contract import Bounds, Log, OffsetRange, Topic
 from penstock.log.growth import former_places
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
 from penstock.worker.group import bounds
 
 from ..catch_up import PassedOverType, passed_over_by

@@ -8,9 +8,9 @@ from typing import Any
 
 from asyncpg.exceptions import UndefinedTableError
 
+from penstock.database.contract import Row
+from penstock.database.naming import Names
 from penstock.errors import NoTransaction
-from penstock.log.sql.contract import Row
-from penstock.log.sql.naming import Names
 
 from ..steps import Step
 from .no_commit_hook import NoCommitHook

@@ -3,7 +3,7 @@
 PostgreSQL's drivers carry the server's code; an error without one did not come from the server.
 """
 
-from penstock.log.sql.contract import Dialect
+from penstock.database.contract import Dialect
 
 # Serialization failure, deadlock, lock time-out: the transaction left nothing behind.
 _CONFLICTS = {"40001", "40P01", "55P03"}

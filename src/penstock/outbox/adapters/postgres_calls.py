@@ -8,9 +8,9 @@ from functools import lru_cache
 from itertools import count
 from typing import Any
 
+from penstock.database.naming import Names
+from penstock.database.statements import statement
 from penstock.errors import SchemaMissing
-from penstock.log.sql.naming import Names
-from penstock.log.sql.statements import statement
 
 from ..steps import Step
 

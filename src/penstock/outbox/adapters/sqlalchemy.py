@@ -13,11 +13,11 @@ from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError, UnboundExecutionError
 from sqlalchemy.orm import Session, scoped_session
 
+from penstock.database.contract import Row
+from penstock.database.naming import Names
+from penstock.database.sqlite.dialect import missing_table
+from penstock.database.statements import statement
 from penstock.errors import NoTransaction, UnsupportedConnection
-from penstock.log.sql.contract import Row
-from penstock.log.sql.naming import Names
-from penstock.log.sql.sqlite.dialect import missing_table
-from penstock.log.sql.statements import statement
 
 from ..steps import Step
 from .driver_state import commits_alone, innermost, is_known, is_open

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy.exc import UnboundExecutionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
+from penstock.database.contract import Row
+from penstock.database.naming import Names
 from penstock.errors import UnsupportedConnection
-from penstock.log.sql.contract import Row
-from penstock.log.sql.naming import Names
 
 from ..steps import Step
 from .sqlalchemy import ADAPTER as SYNC

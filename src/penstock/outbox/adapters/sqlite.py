@@ -6,11 +6,11 @@ it would commit at once, so an open transaction is required.
 
 import sqlite3
 
+from penstock.database.contract import Row
+from penstock.database.naming import Names
+from penstock.database.sqlite.dialect import missing_table
+from penstock.database.statements import statement
 from penstock.errors import NoTransaction
-from penstock.log.sql.contract import Row
-from penstock.log.sql.naming import Names
-from penstock.log.sql.sqlite.dialect import missing_table
-from penstock.log.sql.statements import statement
 
 from ..steps import Step
 from .no_commit_hook import NoCommitHook

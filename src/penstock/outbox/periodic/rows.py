@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from penstock import points
-from penstock.log.sql.contract import Row
-from penstock.log.sql.database import Transaction
+from penstock.database.contract import Row
+from penstock.database.database import Transaction
 from penstock.model.schedule import decode_definition, fingerprint
 
 from .declaration import Schedule

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, event
 from sqlalchemy.orm import Session, object_session
 from sqlalchemy.orm.exc import ObjectDeletedError
 
+from penstock.database.naming import Names
 from penstock.errors import InvalidTracking, InvalidValue
-from penstock.log.sql.naming import Names
 
 from .block import Block
 from .declaration import Declaration

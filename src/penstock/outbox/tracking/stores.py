@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from sqlalchemy import URL, make_url
 
-from penstock.log.sql.naming import Names
+from penstock.database.naming import Names
 
 _POSTGRES_PORT = 5432
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from contextlib import closing
 
+from penstock.database.address import without_password
+from penstock.database.naming import Names
+from penstock.database.statements import statement
 from penstock.errors import MissingExtra, StoreUnreachable
-from penstock.log.sql.address import without_password
-from penstock.log.sql.naming import Names
-from penstock.log.sql.statements import statement
 
 from ..offsets import Piece, before_starts
 from .contract import WANTED, Request

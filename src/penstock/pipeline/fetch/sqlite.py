@@ -9,11 +9,11 @@ from itertools import chain
 
 import msgspec
 
+from penstock.database.address import FORMS
+from penstock.database.naming import Names
+from penstock.database.sqlite.dialect import SqliteDialect
+from penstock.database.statements import statement
 from penstock.errors import InvalidUrl, MissingExtra
-from penstock.log.sql.address import FORMS
-from penstock.log.sql.naming import Names
-from penstock.log.sql.sqlite.dialect import SqliteDialect
-from penstock.log.sql.statements import statement
 from penstock.log.store import open_store
 
 from ..offsets import Piece, before_starts

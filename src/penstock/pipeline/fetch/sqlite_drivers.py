@@ -14,8 +14,8 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from penstock.database.sqlite.dialect import BUSY_SECONDS
 from penstock.errors import MissingExtra, StoreLocked, StoreUnreachable
-from penstock.log.sql.sqlite.dialect import BUSY_SECONDS
 
 try:
     import adbc_driver_manager

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from penstock.database.address import short_name, without_password
 from penstock.errors import CatalogAway, InvalidOption, MissingExtra
-from penstock.log.sql.address import short_name, without_password
 
 from ..paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, check_catalog, is_delta
 from ..storage import Location, storage_of

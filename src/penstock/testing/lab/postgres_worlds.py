@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from psycopg.sql import SQL, Identifier
 
+from penstock.database.postgres.dialect import PostgresDialect
 from penstock.errors import LabFailed
-from penstock.log.sql.postgres.dialect import PostgresDialect
 
 from .worlds import FileWorlds
 

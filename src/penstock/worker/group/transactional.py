@@ -1,9 +1,9 @@
 """Delivery to a group whose handlers commit with their cursors: its records go out in units of work."""
 
 from penstock.clock import Clock
+from penstock.database.database import Database
 from penstock.delivery.machine import Delivery
 from penstock.delivery.store import GroupStore
-from penstock.log.sql.database import Database
 
 from ..task import HandlerTask
 from ..unit.unit import UNIT_RECORDS, Unit

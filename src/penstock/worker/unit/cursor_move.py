@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from penstock.database.database import Transaction
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore, Owned
 from penstock.delivery.verdict import Verdict
-from penstock.log.sql.database import Transaction
 
 from ..calling.attempt import PASSED
 from ..group.bounds import as_much_again

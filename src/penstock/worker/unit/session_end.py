@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.database.contract import Dialect
 from penstock.errors import SessionEnded
-from penstock.log.sql.contract import Dialect
 from penstock.redaction import text
 
 from ..task import HandlerTask

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import structs
 
+from penstock.database.contract import Dialect, TransactionState
+from penstock.database.database import Transaction
 from penstock.errors import HandlerTimeout, TransactionEnded
-from penstock.log.sql.contract import Dialect, TransactionState
-from penstock.log.sql.database import Transaction
 from penstock.model.record import Record
 
 from ..log_fields import about_record

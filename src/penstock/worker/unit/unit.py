@@ -15,12 +15,12 @@ from typing import Any
 
 from penstock import points
 from penstock.clock import Clock
+from penstock.database.contract import TransactionState
+from penstock.database.database import Database, Transaction
 from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore
 from penstock.delivery.verdict import Passed, Verdict
 from penstock.errors import HandlerTimeout, TransactionEnded
-from penstock.log.sql.contract import TransactionState
-from penstock.log.sql.database import Database, Transaction
 from penstock.model.outcome import Done
 from penstock.redaction import words
 

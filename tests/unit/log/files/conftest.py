@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.database.migrations import migrate
 from penstock.log.files.log import FileLog
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 
 

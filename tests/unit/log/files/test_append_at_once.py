@@ -7,13 +7,13 @@ from threading import Thread
 
 import pytest
 
+from penstock.database.migrations import migrate
 from penstock.errors import PartitionUnwritable
 from penstock.log.contract import Batch, Position, Producer
 from penstock.log.entry import Content, content_of
 from penstock.log.files.log import FileLog
 from penstock.log.files.partition import PartitionLog
 from penstock.log.files.writer import LogWriter
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.model.record import Record
 from penstock.operate import topics

@@ -11,6 +11,7 @@ import pytest
 from penstock import Outbox
 from penstock.cli import main
 from penstock.clock import from_ms
+from penstock.database.migrations import migrate
 from penstock.errors import (
     Error,
     ForeignPartition,
@@ -31,7 +32,6 @@ from penstock.log.files.notes import ProducerNotes
 from penstock.log.files.rewriting import rewrite
 from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.open_batches import open_batches
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.model.partition import KAFKA
 from penstock.operate.groups import groups

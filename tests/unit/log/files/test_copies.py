@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from penstock.database.contract import Result
+from penstock.database.migrations import migrate
+from penstock.database.sqlite.dialect import SqliteConnection, SqliteDialect
+from penstock.database.statements import statement
 from penstock.log.files import tables
 from penstock.log.files.claim import LogClaim
 from penstock.log.files.log import FileLog
 from penstock.log.files.verify import check_tables
-from penstock.log.sql.contract import Result
-from penstock.log.sql.migrations import migrate
-from penstock.log.sql.sqlite.dialect import SqliteConnection, SqliteDialect
-from penstock.log.sql.statements import statement
 from penstock.log.store import open_store
 from penstock.testing.records import a_record
 

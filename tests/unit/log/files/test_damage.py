@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.database.migrations import migrate
 from penstock.errors import Damaged, LogMismatch
 from penstock.log.contract import Compaction
 from penstock.log.files.compaction import Compacted, read_compacted, write_compacted
@@ -23,7 +24,6 @@ from penstock.log.files.reservation import read_reservation
 from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.files.shortened import read_shortened, write_shortened
 from penstock.log.files.verify import Kind, PartitionWalk
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.testing.records import a_record
 from tests.unit.log.files.partitions import TOPIC, OpenPartition, filled, open_partition

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock import points
+from penstock.database.migrations import migrate
 from penstock.errors import PartitionUnwritable, StoreFull
 from penstock.log.entry import Content
 from penstock.log.files.disk import Disk, DiskFile
@@ -17,7 +18,6 @@ from penstock.log.files.log import FileLog
 from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.files.writer import PartitionWrite
 from penstock.log.kafka_form import encode_contents
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.testing import FakeClock
 from penstock.wire.kafka.buffer import Buffer

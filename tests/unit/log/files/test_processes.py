@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from penstock import Outbox
+from penstock.database.migrations import migrate
 from penstock.errors import LogMismatch, NoOutbox, WriterElsewhere
 from penstock.log.contract import Batch, OffsetRange, Position, Producer
 from penstock.log.entry import Content
 from penstock.log.files.disk import Disk
 from penstock.log.files.log import FileLog
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.operate.restored import restored
 from penstock.testing.records import a_record, some_records

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from penstock.database.drift import differences
+from penstock.database.migrations import migrate
+from penstock.database.naming import Names
 from penstock.errors import StoreDamaged
 from penstock.log.files import lock, tables
 from penstock.log.files.log import FileLog
 from penstock.log.files.verify import check_tables
 from penstock.log.files.write_ahead import write_ahead_damage
-from penstock.log.sql.drift import differences
-from penstock.log.sql.migrations import migrate
-from penstock.log.sql.naming import Names
 from penstock.log.store import open_store
 from penstock.testing.records import a_record
 

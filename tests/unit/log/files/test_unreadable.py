@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.database.migrations import migrate
 from penstock.errors import FileUnreadable
 from penstock.log.contract import Bounds, OffsetRange
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import open_store
 from penstock.testing.records import a_record
 from tests.unit.log.files.unreadable import refuse_segments

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock import points
+from penstock.database.migrations import migrate
 from penstock.delivery.retention import Retention
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.errors import Damaged, StoreUnsupported
@@ -18,7 +19,6 @@ from penstock.log.entry import Entry, content_of
 from penstock.log.files.log import FileLog
 from penstock.log.files.settings import FilesSettings
 from penstock.log.open_batches import open_batches
-from penstock.log.sql.migrations import migrate
 from penstock.log.store import Store, open_store
 from penstock.operate import log_files
 from penstock.testing import FakeClock

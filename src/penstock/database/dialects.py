@@ -47,7 +47,7 @@ def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> D
         limit = limit_seconds or DEFAULT_LIMIT_SECONDS
         return PostgresDialect(url, limit_seconds=limit, listen_url=listen_url)
     if found and scheme == "memory":
-        from ..memory import MemoryDialect
+        from .sqlite.memory import MemoryDialect
 
         return MemoryDialect(rest)
     if not found and os.path.exists(url):

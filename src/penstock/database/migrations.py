@@ -61,7 +61,7 @@ def chain_of(dialect: str, names: Names) -> list[Migration]:
 
 def drop_script(dialect: str, names: Names) -> str:
     """Return the statements that drop every table with these names."""
-    return names.apply(files(f"penstock.log.sql.{dialect}").joinpath("drop.sql").read_text("utf-8"))
+    return names.apply(files(f"penstock.database.{dialect}").joinpath("drop.sql").read_text("utf-8"))
 
 
 def known_version(database: Database) -> int:
@@ -71,14 +71,14 @@ def known_version(database: Database) -> int:
 
 def state(tx: Transaction, database: Database) -> SchemaState:
     """Return the schema state of the database."""
-    if not tx.rows("log", "table_find", table=database.names.table("meta")):
+    if not tx.rows("database", "table_find", table=database.names.table("meta")):
         return SchemaState(0, 0)
     return stated(tx)
 
 
 def stated(tx: Transaction) -> SchemaState:
     """Return the schema state of existing tables, with one statement."""
-    found: dict[str, str] = dict(tx.rows("log", "schema_read"))
+    found: dict[str, str] = dict(tx.rows("database", "schema_read"))
     return schema_state(found.get("schema_version"), found.get("usable_from"))
 
 
@@ -129,7 +129,7 @@ def migrate(database: Database) -> list[Migration]:
 
 def raise_usable_from(tx: Transaction, version: int) -> None:
     """Require a version for code that uses the tables; running workers of earlier versions leave."""
-    tx.change("log", "usable_raise", version=str(version))
+    tx.change("database", "usable_raise", version=str(version))
 
 
 def refuse_too_new(found: SchemaState, known: int) -> None:
@@ -151,7 +151,7 @@ def _step(tx: Transaction, database: Database) -> Migration | None:
 
 def _check_encoding(database: Database) -> None:
     """Refuse a database that cannot store every text: one error message could stop a whole worker."""
-    ((found,),) = database.look(lambda tx: tx.rows("log", "encoding"))
+    ((found,),) = database.look(lambda tx: tx.rows("database", "encoding"))
     encoding = found.decode() if isinstance(found, bytes) else found  # SQL_ASCII returns text as bytes
     if encoding != "UTF8":
         raise WrongEncoding(encoding)
@@ -160,7 +160,7 @@ def _check_encoding(database: Database) -> None:
 def _check_order(database: Database) -> None:
     """Refuse a sequence that hands out numbers in blocks: they would not rise in the order of requests."""
     sequence = database.names.table("staged_seq")
-    rows = database.look(lambda tx: tx.rows("log", "sequence_cache", sequence=sequence))
+    rows = database.look(lambda tx: tx.rows("database", "sequence_cache", sequence=sequence))
     if rows and rows[0][0] != 1:
         raise SequenceCached(sequence, rows[0][0])
 
@@ -172,7 +172,7 @@ def _after(database: Database, found: SchemaState) -> list[Migration]:
 
 
 def _read(dialect: str, names: Names) -> Iterator[Migration]:
-    folder = files(f"penstock.log.sql.{dialect}").joinpath("migrations")
+    folder = files(f"penstock.database.{dialect}").joinpath("migrations")
     for file in folder.iterdir():
         named = _FILE.fullmatch(file.name)
         if named:

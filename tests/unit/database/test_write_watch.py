@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import pytest
 
-from penstock.log.sql.sqlite import write_watch
-from penstock.log.sql.sqlite.dialect import SqliteDialect, SqliteListener
-from penstock.log.sql.sqlite.write_watch import Sign, WriteWatch
+from penstock.database.sqlite import write_watch
+from penstock.database.sqlite.dialect import SqliteDialect, SqliteListener
+from penstock.database.sqlite.write_watch import Sign, WriteWatch
 
 ENOUGH = 30.0
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="signs are Linux's")
@@ -126,7 +126,7 @@ def test_every_write_is_heard(
     if kind == "looks":
         monkeypatch.setattr(write_watch, "_watch", lambda path: None)
     if kind == "deaf":
-        monkeypatch.setattr("penstock.log.sql.sqlite.dialect.WriteWatch", Deaf)
+        monkeypatch.setattr("penstock.database.sqlite.dialect.WriteWatch", Deaf)
     with closing(SqliteListener(dialect)) as listener, ThreadPoolExecutor(1) as pool:
         assert listener.wait(0.01) == []
         for number in range(5):
@@ -179,7 +179,7 @@ class Incessant(WriteWatch):
 def test_a_write_that_goes_on_is_not_looked_at_all_the_time(
     dialect: SqliteDialect, writer: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.log.sql.sqlite.dialect.WriteWatch", Incessant)
+    monkeypatch.setattr("penstock.database.sqlite.dialect.WriteWatch", Incessant)
     Incessant.rests.clear()
     with closing(SqliteListener(dialect)) as listener, pytest.raises(Enough):
         listener.wait(ENOUGH)

@@ -52,7 +52,7 @@ class _Undo(Exception):
 
 def _expected(database: Database) -> Described:
     scratch = Names(f"scratch_{uuid4().hex[:8]}_", database.names.schema)
-    script = files(f"penstock.log.sql.{database.dialect.name}").joinpath("schema.sql").read_text("utf-8")
+    script = files(f"penstock.database.{database.dialect.name}").joinpath("schema.sql").read_text("utf-8")
 
     def look(tx: Transaction) -> None:
         database.dialect.run_script(tx.conn, scratch.apply(script))
@@ -76,11 +76,11 @@ def _described(tx: Transaction, names: Names, prefix: str) -> Described:
     own_name = re.compile(rf"(')(?:\w+\.)?{names.prefix}(?=\w+'::regclass)")  # in a sequence's default
     asked = {"prefix": names.prefix, "schema": names.schema}
     for statement in ("columns", "indexes"):
-        for table, *what in tx.rows("log", statement, **asked):
+        for table, *what in tx.rows("database", statement, **asked):
             described = tuple(own_name.sub(r"\1", each) for each in what)
             tables.setdefault(table.removeprefix(names.prefix), set()).add(described)
     defined = {
         (kind, name.removeprefix(names.prefix)): " ".join(definition.replace(names.prefix, prefix).split())
-        for kind, name, definition in tx.rows("log", "definitions", **asked)
+        for kind, name, definition in tx.rows("database", "definitions", **asked)
     }
     return Described(tables, defined)

@@ -11,10 +11,10 @@ from sqlalchemy import URL, create_engine, make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from penstock import Outbox
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
+from penstock.database.url import plain_url
 from penstock.errors import InvalidUrl
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
-from penstock.log.sql.url import plain_url
 from penstock.log.store import open_store
 
 PLAIN = [

@@ -2,8 +2,8 @@
 
 import pytest
 
+from penstock.database.ending import refuse_end
 from penstock.errors import TransactionEnded
-from penstock.log.sql.ending import refuse_end
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ def upgrade(dialect: str, names: Names, execute: Execute, *, to: int | None = No
     Raises InvalidInput.
     """
     steps = steps_between(dialect, names, 0, to)
-    execute(statement("log", dialect, "migrations_lock", names))
-    there = execute(statement("log", dialect, "meta_find", names))
-    found = int(execute(statement("log", dialect, "version_read", names))[0][0]) if there else 0
+    execute(statement("database", dialect, "migrations_lock", names))
+    there = execute(statement("database", dialect, "meta_find", names))
+    found = int(execute(statement("database", dialect, "version_read", names))[0][0]) if there else 0
     waiting = [step for step in steps if step.version > found]
     for step in waiting:
         for each in statements_of(step.script):
@@ -36,7 +36,7 @@ def upgrade(dialect: str, names: Names, execute: Execute, *, to: int | None = No
 
 def drop(dialect: str, names: Names, execute: Execute) -> None:
     """Drop every table with these names, and all their data."""
-    execute(statement("log", dialect, "migrations_lock", names))
+    execute(statement("database", dialect, "migrations_lock", names))
     for each in statements_of(drop_script(dialect, names)):
         execute(each)
 

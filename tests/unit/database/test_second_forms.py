@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from penstock.database.contract import Call, Params, Result, Rows
+from penstock.database.database import Database
+from penstock.database.naming import Names
+from penstock.database.second_forms import FEATURES, SecondForm, read_form, run
+from penstock.database.sqlite.dialect import SqliteDialect
+from penstock.database.statements import second_forms
 from penstock.errors import PickChanged
-from penstock.log.sql.contract import Call, Params, Result, Rows
-from penstock.log.sql.database import Database
-from penstock.log.sql.naming import Names
-from penstock.log.sql.second_forms import FEATURES, SecondForm, read_form, run
-from penstock.log.sql.sqlite.dialect import SqliteDialect
-from penstock.log.sql.statements import second_forms
 
 LANES = Rows(lane=["a", "b", "c"], held=[True, False, True])
 

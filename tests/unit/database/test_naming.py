@@ -2,8 +2,8 @@
 
 import pytest
 
+from penstock.database.naming import Names
 from penstock.errors import InvalidName
-from penstock.log.sql.naming import Names
 
 NO_NAMES = [
     "",

@@ -10,9 +10,8 @@ import pytest
 
 from penstock import Outbox, Record
 from penstock.backoff import PollingSettings
-from penstock.errors import BellUnheard, InvalidUrl
-from penstock.log.sql import bell_listener as bell_module
-from penstock.log.sql.bell_listener import (
+from penstock.database import bell_listener as bell_module
+from penstock.database.bell_listener import (
     LOGGED,
     BellListener,
     flood_seconds,
@@ -23,9 +22,10 @@ from penstock.log.sql.bell_listener import (
     staged_slots,
     staged_word,
 )
-from penstock.log.sql.database import Database
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
+from penstock.database.database import Database
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
+from penstock.errors import BellUnheard, InvalidUrl
 from penstock.testing.refusal import refusal
 from penstock.worker.worker import Worker
 from tests.conformance.engines import StoreEngine

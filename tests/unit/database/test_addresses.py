@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from penstock import Outbox
+from penstock.database.address import FORMS, short_name, without_password
+from penstock.database.dialects import open_database
+from penstock.database.naming import Names
 from penstock.errors import InvalidUrl
-from penstock.log.sql.address import FORMS, short_name, without_password
-from penstock.log.sql.dialects import open_database
-from penstock.log.sql.naming import Names
 
 NO_URLS = [
     "",

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.database.sqlite import shared_file
+from penstock.database.sqlite.shared_file import FileConnection, SharedFile
 from penstock.errors import StoreUnreachable
-from penstock.log.sql.sqlite import shared_file
-from penstock.log.sql.sqlite.shared_file import FileConnection, SharedFile
 
 
 def test_a_file_that_another_thread_makes_meanwhile_is_not_taken_for_one_that_is_gone(

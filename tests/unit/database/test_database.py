@@ -10,14 +10,14 @@ from threading import Barrier, Thread
 import psycopg
 import pytest
 
+from penstock.database import database as module
+from penstock.database.contract import Rows
+from penstock.database.database import Database, Transaction
+from penstock.database.dialects import open_database
+from penstock.database.migrations import migrate
+from penstock.database.naming import Names
 from penstock.errors import PickChanged, StoreLocked, StoreUnreachable, TopicVanished
-from penstock.log.sql import database as module
-from penstock.log.sql.contract import Rows
-from penstock.log.sql.database import Database, Transaction
-from penstock.log.sql.dialects import open_database
 from penstock.log.sql.log import SqlLog
-from penstock.log.sql.migrations import migrate
-from penstock.log.sql.naming import Names
 from penstock.log.sql.topics import make_topic
 from penstock.testing.refusal import refusal
 

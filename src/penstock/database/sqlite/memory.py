@@ -12,7 +12,7 @@ from weakref import finalize
 
 from penstock.errors import StoreUnsupported
 
-from .sql.sqlite.dialect import BUSY_SECONDS, SqliteConnection, SqliteDialect
+from .dialect import BUSY_SECONDS, SqliteConnection, SqliteDialect
 
 OLDEST = (3, 36, 0)  # the memory file system can be shared by connections
 

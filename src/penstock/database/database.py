@@ -76,7 +76,7 @@ class Transaction:
 
     def now_ms(self, own_ms: int | None) -> int:
         """Return the caller's own time if given, else the database's."""
-        return int(self.rows("log", "now", now_ms=own_ms)[0][0])
+        return int(self.rows("database", "now", now_ms=own_ms)[0][0])
 
     def bulk(self, room: str, name: str, rows: Rows) -> None:
         """Run a statement for many rows; the columns are in the order of its parameters."""

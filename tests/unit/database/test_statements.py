@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.log.sql import statements as loader
-from penstock.log.sql.naming import Names
-from penstock.log.sql.postgres.adapt import adapt as to_postgres
-from penstock.log.sql.sqlite.adapt import adapt as to_sqlite
-from penstock.log.sql.statements import statement, statements
+from penstock.database import statements as loader
+from penstock.database.naming import Names
+from penstock.database.postgres.adapt import adapt as to_postgres
+from penstock.database.sqlite.adapt import adapt as to_sqlite
+from penstock.database.statements import statement, statements
 from tests.architecture.source import plant
 
 ROOMS = ("delivery", "log", "membership", "operate", "outbox")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from penstock.database.hosted import statements_of, steps_between, upgrade
+from penstock.database.migrations import chain_of
+from penstock.database.naming import Names
+from penstock.database.postgres import dialect as postgres
+from penstock.database.statements import statement
 from penstock.errors import InvalidInput
-from penstock.log.sql.hosted import statements_of, steps_between, upgrade
-from penstock.log.sql.migrations import chain_of
-from penstock.log.sql.naming import Names
-from penstock.log.sql.postgres import dialect as postgres
-from penstock.log.sql.statements import statement
 
 DIALECTS = ("sqlite", "postgres")
 
@@ -34,7 +34,7 @@ def test_a_script_is_split_where_statements_end() -> None:
 
 
 def test_the_lock_is_that_of_our_own_migrations() -> None:
-    sql = statement("log", "postgres", "migrations_lock", Names())
+    sql = statement("database", "postgres", "migrations_lock", Names())
     assert str(postgres._MIGRATION_LOCK) in sql
 
 

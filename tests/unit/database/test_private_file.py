@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.log.sql.sqlite.dialect import SqliteDialect
-from penstock.log.sql.sqlite.private_file import make_private
+from penstock.database.sqlite.dialect import SqliteDialect
+from penstock.database.sqlite.private_file import make_private
 from penstock.log.store import open_store
 
 OPENED = """
 import json, os, sys
 from pathlib import Path
-from penstock.log.sql.migrations import migrate
-from penstock.log.sql.sqlite.dialect import SqliteDialect
+from penstock.database.migrations import migrate
+from penstock.database.sqlite.dialect import SqliteDialect
 from penstock.log.store import open_store
 folder = Path(sys.argv[2])
 store = open_store(sys.argv[1])

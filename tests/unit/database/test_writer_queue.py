@@ -6,8 +6,8 @@ from threading import Thread
 
 import pytest
 
-from penstock.log.sql.sqlite.dialect import SqliteDialect
-from penstock.log.sql.sqlite.writer_queue import WriterQueue
+from penstock.database.sqlite.dialect import SqliteDialect
+from penstock.database.sqlite.writer_queue import WriterQueue
 from tests.crash.waiting import wait_until
 
 
