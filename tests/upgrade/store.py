@@ -10,6 +10,19 @@ from tests.conformance.next_release import KNOWN
 VALUES = ["first", "second", "third"]
 
 
+Contents = dict[str, list[tuple[Any, ...]]]
+
+
+def contents(kind: str, url: str) -> Contents:
+    """Return every row of every table of a store."""
+    tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+    if kind == "sqlite":
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    with closing(connect(url)) as conn:
+        names = [name for (name,) in conn.execute(tables).fetchall()]
+        return {name: sorted(conn.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}
+
+
 class UsedStore:
     """A store of this release: some events are in the log, others staged; no group has read them."""
 
@@ -33,16 +46,9 @@ class UsedStore:
                 conn.execute(f"UPDATE penstock_meta SET value = '{value}' WHERE name = '{name}'")
             conn.commit()
 
-    def contents(self) -> dict[str, list[tuple[Any, ...]]]:
+    def contents(self) -> Contents:
         """Return every row of every table."""
-        tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
-        if self.kind == "sqlite":
-            tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
-        with closing(connect(self.url)) as conn:
-            names = [name for (name,) in conn.execute(tables).fetchall()]
-            return {
-                name: sorted(conn.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names
-            }
+        return contents(self.kind, self.url)
 
     def close(self) -> None:
         """Close the outbox."""
