@@ -10,7 +10,7 @@ from typing import Any
 from penstock import points
 from penstock.database.contract import Rows
 from penstock.database.database import Transaction
-from penstock.log.sql.appending import COLUMNS
+from penstock.log.sql.append import COLUMNS
 from penstock.log.sql.fence import Fence
 from penstock.log.sql.heads import HeadKey, Numbering
 from penstock.log.sql.topics import ensure_topics

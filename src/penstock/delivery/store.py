@@ -21,7 +21,7 @@ from penstock.database.database import Transaction
 from penstock.errors import UnknownTopic
 from penstock.log.contract import LAST_OFFSET, Chunk, Position, Topic
 from penstock.log.entry import Content, Entry, is_cut
-from penstock.log.sql.appending import COLUMNS, columns
+from penstock.log.sql.append import COLUMNS, columns
 from penstock.log.store import Store
 
 from .former import OPEN, Barrier, FormerPartitions

@@ -4,6 +4,6 @@ It adds Penstock's tables to `manage.py migrate`, the commands as `manage.py pen
 """
 
 from .connections import database_url, fresh_connections
-from .joining import models_on
+from .handler_connection import models_on
 
 __all__ = ["database_url", "fresh_connections", "models_on"]

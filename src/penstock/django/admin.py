@@ -21,7 +21,7 @@ from penstock.operate import dead, groups, lanes
 from penstock.operate.paging import Page
 
 from . import project
-from .listing import Listed, listed_groups, listed_lanes, listed_letters, shown_record
+from .admin_lists import Listed, listed_groups, listed_lanes, listed_letters, shown_record
 from .models import DeadList, GroupList, LaneList
 
 PAGE_ROWS = 50

@@ -1,16 +1,23 @@
-"""The operation of a Django migration that migrates Penstock's tables to a version of their own chain."""
+"""The operation of a Django migration that migrates Penstock's tables to a version of their own chain.
+
+`manage.py migrate penstock zero` drops the tables and is as careful as `penstock drop`: that command asks for
+confirmation, and a migration, which cannot, refuses to lose data unless settings allow it.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import router
 from django.db.migrations.operations.base import Operation
 
 from penstock.database import hosted
+from penstock.database.database import Transaction
+from penstock.errors import SchemaMissing
+from penstock.operate.drop import Losses, losses_in
 from penstock.outbox.adapters.django import ADAPTER
 
 from . import project
-from .dropping import check_may_drop
 
 
 class Tables(Operation):  # type: ignore[misc]  # Django brings no types
@@ -58,7 +65,7 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
                 "-- Penstock's tables are dropped by the first version, if they are empty"
             )
             return
-        check_may_drop(connection)
+        _check_may_drop(connection)
         if len(hosted.steps_between(dialect, names, 0, self.version)) == 1:
             hosted.drop(dialect, names, lambda sql: _execute(connection, sql))
 
@@ -72,3 +79,27 @@ def _execute(connection: Any, sql: str) -> Sequence[Any]:
         cursor.execute(sql)
         rows: Sequence[Any] = cursor.fetchall() if cursor.description else ()
         return rows
+
+
+def _check_may_drop(connection: Any) -> None:
+    """Refuse to drop tables that hold data or that members use; missing tables are fine.
+
+    It queries Django's connection, in its transaction. Raises ImproperlyConfigured, StoreBusy, SchemaBehind,
+    SchemaTooNew, SchemaUnreleased.
+    """
+    with project.store() as store:
+        try:
+            lost = losses_in(Transaction(store.database, connection.connection), store)
+        except SchemaMissing:
+            return
+    if _holds_anything(lost) and not project.allows_drop():
+        raise ImproperlyConfigured(
+            f"Penstock's tables in database {project.alias()!r} hold {lost.records} records, {lost.staged} "
+            f"staged and {lost.scheduled} scheduled events, {lost.groups} groups and {lost.dead} dead "
+            "letters, which would be lost: run `manage.py penstock drop` first, which asks for confirmation, "
+            "or set PENSTOCK_ALLOW_DROP = True"
+        )
+
+
+def _holds_anything(lost: Losses) -> bool:
+    return bool(lost.records or lost.staged or lost.scheduled or lost.groups or lost.dead)

@@ -24,7 +24,7 @@ from penstock.errors import (
 
 from ..address import without_password
 from ..contract import Params, Result, Row, Rows, TransactionState
-from ..ending import refuse_end
+from ..end_statements import refuse_end
 from .prepared import PreparedStatements
 from .time_limits import read_limits, why_ended
 

@@ -26,7 +26,7 @@ from penstock.errors import (
 )
 
 from ..contract import Params, Result, Row, Rows, TransactionState
-from ..ending import refuse_end
+from ..end_statements import refuse_end
 from .private_file import make_private
 from .shared_file import FileConnection, shared_file
 from .write_watch import Sign, WriteWatch

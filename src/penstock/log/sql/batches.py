@@ -41,14 +41,14 @@ from ..batches import (
 )
 from ..contract import OffsetRange, Topic, check_partition
 from ..entry import Entry, is_cut
-from .appending import COLUMNS
+from .append import COLUMNS
+from .fetched_batch import encode_entries
 from .head_watch import HeadWatch
 from .heads import HeadKey, Numbering, Raised
 from .held_records import allowing_foreign, release_held
-from .incoming import Incoming, TakenWrite, take
 from .log import SqlLog
-from .outgoing import encode_entries
-from .searching import ranges_table
+from .received_batches import Incoming, TakenWrite, take
+from .search import ranges_table
 from .sequences import Sequence as Known
 from .topics import keep_topics
 from .write_threads import WriteThreads

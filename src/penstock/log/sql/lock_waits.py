@@ -17,10 +17,11 @@ from penstock.errors import StoreLocked
 
 T = TypeVar("T")
 
-_FIRST_SECONDS, _PLACE_SECONDS = 0.01, 0.25  # lock waits: of the first try, and with a place
-_PLACES = 2
+PLACES = 2  # longer waits at a time; each holds a thread and a session
+LOCK_SECONDS = 0.25  # the longer lock wait
+GIVE_UP_SECONDS = 30.0  # then a client gets an error that its partition is locked: it retries or gives up
+_FIRST_SECONDS = 0.01  # the lock wait of the first try
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 0.64
-_GIVE_UP_SECONDS = 30.0  # as long as clients wait for an answer
 
 
 class LockWaits:
@@ -28,7 +29,7 @@ class LockWaits:
 
     def __init__(self, database: Database, threads: Executor, clock: Clock = SYSTEM) -> None:
         self._database, self._threads, self._clock = database, threads, clock
-        self._places = asyncio.Semaphore(_PLACES)
+        self._places = asyncio.Semaphore(PLACES)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run work, which writes nothing when it raises StoreLocked, until it gets its locks.
@@ -37,7 +38,7 @@ class LockWaits:
         """
         if self._database.dialect.writers is not None:  # a single writer anyway
             return await self._run(work)
-        pause, end = _PAUSE_SECONDS, self._clock.monotonic() + _GIVE_UP_SECONDS
+        pause, end = _PAUSE_SECONDS, self._clock.monotonic() + GIVE_UP_SECONDS
         while True:
             try:
                 return await self._tried(_FIRST_SECONDS, work)
@@ -46,7 +47,7 @@ class LockWaits:
                     raise
             async with self._places:
                 try:
-                    return await self._tried(_PLACE_SECONDS, work)
+                    return await self._tried(LOCK_SECONDS, work)
                 except StoreLocked:
                     pass
             await asyncio.sleep(pause)

@@ -30,8 +30,8 @@ from ..contract import (
     check_partition,
 )
 from ..entry import Entry, is_cut
-from . import appending, searching
-from .searching import ranges_table
+from . import append, search
+from .search import ranges_table
 from .topics import (
     TopicLock,
     create_topic,
@@ -141,15 +141,15 @@ class SqlLog(Log):
 
     def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
         """Add batches, all or none."""
-        return self._run(lambda tx: appending.append_all(tx, batches))
+        return self._run(lambda tx: append.append_all(tx, batches))
 
     def last_batch(self, producer: str) -> Appended | None:
         """Return the last batch that a producer appended."""
-        return self._look(lambda tx: appending.last_batch(tx, producer))
+        return self._look(lambda tx: append.last_batch(tx, producer))
 
     def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
         """Forget producers with a prefix and an older epoch."""
-        return self._run(lambda tx: appending.trim_producers(tx, prefix, epoch, limit))
+        return self._run(lambda tx: append.trim_producers(tx, prefix, epoch, limit))
 
     def durable(self, topic: Topic, position: Position) -> None:
         """Return at once: a commit is as durable as the database's settings demand."""
@@ -239,7 +239,7 @@ class SqlLog(Log):
     ) -> Search:
         """Look for a record by its id."""
         params: dict[str, Any] = {"since_ms": since_ms, "walk": walk, "partition": partition}
-        return self._look(lambda tx: searching.find_id(tx, topic, id, **params))
+        return self._look(lambda tx: search.find_id(tx, topic, id, **params))
 
     def find_key(
         self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False

@@ -19,12 +19,11 @@ from penstock.errors import StoreLocked
 from penstock.redaction import traced
 
 from ..batches import Write, WriteResult, WritesDone
+from .lock_waits import GIVE_UP_SECONDS, LOCK_SECONDS, PLACES
 from .write_turns import WaitingWrite, WriteTurns
 
-GATHERING, WAITING = 3, 2  # threads; each uses one session while it works
+GATHERING = 3  # threads; each uses one session while it works, as each of the waiting ones does
 LONG_SECONDS = 0.02  # writes to other partitions do not wait for a longer transaction
-LOCK_SECONDS = 0.25  # a waiting thread's lock wait for one contested partition
-GIVE_UP_SECONDS = 30.0  # then a client gets an error that its partition is locked: it retries or gives up
 
 logger = logging.getLogger("penstock.batches")
 
@@ -43,7 +42,7 @@ class WriteThreads:
         self._begun: dict[int, float] = {}  # start times of gathering transactions, by thread
         self._closed = False
         self._has_one_writer = database.dialect.writers == 1
-        gathering, waiting = (1, 0) if self._has_one_writer else (GATHERING, WAITING)
+        gathering, waiting = (1, 0) if self._has_one_writer else (GATHERING, PLACES)
         runs = [self._gather] * gathering + [self._wait] * waiting
         self._threads = [
             Thread(target=run, args=(number,), name=f"penstock-batches-{number}", daemon=True)

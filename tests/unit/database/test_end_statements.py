@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.database.ending import refuse_end
+from penstock.database.end_statements import refuse_end
 from penstock.errors import TransactionEnded
 
 

@@ -21,7 +21,7 @@ from penstock.errors import NoTransaction, TransactionEnded, UnsupportedConnecti
 from penstock.model.connections import Tx
 from penstock.outbox.adapters.driver_state import commits_alone
 
-from .sameness import check_same_database
+from .same_database import check_same_database
 
 _equipped: WeakSet[Any] = WeakSet()  # connections of SQLite that have Django's functions
 
@@ -103,7 +103,7 @@ def _ways(vendor: str) -> tuple[type, Callable[[Any, Any], AbstractContextManage
     """Return the cursor class for a kind of database, and the context manager that prepares a block."""
     if vendor == "sqlite":
         return _SqliteCursors, _with_functions
-    from .joining_postgres import PostgresCursors, with_time_zone
+    from .handler_connection_postgres import PostgresCursors, with_time_zone
 
     return PostgresCursors, with_time_zone
 

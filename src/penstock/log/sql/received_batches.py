@@ -21,7 +21,7 @@ from penstock.wire.kafka.records import KafkaRecord, decode_records
 from ..batches import Write
 from ..entry import Content
 from ..event_names import event_names
-from .appending import columns
+from .append import columns
 
 _key_of = itemgetter(1)  # the key of a row
 
