@@ -73,12 +73,12 @@ class FaultStore:
         """Return who owns the partitions of each group, and in which epoch."""
         return sorted(self.rows("SELECT group_id, partition, owner, epoch FROM penstock_cursor"))
 
-    def publish(self, count: int) -> int:
-        """Add records in one transaction; return how many."""
-        events = [{"type": "t", "value": 1, "key": f"k-{each % KEYS}"} for each in range(count)]
+    def publish(self, *keys: str) -> int:
+        """Add a record for each key in one transaction; return how many."""
+        events = [{"type": "t", "value": 1, "key": key} for key in keys]
         with closing(Outbox(self.url)) as outbox, outbox.transaction() as conn:
             outbox.publish_many(conn, events, topic=TOPIC)
-        return count
+        return len(events)
 
     def end_lease(self, pid: int) -> None:
         """Let others believe that a process is gone, as if its lease had just run out."""
