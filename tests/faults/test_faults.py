@@ -121,7 +121,7 @@ def owners_of(store: FaultStore) -> set[object]:
 
 
 def key_of_one_before(crew: Crew, before: list[tuple[object, ...]], heir: set[object]) -> str:
-    """Return a key that the heir had before in most groups: it settles these, and the stale owner does not."""
+    """Return a key whose partition the heir had before in most groups: the stale owner does not see it."""
     had = Counter(partition for _, partition, owner, _ in before if owner in heir)
     return max(crew.arrivals(), key=lambda each: had[each.partition]).key
 
