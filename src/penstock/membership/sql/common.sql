@@ -203,7 +203,7 @@ SELECT count(*) FROM penstock_slot WHERE owner IS NULL OR owner <> ALL(:living::
 -- slot order. As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
 UPDATE penstock_slot SET owner = NULL, epoch = epoch + 1
 WHERE slot = ANY(ARRAY(
-    SELECT slot FROM penstock_slot WHERE owner = :id AND owner_wanted IS DISTINCT FROM :id
+    SELECT slot FROM penstock_slot WHERE owner = :id AND (owner_wanted IS NULL OR owner_wanted <> :id)
     ORDER BY slot FOR UPDATE));
 
 -- name: slots_owned

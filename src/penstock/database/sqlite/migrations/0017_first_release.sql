@@ -1,5 +1,5 @@
--- Every table of Penstock in SQLite, as after all migrations. Times are milliseconds since 1970, UTC. A NULL key or
--- value differs from an empty one.
+-- Every table of Penstock in SQLite. Times are milliseconds since 1970, UTC. A NULL key or value differs from an
+-- empty one.
 
 -- Facts about this store: schema version, the oldest version whose code can use it, the log's id and incarnation.
 CREATE TABLE penstock_meta (
@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '16'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '17'), ('usable_from', '17'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Committed events without an offset yet. seq is the order of staging; SQLite has one writer at a time, so it is also
 -- the order of commits.
@@ -301,8 +301,8 @@ CREATE INDEX ix_penstock_dead_died ON penstock_dead (died_ms, group_id, topic_id
 CREATE INDEX ix_penstock_dead_owner ON penstock_dead (owner) WHERE owner IS NOT NULL;
 
 -- Events published with a token: the same token again, in its topic and within its window, is the same event. token: 16
--- bytes of hash; for one release there is a second row, with the hash that the previous version looks for. content: a
--- hash of the published event; NULL in rows of the previous version.
+-- bytes of hash, in one row of the topic and, for the topic that uses the token first, in one of the store. content: a
+-- hash of the published event; NULL in a mark, whose token is the id of an event that a listener waits for.
 CREATE TABLE penstock_token (
     token      BLOB NOT NULL PRIMARY KEY,
     id         TEXT NOT NULL,

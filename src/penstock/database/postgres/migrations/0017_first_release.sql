@@ -1,5 +1,5 @@
--- Every table of Penstock in PostgreSQL, as after all migrations. Times are milliseconds since 1970, UTC. A NULL key or
--- value differs from an empty one.
+-- Every table of Penstock in PostgreSQL. Times are milliseconds since 1970, UTC. A NULL key or value differs from an
+-- empty one.
 
 -- Facts about this store: schema version, the oldest version whose code can use it, the log's id and incarnation.
 CREATE TABLE penstock_meta (
@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '16'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '17'), ('usable_from', '17'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Committed events without an offset yet. seq is the order of staging: CACHE 1, because sessions with cached numbers
 -- would use them out of order.
@@ -303,8 +303,8 @@ CREATE INDEX ix_penstock_dead_died ON penstock_dead (died_ms, group_id, topic_id
 CREATE INDEX ix_penstock_dead_owner ON penstock_dead (owner) WHERE owner IS NOT NULL;
 
 -- Events published with a token: the same token again, in its topic and within its window, is the same event. token: 16
--- bytes of hash; for one release there is a second row, with the hash that the previous version looks for. content: a
--- hash of the published event; NULL in rows of the previous version.
+-- bytes of hash, in one row of the topic and, for the topic that uses the token first, in one of the store. content: a
+-- hash of the published event; NULL in a mark, whose token is the id of an event that a listener waits for.
 CREATE TABLE penstock_token (
     token      bytea NOT NULL PRIMARY KEY,
     id         text COLLATE "C" NOT NULL,
