@@ -101,9 +101,11 @@ def rest_page() -> Iterator[str]:
         "served at `/v1/openapi.json`. An error is `application/problem+json` with one of these:"
     )
     by_status: dict[int, list[str]] = {}
-    for code, status in STATUSES.items():
-        by_status.setdefault(status, []).append(f"`{code}`")
-    yield table("status | codes", ((str(each), ", ".join(by_status[each])) for each in sorted(by_status)))
+    for cls in errors.tree():
+        by_status.setdefault(STATUSES.of(cls), []).append(f"`{cls.code}`")
+    yield table(
+        "status | codes", ((str(each), ", ".join(sorted(by_status[each]))) for each in sorted(by_status))
+    )
     for tag in dict.fromkeys(each.tag for each in OPERATIONS):
         yield f"## {tag.capitalize()}"
         yield table(
@@ -119,8 +121,8 @@ def grpc_page() -> Iterator[str]:
         "it. An error has one of these statuses, and a `google.rpc.ErrorInfo` whose `reason` is its code:"
     )
     by_code: dict[str, list[str]] = {}
-    for code, status in STATUSES.items():
-        by_code.setdefault(CODES[status].name, []).append(f"`{code}`")
+    for cls in errors.tree():
+        by_code.setdefault(CODES[STATUSES.of(cls)].name, []).append(f"`{cls.code}`")
     yield table("status | codes", ((each, ", ".join(sorted(by_code[each]))) for each in sorted(by_code)))
     yield "## penstock_gateway.proto"
     yield f"```text\n{(protos.FOLDER / protos.SOURCE).read_text('utf-8').rstrip()}\n```"
@@ -157,7 +159,7 @@ def _error(cls: type[errors.Error]) -> tuple[str, ...]:
         cls.fault.value,
         "yes" if cls.retryable else "no",
         "yes" if cls.closes else "no",
-        str(exit_codes.EXIT_CODES[cls.code]),
+        str(exit_codes.EXIT_CODES.of(cls)),
         (cls.__doc__ or "").partition("\n")[0],
     )
 
