@@ -1,18 +1,33 @@
-"""The lake for a console: its tables, and whether they agree with the log."""
+"""A lake as a command's argument, its tables for `reconcile`, and its view for a console."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from penstock.clock import from_ms
 from penstock.console.lake import LakeTableShown
 from penstock.errors import MissingExtra
 from penstock.log.store import Store
-from penstock.operate.reconcile import Reconciliation, reconcile
-
-from .reconcile import lake_tables
+from penstock.operate.reconcile import Reconciliation, TableFigures, reconcile
 
 if TYPE_CHECKING:
     from penstock.pipeline.storage import Location
+
+
+class LakePath(click.Path):
+    """A path, checked by click, or a URL, checked by the pipelines. Raises what `table_path` raises."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the location."""
+        if not isinstance(value, str) or "://" not in value:
+            return super().convert(value, param, ctx)
+        from penstock.pipeline.paths import table_path
+
+        found = table_path(param.opts[0] if param else "path", value)
+        if self.exists and not found.exists():
+            self.fail(f"{value} does not exist", param, ctx)
+        return found
 
 
 class FolderLake:
@@ -50,3 +65,18 @@ class FolderLake:
         """Compare a topic, its groups and the tables; reads every offset of both, but no values."""
         found = lake_tables(self._store, self._folder, topic, values=False)
         return reconcile(self._store, topic, tables=found)
+
+
+def lake_tables(store: Store, lake: "Location | None", topic: str, *, values: bool) -> list[TableFigures]:
+    """Return the figures of a topic in the tables of a lake; none without a lake."""
+    if lake is None:
+        return []
+    from penstock.pipeline.figures import lake_figures
+
+    found = lake_figures(lake.absolute(), store.log, topic, values=values)
+    return [
+        TableFigures(
+            "table", each.rows, each.held, each.changed, each.faults, each.superseded, notes=each.notes
+        )
+        for each in found
+    ]

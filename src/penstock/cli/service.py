@@ -1,12 +1,21 @@
-"""Logging for long-running commands, unless the application has configured its own."""
+"""What long-running commands set up: their logging, their spans, and how a signal stops them."""
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
+from signal import Signals
+from threading import Event
 from typing import TextIO
 
 import click
 
+from penstock import tracing
+from penstock.errors import MissingExtra
 from penstock.logs import JsonFormatter, LoggingSettings, TextFormatter
+from penstock.settings import Settings, setting
+from penstock.signals import hearing
+
+logger = logging.getLogger("penstock.serve")
 
 
 def set_up(level: str | None, format: str | None) -> None:
@@ -59,3 +68,53 @@ def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
 def _is_disabled(penstock: logging.Logger) -> bool:
     beneath = (each for name, each in penstock.manager.loggerDict.items() if name.startswith("penstock."))
     return penstock.disabled or any(isinstance(each, logging.Logger) and each.disabled for each in beneath)
+
+
+class TracingSettings(Settings, room="tracing"):
+    """The spans of `penstock worker`, `serve` and `pipeline` if no tracer provider is set."""
+
+    endpoint: str = setting(
+        "",
+        "A collector that accepts OTLP over HTTP, such as http://127.0.0.1:4318. Empty: spans are recorded "
+        "only if the application has set a tracer provider.",
+    )
+    service_name: str = setting("penstock", "The service name of the spans.")
+
+
+def send_spans() -> None:
+    """Start sending spans to the configured collector. Raises MissingExtra.
+
+    Call it after the application is imported, so that its own setup takes precedence. Pending spans are sent
+    when the process ends.
+    """
+    settings = TracingSettings.load()
+    if not settings.endpoint or tracing.is_on():
+        return
+    try:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as exc:
+        raise MissingExtra("tracing.endpoint", "otel") from exc
+    provider = TracerProvider(resource=Resource.create({"service.name": settings.service_name}))
+    exporter = OTLPSpanExporter(endpoint=f"{settings.endpoint.rstrip('/')}/v1/traces")
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+
+
+@contextmanager
+def stop_heard() -> Iterator[Event]:
+    """Yield an event that a signal sets; a second signal has its default effect.
+
+    Enter it before the first listener prints its address: a caller that reads it may send a signal at once.
+    """
+    stopped = Event()
+
+    def hear(number: Signals) -> None:
+        logger.info("%s: completing pending requests, then stopping", number.name)
+        stopped.set()
+
+    with hearing(hear, once=True):
+        yield stopped

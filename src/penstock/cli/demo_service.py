@@ -16,8 +16,8 @@ from penstock.testing.shop import Shop
 from penstock.testing.shop_processes import ShopBroker, ShopWorker
 
 from .console import served
-from .listen_address import ListenAddress
-from .stopping import stop_heard
+from .listeners import ListenAddress
+from .service import stop_heard
 
 _CONSOLE_PORT = 8420
 _BETWEEN_ORDERS_SECONDS = 0.2
