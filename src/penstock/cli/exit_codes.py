@@ -1,6 +1,6 @@
 """The exit code of each error.
 
-0 ok, 1 differs or failed, 2 usage, 3 the store is missing or locked or out of reach; 130 stopped by Ctrl-C.
+0 ok, 1 differs or failed, 2 usage, 3 the store is missing or locked or out of reach, 130 stopped by Ctrl-C.
 """
 
 from penstock import errors as e

@@ -1,11 +1,12 @@
-"""Topics, the records of one, and one record."""
+"""Events: topics and their records, keys, dead letters, and what is scheduled."""
 
 from base64 import b64decode
 from typing import Any
 
 import msgspec
+from starlette.responses import Response
 
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, OffsetOutOfRange
 from penstock.gateway.rest.observing import browsed_records
 from penstock.gateway.rest.shapes import RecordShown
 from penstock.operate.browse import BrowsedRecord
@@ -61,13 +62,22 @@ def record(visit: PageVisit) -> PageView:
     found = next((each for each in read.records if str(each.offset) == offset), None)
     if found is None:
         return PageView("record.html", {"record": None, "place": place, "offset": offset, "read": read}, 404)
+    return PageView("record.html", {"record": found, **_value_shown(visit, found)})
+
+
+def _value_shown(visit: PageVisit, found: RecordShown) -> dict[str, Any]:
+    """Return a record's value for a page, in the form that the visitor wants or in the most readable one."""
     data = value_of(found)
     forms = forms_of(data)
     wanted = visit.text("as")
     form = wanted if wanted in forms else next(iter(forms))
-    values = {"record": found, "size": None if data is None else len(data), "forms": list(forms)}
-    values |= {"form": form, "text": forms[form], "is_cut": data is not None and len(data) > SHOWN_BYTES}
-    return PageView("record.html", values)
+    return {
+        "forms": list(forms),
+        "form": form,
+        "text": forms[form],
+        "size": None if data is None else len(data),
+        "is_cut": data is not None and len(data) > SHOWN_BYTES,
+    }
 
 
 def forms_of(data: bytes | None) -> dict[str, str]:
@@ -113,3 +123,63 @@ def _named(visit: PageVisit, name: str) -> str:
 def _moment(text: str | None) -> str | None:
     """Return a time field's text, which has no zone, as a moment in UTC."""
     return f"{text}Z" if text and "Z" not in text and "+" not in text else text
+
+
+def key(visit: PageVisit) -> PageView:
+    """Show the history of a key."""
+    name = visit.text("key")
+    if name is None:
+        return PageView("key.html", {"key": None})
+    topic = visit.text("topic")
+    course = visit.ask("show_key", key=name, topic=topic)
+    answers = visit.ask("why", subject=name, topic=topic)
+    return PageView("key.html", {"key": name, "course": course, "answers": answers})
+
+
+def failures(visit: PageVisit) -> PageView:
+    """Show the errors that dead letters died of, and the letters."""
+    narrowed = {name: visit.text(name) for name in ("group", "topic", "type", "key", "error")}
+    errors = visit.ask("list_errors", **{name: narrowed[name] for name in ("group", "topic", "type")})
+    page = visit.ask("list_dead", after=visit.place(), limit=PER_PAGE, **narrowed)
+    is_narrow = any(narrowed[name] for name in ("type", "key", "error"))
+    return PageView(
+        "failures.html", {"errors": errors, "listing": page, "narrowed": narrowed, "is_narrow": is_narrow}
+    )
+
+
+def letter(visit: PageVisit) -> PageView:
+    """Show one dead letter with its record."""
+    place = {name: visit.text(name) for name in ("group", "topic", "partition", "offset")}
+    found = visit.ask("show_dead", **place)
+    values = {"letter": found.letter, "record": found.record, "damage": found.damage}
+    return PageView("letter.html", values | _value_shown(visit, found.record))
+
+
+def scheduled(visit: PageVisit) -> PageView:
+    """List the scheduled events, the next one first."""
+    narrowed = {name: visit.text(name) for name in ("topic", "key")}
+    page = visit.ask("list_scheduled", after=visit.place(), limit=PER_PAGE, **narrowed)
+    return PageView("scheduled.html", {"listing": page})
+
+
+def periodic(visit: PageVisit) -> PageView:
+    """List the schedules."""
+    return PageView(
+        "periodic.html", {"listing": visit.ask("list_schedules", after=visit.place(), limit=PER_PAGE)}
+    )
+
+
+def download(visit: PageVisit) -> Response:
+    """Return the raw value of a record as an attachment. Raises OffsetOutOfRange."""
+    topic, partition = visit.text("topic") or "", visit.text("partition") or "0"
+    offset = visit.text("offset") or "0"
+    read = visit.ask("read", offset=offset, limit=1, max_bytes=1 << 26, topic=topic, partition=partition)
+    found = next((each for each in read.records if str(each.offset) == offset), None)
+    if found is None:
+        raise OffsetOutOfRange(topic, int(partition), int(offset), read.start, read.end)
+    name = f"{found.topic}-{found.partition}-{found.offset}.bin"  # a topic's name needs no quotes
+    return Response(
+        value_of(found) or b"",
+        media_type="application/octet-stream",
+        headers={"content-disposition": f'attachment; filename="{name}"'},
+    )
