@@ -88,7 +88,7 @@ def lag(tinyq: ServedTinyq, group: str = "tinyq") -> int:
 
 
 def test_publish_subscribe_receive_clear_and_delete_on_one_connection(tinyq: ServedTinyq) -> None:
-    """B-27, B-29, B-30: one handshake for all commands, the topic without its space, one map for all."""
+    """One handshake for all commands, the topic without its space, one map for all."""
     with OldClient(tinyq.port) as client:
         assert client.ask(1, b"a") == 0
         assert client.ask(1, b"a") == 0
@@ -136,7 +136,7 @@ def test_a_message_goes_to_each_of_those_who_listen(tinyq: ServedTinyq) -> None:
 
 
 def test_nothing_is_dropped_while_a_reader_is_slow(tinyq: ServedTinyq) -> None:
-    """Q-01: the seed kept 1024 messages and dropped the oldest."""
+    """The seed kept 1024 messages and dropped the oldest."""
     with NewClient(tinyq.port) as publisher, OldClient(tinyq.port) as reader:
         reader.send(4, b"many")
         for number in range(1500):
@@ -145,7 +145,7 @@ def test_nothing_is_dropped_while_a_reader_is_slow(tinyq: ServedTinyq) -> None:
 
 
 def test_frames_may_come_in_pieces_of_every_size(light: ServedTinyq) -> None:
-    """B-28: a body of the largest size in pieces, and every frame split at every byte."""
+    """A body of the largest size in pieces, and every frame split at every byte."""
     body = b"big " + bytes(10_240_000 - 4)
     with OldClient(light.port) as client:
         frame = struct.pack(">BI", 3, len(body)) + body
@@ -184,7 +184,6 @@ def test_frames_may_come_in_pieces_of_every_size(light: ServedTinyq) -> None:
     ],
 )
 def test_every_error_is_one_byte_and_the_end(light: ServedTinyq, code: int, frame: bytes, ends: bool) -> None:
-    """B-32."""
     with OldClient(light.port) as client:
         client.socket.sendall(frame)
         if ends:
@@ -242,7 +241,6 @@ def test_a_wrong_password_is_40(light: ServedTinyq, shown: str) -> None:
 
 @pytest.mark.parametrize("said", [b"", b"  \r\n", PASSWORD.encode()[:63]])
 def test_silence_is_41(light: ServedTinyq, said: bytes) -> None:
-    """B-31."""
     with OldClient(light.port, None) as client:
         assert client.code() == 100
         client.socket.sendall(said)

@@ -1,4 +1,4 @@
-"""B-17: the order of a key is the order of its commits, to the last one of a second, by whatever clock."""
+"""The order of a key is the order of its commits, to the last one of a second, by whatever clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conformance.engines import StoreEngine
 RECORDS = 1_000
 
 
-def test_b_17_a_thousand_records_of_one_second_keep_the_order_of_their_commits(engine: StoreEngine) -> None:
+def test_a_thousand_records_of_one_second_keep_the_order_of_their_commits(engine: StoreEngine) -> None:
     """From two processes whose clocks are five seconds apart, each staging after the other's commit."""
     seen: list[tuple[int, datetime]] = []
 
@@ -37,7 +37,7 @@ def test_b_17_a_thousand_records_of_one_second_keep_the_order_of_their_commits(e
     assert stamps != sorted(stamps), "the clocks agreed, so they showed nothing"
 
 
-def test_b_17_transactions_that_overlap_get_one_order_the_same_for_all_readers(
+def test_transactions_that_overlap_get_one_order_the_same_for_all_readers(
     overlapping: StoreEngine,
 ) -> None:
     """Nothing is lost; and what is staged after the other's commit follows it."""

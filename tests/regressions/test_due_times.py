@@ -1,4 +1,4 @@
-"""B-21: what is due comes in the order of its moments, over each change of their count of digits."""
+"""What is due comes in the order of its moments, over each change of their count of digits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOMENTS = [10**digits - 1 + more for digits in range(1, 14) for more in (0, 1)]
 assert {999_999_999_999, 1_000_000_000_000} <= set(MOMENTS)
 
 
-def test_b_21_due_events_come_by_number_and_not_by_their_digits(engine: StoreEngine) -> None:
+def test_due_events_come_by_number_and_not_by_their_digits(engine: StoreEngine) -> None:
     seen: list[int] = []
     in_one_partition(engine)
     outbox = engine.another(FakeClock(datetime(1970, 1, 1, tzinfo=UTC)))
@@ -37,7 +37,7 @@ def test_b_21_due_events_come_by_number_and_not_by_their_digits(engine: StoreEng
     assert seen == sorted(MOMENTS)
 
 
-def test_b_21_no_event_comes_before_its_moment_at_any_change_of_digits(engine: StoreEngine) -> None:
+def test_no_event_comes_before_its_moment_at_any_change_of_digits(engine: StoreEngine) -> None:
     seen: list[int] = []
     clock = FakeClock(datetime(1970, 1, 1, tzinfo=UTC))
     outbox = engine.another(clock)

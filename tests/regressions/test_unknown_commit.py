@@ -1,4 +1,4 @@
-"""B-26: the connection drops at COMMIT: the event is there once or not at all, and the caller can tell."""
+"""The connection drops at COMMIT: the event is there once or not at all, and the caller can tell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.regressions.workers import KEYS, TOPIC
     [(Cut.BEFORE_IT_ARRIVES, 0), (Cut.WHILE_IT_RUNS, 1), (Cut.BEFORE_ITS_ANSWER, 1)],
     ids=lambda value: value.name.lower() if isinstance(value, Cut) else "",
 )
-def test_b_26_after_a_cut_at_commit_the_caller_can_tell_whether_the_event_is_there(
+def test_after_a_cut_at_commit_the_caller_can_tell_whether_the_event_is_there(
     shop: Store, cut: Cut, there: int, sequenced: bool
 ) -> None:
     """By its own row and by the event's id alike; so it publishes again exactly when it has to.
@@ -59,7 +59,7 @@ def test_b_26_after_a_cut_at_commit_the_caller_can_tell_whether_the_event_is_the
     [(Cut.BEFORE_IT_ARRIVES, 0), (Cut.WHILE_IT_RUNS, 1), (Cut.BEFORE_ITS_ANSWER, 1)],
     ids=lambda value: value.name.lower() if isinstance(value, Cut) else "",
 )
-def test_b_26_with_a_token_the_caller_asks_by_it_or_simply_publishes_again(
+def test_with_a_token_the_caller_asks_by_it_or_simply_publishes_again(
     shop: Store, cut: Cut, there: int
 ) -> None:
     """The helper does not replay what it cannot know; the token makes a second try harmless."""

@@ -1,4 +1,4 @@
-"""B-22: one group's failure touches neither the record nor any other group."""
+"""One group's failure touches neither the record nor any other group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conformance.engines import StoreEngine
 RECORDS = 12
 
 
-def test_b_22_a_group_that_always_fails_leaves_the_record_and_the_other_group_alone(
+def test_a_group_that_always_fails_leaves_the_record_and_the_other_group_alone(
     engine: StoreEngine,
 ) -> None:
     """Through retries, dead letters and held keys the other sees every record once, in order."""

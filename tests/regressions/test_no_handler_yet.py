@@ -1,4 +1,4 @@
-"""B-18: an event that nobody handles is an event all the same, and waits for who comes later."""
+"""An event that nobody handles is an event all the same, and waits for who comes later."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from penstock import Record, metrics
 from tests.conformance.engines import StoreEngine
 
 
-def test_b_18_what_was_published_before_any_handler_existed_is_delivered_to_the_first(
+def test_what_was_published_before_any_handler_existed_is_delivered_to_the_first(
     engine: StoreEngine,
 ) -> None:
     with engine.connect() as conn:
@@ -27,7 +27,7 @@ def test_b_18_what_was_published_before_any_handler_existed_is_delivered_to_the_
     assert seen == ids
 
 
-def test_b_18_a_group_whose_handlers_do_not_know_a_type_leaves_it_to_other_groups(
+def test_a_group_whose_handlers_do_not_know_a_type_leaves_it_to_other_groups(
     engine: StoreEngine,
 ) -> None:
     """It burns no retries on it, and makes no dead letter of it."""

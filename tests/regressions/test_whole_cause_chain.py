@@ -1,4 +1,4 @@
-"""B-16: why a record failed, from the error's last cause to its first, in what is stored and in the log."""
+"""Why a record failed, from the error's last cause to its first, in what is stored and in the log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fail(record: Record) -> None:
         raise RuntimeError("order failed") from error
 
 
-def test_b_16_the_stored_reason_and_the_log_hold_the_whole_chain_root_cause_first(
+def test_the_stored_reason_and_the_log_hold_the_whole_chain_root_cause_first(
     engine: StoreEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     retry = Fixed(timedelta(seconds=1), max_retries=1)

@@ -1,4 +1,4 @@
-"""B-20: what was staged first and committed last is delivered, also when its worker was killed meanwhile."""
+"""What was staged first and committed last is delivered, also when its worker was killed meanwhile."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from tests.services.slow import but_the_first
 
 
 @pytest.mark.parametrize("killed", but_the_first([False, True]), ids=["one worker", "its heir"])
-def test_b_20_a_late_commit_is_not_lost_and_what_was_settled_is_not_repeated(
-    shop: Store, killed: bool
-) -> None:
+def test_a_late_commit_is_not_lost_and_what_was_settled_is_not_repeated(shop: Store, killed: bool) -> None:
     """A mark by time or by id would have passed it; a cursor over offsets has not."""
     late, *early = KEYS
     diary = Diary()
