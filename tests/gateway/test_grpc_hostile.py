@@ -228,17 +228,10 @@ def test_a_stream_of_somebody_without_any_right_is_not_read(sqlite_store: str) -
             assert caught.value.code() is C.PERMISSION_DENIED
 
 
-@pytest.mark.parametrize(
-    ("given", "sent"),
-    [(b".Topics", b".\xb2opics"), (b"content-type", b"content\xb2type")],
-    ids=["path", "name"],
-)
-def test_a_head_that_is_no_text_ends_its_call_and_nothing_else(
-    given: bytes, sent: bytes, tmp_path: Path
-) -> None:
+def test_a_head_that_is_no_text_ends_its_call_and_nothing_else(tmp_path: Path) -> None:
     """One such path ended the loop of grpcio that takes all calls, and with it the door."""
     with DoorsProcess(tmp_path, doors=("grpc",)) as served:
-        for _ in range(3):
+        for given, sent in [(b".Topics", b".\xb2opics"), (b"content-type", b"content\xb2type")] * 2:
             with Http2Client(served.place("grpc")) as raw:
                 odd = head("Topics.List").replace(given, sent)
                 raw.send(frame(HEADERS, odd, stream=1, flags=HEADERS_END))
