@@ -639,7 +639,7 @@ def test_a_letter_says_all_about_itself(engine: StoreEngine, database: Database)
 def test_the_newest_comes_first_and_pages_join_without_gap_or_overlap(
     engine: StoreEngine, database: Database
 ) -> None:
-    """T-28: `after` is None exactly when there is no more."""
+    """`after` is None exactly when there is no more."""
     subscribe(engine.outbox, "g", Seen(1), on_failure="dead")
     for number in range(7):
         publish_values(engine, 1, key=f"k-{number}")

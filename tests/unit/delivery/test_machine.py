@@ -357,7 +357,7 @@ def test_a_dead_letter_of_a_lone_record_holds_nothing(partition: Partition) -> N
     assert (found.lanes, found.lanes_gone, found.entries_gone) == ([], [alone_name("a", 0)], [0])
 
 
-def test_b_04_a_dead_record_does_not_block_the_rest_of_its_key(partition: Partition) -> None:
+def test_a_dead_record_does_not_block_the_rest_of_its_key(partition: Partition) -> None:
     feed(partition, "aaa")
     take(partition)
     partition.finish(0, ALONE)
@@ -846,7 +846,7 @@ def put_last(*waiting: int, held: bool = False) -> Partition:
     return Partition(10, lanes=[last, main] if waiting or held else [last])
 
 
-def test_u_05_a_record_that_was_put_last_comes_after_what_waits_of_its_key() -> None:
+def test_a_record_that_was_put_last_comes_after_what_waits_of_its_key() -> None:
     assert work(put_last(3, 5)) == [3, 5, 0]
     assert work(put_last()) == [0]
 

@@ -1,4 +1,4 @@
-"""B-01: a member that is cut off from the database past its lease; two generations never both commit."""
+"""A member that is cut off from the database past its lease; two generations never both commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.regressions.workers import KEYS, LEASE, PARTITIONS, TOPIC, Diary, a_w
 BEFORE, AFTER = Entry("cursor", 3, 7, "a"), Entry("cursor", 3, 8, "b")
 
 
-def test_b_01_a_member_cut_off_past_its_lease_and_its_heir_never_both_commit(shop: Store) -> None:
+def test_a_member_cut_off_past_its_lease_and_its_heir_never_both_commit(shop: Store) -> None:
     diary, go, held = Diary(), Event(), Event()
 
     def hold(record: Record) -> None:
@@ -64,5 +64,5 @@ def test_b_01_a_member_cut_off_past_its_lease_and_its_heir_never_both_commit(sho
         ([BEFORE, Entry("cursor", 4, 6, "b"), Entry("slot", 3, 1, "b")], 0),
     ],
 )
-def test_b_01_the_ledger_finds_two_generations_that_both_commit(noted: list[Entry], found: int) -> None:
+def test_the_ledger_finds_two_generations_that_both_commit(noted: list[Entry], found: int) -> None:
     assert len(two_owners(noted)) == found

@@ -1,4 +1,4 @@
-"""B-03: handlers that burn every slot cost no membership; one that stops the whole interpreter is fenced."""
+"""Handlers that burn every slot cost no membership; one that stops the whole interpreter is fenced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEASE_SECONDS = 30.0  # longer than a busy machine may hold anything up
 
 
 @pytest.mark.parametrize("how_long", ["short", pytest.param("long", marks=pytest.mark.slow)])
-def test_b_03_handlers_that_burn_every_slot_do_not_make_membership_flap(
+def test_handlers_that_burn_every_slot_do_not_make_membership_flap(
     shop: Store, tmp_path: Path, budget: Budget, how_long: str
 ) -> None:
     rest = tmp_path / "rest"
@@ -53,9 +53,7 @@ def test_b_03_handlers_that_burn_every_slot_do_not_make_membership_flap(
     assert breaches(shop) == []
 
 
-def test_b_03_a_handler_that_holds_the_interpreter_past_the_lease_is_fenced(
-    shop: Store, tmp_path: Path
-) -> None:
+def test_a_handler_that_holds_the_interpreter_past_the_lease_is_fenced(shop: Store, tmp_path: Path) -> None:
     diary, pipe = Diary(), tmp_path / "pipe"
     os.mkfifo(pipe)
     with (

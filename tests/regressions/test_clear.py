@@ -1,4 +1,4 @@
-"""B-23: clearing a topic clears it: nothing is left in any state, staged included, and it is audited."""
+"""Clearing a topic clears it: nothing is left in any state, staged included, and it is audited."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conformance.engines import StoreEngine
 STATES = ("staged", "scheduled", "log", "lane", "lane_entry", "dead")
 
 
-def test_b_23_a_cleared_topic_counts_nothing_in_every_state(engine: StoreEngine) -> None:
+def test_a_cleared_topic_counts_nothing_in_every_state(engine: StoreEngine) -> None:
     outbox = engine.outbox
 
     @outbox.handler(group="g", retry=Fixed(timedelta(seconds=1), max_retries=0))

@@ -1,4 +1,4 @@
-"""B-09: a handler that will not be called is not passed over in silence; see also `penstock check`."""
+"""A handler that will not be called is not passed over in silence; see also `penstock check`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ pytestmark = pytest.mark.usefixtures("brisk")
 NOBODY, TOO_LATE = "no handler is registered", "is registered too late"
 
 
-def test_b_09_a_worker_without_any_handler_says_so(
-    engine: StoreEngine, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_worker_without_any_handler_says_so(engine: StoreEngine, caplog: pytest.LogCaptureFixture) -> None:
     with working(engine.another(SYSTEM)):
         wait_until(lambda: NOBODY in caplog.text, "it is said")
     assert [each.levelno for each in caplog.records if NOBODY in each.getMessage()] == [logging.WARNING]
 
 
-def test_b_09_a_handler_that_comes_after_the_worker_began_is_told_apart(
+def test_a_handler_that_comes_after_the_worker_began_is_told_apart(
     engine: StoreEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is not called by that worker, and a warning says so; the next one calls it."""
@@ -52,7 +50,7 @@ def test_b_09_a_handler_that_comes_after_the_worker_began_is_told_apart(
     assert TOO_LATE not in caplog.text
 
 
-def test_b_09_records_that_no_group_reads_are_in_a_series(engine: StoreEngine) -> None:
+def test_records_that_no_group_reads_are_in_a_series(engine: StoreEngine) -> None:
     """By topic; once a group reads it, there are none."""
     metrics.UNREAD.reset()
     with engine.connect() as conn:
@@ -68,7 +66,7 @@ def test_b_09_records_that_no_group_reads_are_in_a_series(engine: StoreEngine) -
     assert metrics.UNREAD.values() == {(engine.outbox.store.name, "nobodys"): 0}
 
 
-def test_b_09_a_worker_measures_what_no_group_reads(engine: StoreEngine) -> None:
+def test_a_worker_measures_what_no_group_reads(engine: StoreEngine) -> None:
     metrics.UNREAD.reset()
     with engine.connect() as conn:
         engine.outbox.publish(conn, "t", 1, topic="nobodys")

@@ -1,4 +1,4 @@
-"""B-14: the defaults in force are those of the requirements, appendix D, each in one table.
+"""The defaults in force are those of the requirements, appendix D, each in one table.
 
 Where the design has another word for a thing, or another figure, the row says so; what no room has yet is
 listed with the issue that brings it, and must not appear unseen.
@@ -123,26 +123,26 @@ NOT_YET = {
 
 
 @pytest.mark.parametrize(("name", "asked", "wanted"), AS_REQUIRED, ids=[row[0] for row in AS_REQUIRED])
-def test_b_14_the_default_in_force_is_that_of_appendix_d(
+def test_the_default_in_force_is_that_of_the_requirements(
     name: str, asked: Callable[[], Any], wanted: Any
 ) -> None:
     assert asked() == wanted
 
 
 @pytest.mark.parametrize(("name", "asked", "wanted", "why"), BY_DESIGN, ids=[row[0] for row in BY_DESIGN])
-def test_b_14_the_default_in_force_is_that_of_the_design(
+def test_the_default_in_force_is_that_of_the_design(
     name: str, asked: Callable[[], Any], wanted: Any, why: str
 ) -> None:
     assert asked() == wanted, why
 
 
-def test_b_14_a_handler_without_a_policy_retries_as_empty_settings_say() -> None:
+def test_a_handler_without_a_policy_retries_as_empty_settings_say() -> None:
     """N-22: built without an argument it equals the one from empty settings."""
     policy, _ = policy_of(lambda record: None, "g", given=None, outbox=None)
     assert RetrySettings.load().to_policy() == Exponential() == policy
 
 
-def test_b_14_a_setting_of_appendix_d_does_not_come_without_its_default_being_checked() -> None:
+def test_a_required_setting_does_not_come_without_its_default_being_checked() -> None:
     """When this fails, move its row from NOT_YET up to AS_REQUIRED."""
     ours = {one.path for one in declared()}
     come = {name for name in NOT_YET if name in ours or name.replace(".", "_").replace("_", ".", 1) in ours}
@@ -150,7 +150,7 @@ def test_b_14_a_setting_of_appendix_d_does_not_come_without_its_default_being_ch
     assert "cluster.lease_ttl" in ours
 
 
-def test_b_14_what_is_declared_and_what_is_loaded_are_the_same() -> None:
+def test_what_is_declared_and_what_is_loaded_are_the_same() -> None:
     """In a place without file and environment: the default that the reference shows is the one in force."""
     differ = [
         one.path

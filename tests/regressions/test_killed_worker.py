@@ -1,4 +1,4 @@
-"""B-19: no record is stranded by the worker that was killed while it handled it."""
+"""No record is stranded by the worker that was killed while it handled it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEVER_SECONDS = 600.0  # a lease for which no test waits
 
 
 @pytest.mark.parametrize("elsewhere", but_the_first([False, True]), ids=["same host", "another host"])
-def test_b_19_a_record_in_work_at_a_kill_runs_again_within_lease_and_two_polls(
+def test_a_record_in_work_at_a_kill_runs_again_within_lease_and_two_polls(
     shop: Store, elsewhere: bool
 ) -> None:
     """By itself. On the same host the process is seen to be dead, so its lease is not waited for."""

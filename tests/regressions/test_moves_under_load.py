@@ -1,4 +1,4 @@
-"""B-02: workers join and leave under load; nothing is delivered twice, nothing lost, no key turned round."""
+"""Workers join and leave under load; nothing is delivered twice, nothing lost, no key turned round."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEASE, BEAT = timedelta(seconds=30), timedelta(seconds=0.1)  # no lease ends: ev
 
 
 @pytest.mark.parametrize("how_often", ["some", pytest.param("many", marks=pytest.mark.slow)])
-def test_b_02_joining_and_leaving_under_load_delivers_nothing_twice(
+def test_joining_and_leaving_under_load_delivers_nothing_twice(
     shop: Store, budget: Budget, how_often: str
 ) -> None:
     diary, moves = Diary(), 0

@@ -1,4 +1,4 @@
-"""B-25: a pause exactly between the look at the lease and the writing of the outcome; nothing is written."""
+"""A pause exactly between the look at the lease and the writing of the outcome; nothing is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK = {"lease_seconds": 1.0, "beat_seconds": 0.2}
         "delivery.before_commit",  # written, in a transaction that is still open: the server ends it
     ],
 )
-def test_b_25_an_outcome_that_comes_after_a_pause_past_the_lease_is_refused(shop: Store, point: str) -> None:
+def test_an_outcome_that_comes_after_a_pause_past_the_lease_is_refused(shop: Store, point: str) -> None:
     diary = Diary()
     with (
         WorkerProcess(shop.url, "paused", stop_at=point, elsewhere=True, **QUICK) as paused,

@@ -1,4 +1,4 @@
-"""B-07: a worker is stopped in each phase of its life, twice, also when the database has gone before it."""
+"""A worker is stopped in each phase of its life, twice, also when the database has gone before it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ PHASES = [not_started, just_started, without_a_database, idle, at_work, stuck]
 
 @pytest.mark.parametrize("gone", but_the_first([False, True]), ids=["there", "gone"])
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.__name__)
-def test_b_07_stop_returns_in_time_without_an_error_in_every_phase_twice(
+def test_stop_returns_in_time_without_an_error_in_every_phase_twice(
     shop: Store, phase: Callable[[Scene], None], gone: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     lease = LEASE if gone or phase is without_a_database else STEADY
@@ -119,7 +119,7 @@ def test_b_07_stop_returns_in_time_without_an_error_in_every_phase_twice(
         finish(shop, scene.diary)
 
 
-def test_b_07_a_stop_with_the_database_gone_loses_nothing_that_was_handled_before(shop: Store) -> None:
+def test_a_stop_with_the_database_gone_loses_nothing_that_was_handled_before(shop: Store) -> None:
     """What was handled and could not be settled comes again, said to be redelivered."""
     with a_scene(shop, LEASE) as scene:
         at_work(scene)
@@ -132,7 +132,7 @@ def test_b_07_a_stop_with_the_database_gone_loses_nothing_that_was_handled_befor
     assert all(each.redelivered for each in scene.diary if each.who == "next" and each[1:3] in first)
 
 
-def test_b_07_a_run_that_is_told_to_end_before_it_begins_ends(shop: Store) -> None:
+def test_a_run_that_is_told_to_end_before_it_begins_ends(shop: Store) -> None:
     until = Event()
     until.set()
     with closing(Outbox(named(shop.url, "run"))) as outbox:
