@@ -54,7 +54,7 @@
     │   ├── WriterElsewhere         another process writes this log in files
     │   ├── LogMismatch             a log in files and the SQLite file beside it do not belong together
     │   ├── PartitionUnwritable     the disk refused a write to a partition of a log in files
-    │   ├── FileUnreadable          the system refuses to open a file of a log in files
+    │   ├── FileUnreadable          the system does not read a file of a log in files
     │   ├── BufferFull              the write buffer has reached its limit
     │   └── BellUnheard             notifications do not arrive, for instance through a pooler
     ├── LogError                    topics, partitions and offsets
@@ -173,7 +173,6 @@ Kafka number: each face has its own table from code to its language.
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import Enum
-from shlex import quote
 from typing import Any, ClassVar
 
 
@@ -783,7 +782,10 @@ class PartitionUnwritable(StoreError):
 
 
 class FileUnreadable(StoreError, OSError):
-    """The system refuses to open a file of a log in files; its partition waits, the others do not."""
+    """The system does not read a file of a log in files; its partition waits, the others do not.
+
+    `path` is for this machine alone: the message names the file without its directory, for clients get it.
+    """
 
     code = "file_unreadable"
     retryable = True
@@ -792,10 +794,10 @@ class FileUnreadable(StoreError, OSError):
         """`number`: the system's number of the failure."""
         self.path = path
         self.why = (
-            f"it cannot be read: {why}; let the user that runs Penstock read it, for instance with chmod u+r "
-            f"{quote(path)}; the other partitions are served, and nothing was deleted"
+            f"it cannot be read: {why}; check the disk, and let the user that runs Penstock read the file, "
+            "for instance with chmod u+r; the other partitions are served, and nothing was deleted"
         )
-        super().__init__(f"{path}: {self.why}")
+        super().__init__(f"{'/'.join(path.split('/')[-3:])}: {self.why}")
         self.errno = number
 
 

@@ -171,6 +171,9 @@ class Log(ABC):
         Raises LogMismatch.
         """
 
+    def check_files(self) -> None:  # noqa: B027  # most have no files of their own
+        """Raise FileUnreadable while a file that was needed cannot be read; looks for no others."""
+
     @abstractmethod
     def identity(self) -> LogIdentity:
         """Return the log's id, assigned when it was created, and its incarnation."""
