@@ -156,6 +156,10 @@ def test_nothing_can_be_published_beside_a_log_in_files(tmp_path: Path) -> None:
             outbox.publish(conn, "order.placed", {"id": 1})
         with pytest.raises(NoOutbox):
             outbox.cancel(conn, "x")
+    with pytest.raises(NoOutbox, match="a schedule needs an outbox"):
+        outbox.periodic("hourly", 3600, type="t")
+    with pytest.raises(NoOutbox, match="a schedule needs an outbox"):
+        outbox.every(3600, type="t")
     with pytest.raises(NoOutbox, match="transaction=True needs an outbox"):
         outbox.handler("order.*", group="g", transaction=True)
     outbox.close()
