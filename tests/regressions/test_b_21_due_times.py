@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from penstock import Record
 from penstock.clock import from_ms
 from penstock.testing import FakeClock
-from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine
+from tests.suites.outbox_suite import in_one_partition
 
 # 9 and 10 ms after 1970, 99 and 100, … to 9 999 999 999 999 (the year 2286) and one more, and the seconds
 # whose digits changed in 2001.

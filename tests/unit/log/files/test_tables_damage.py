@@ -23,7 +23,7 @@ from penstock.log.files.log import FileLog
 from penstock.log.files.verify import check_tables
 from penstock.log.files.write_ahead import write_ahead_damage
 from penstock.log.store import open_store
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from penstock.log.contract import Bounds, Compaction, OffsetRange
 from penstock.log.files.log import FileLog
 from penstock.log.store import Store, open_store
 from penstock.testing import FakeClock
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 from tests.unit.log.files.unreadable import refuse_segments, refuse_to_read
 
 
