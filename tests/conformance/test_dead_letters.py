@@ -32,12 +32,12 @@ from penstock.model.retry import Fixed
 from penstock.operate import dead
 from penstock.operate.dead import DeadLetter, DeadSelection, LetterOutcome, dead_letters
 from penstock.operate.lanes import LaneState, WaitingLane, lanes
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 
 pytestmark = pytest.mark.usefixtures("brisk")
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)

@@ -27,12 +27,12 @@ from penstock.operate.lanes import lanes
 from penstock.operate.lookup import group_id
 from penstock.operate.reset import reset
 from penstock.operate.why import Code, why
-from penstock.testing.records import some_records
 from penstock.worker.group import bounds
 from penstock.worker.group.bounds import LEAST_AGAIN
 from tests.conformance.engines import StoreEngine
 from tests.conformance.owners import an_owner, stop, work
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
+from tests.suites.records import some_records
 
 HOUR = timedelta(hours=1)
 GROUP = "app"

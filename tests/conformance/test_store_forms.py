@@ -19,10 +19,10 @@ from penstock.operate.records import delete_done
 from penstock.operate.reset import reset
 from penstock.operate.why import why
 from penstock.testing import FakeClock
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine, connect
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
 
 HOUR = timedelta(hours=1)
 LATER = Fixed(HOUR, max_retries=3)

@@ -35,13 +35,13 @@ from penstock.operate.doctor import DoctorFinding, PartState
 from penstock.operate.retention import retain
 from penstock.operate.store_doctor import examine_store
 from penstock.operate.why import Answer, Code, at_work, unlogged, why
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
 from penstock.worker import status
 from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine, driver_of
 from tests.conformance.next_release import add_next
 from tests.crash.waiting import wait_until
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")

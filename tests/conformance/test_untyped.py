@@ -11,11 +11,11 @@ from penstock.operate.dead import Outcome, Selection
 from penstock.operate.events import State, events
 from penstock.operate.reconcile import reconcile
 from penstock.operate.why import Code, Kind, why
-from penstock.testing.handling_suite import Seen, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 
 SOON = timedelta(seconds=1)
 

@@ -29,13 +29,13 @@ from penstock.operate.dead import DeadSelection
 from penstock.operate.erase import erase
 from penstock.operate.reset import reset
 from penstock.operate.why import Answer, Code, QuestionKind, finding, why
-from penstock.testing.handling_suite import Seen, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
 from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 
 pytestmark = pytest.mark.usefixtures("brisk")
 SECOND = timedelta(seconds=1)

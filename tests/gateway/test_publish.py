@@ -325,3 +325,11 @@ def test_any_door_forgets_old_keys_once_an_hour(sqlite_store: str) -> None:
         upkeep.tend()
         threads.shutdown()
         assert forget_tokens(rest.store, clock=clock) == 0
+
+
+def test_a_time_to_publish_at_is_refused_and_nothing_is_added(rest: ServedRest) -> None:
+    """Passed over in silence it would be published at once."""
+    answer = rest.client.post(RECORDS, params={"key": "o-1", "at": "2030-01-02T03:04:05Z"}, content=b"x")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
+    assert answer.json()["detail"].startswith("parameter at ")
+    assert everything(rest.store) == []

@@ -13,7 +13,7 @@ from penstock.clock import Clock, steady
 from penstock.delivery.store import GroupStore
 from penstock.delivery.unread import measure
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
-from penstock.errors import CursorBeyondEnd, Damaged
+from penstock.errors import CursorBeyondEnd, Damaged, FileUnreadable
 from penstock.log.contract import Topic
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
@@ -61,7 +61,7 @@ class Drain:
         self._units: dict[GroupDelivery, TransactionalDelivery] = {}
         self._calls, self._counts = InlineCalls(), Counts()
         self._parked: set[tuple[str, str | None, str]] = set()
-        self._damage: Damaged | CursorBeyondEnd | None = None
+        self._damage: Damaged | FileUnreadable | CursorBeyondEnd | None = None
         self._next_beat = 0.0
         self._ticker: Ticker | None = None
         if periodic is not None and len(periodic.schedules):
@@ -70,8 +70,8 @@ class Drain:
     def run(self) -> Counts:
         """Drain until a whole round finds nothing to do.
 
-        Raises Damaged where some records cannot be read, CursorBeyondEnd for a group whose records the log
-        has lost, once all others are delivered.
+        Raises Damaged or FileUnreadable where some records cannot be read, CursorBeyondEnd for a group whose
+        records the log has lost, once all others are delivered.
         """
         self._member.join()
         try:
@@ -133,7 +133,7 @@ class Drain:
         for _ in range(topic.partitions):
             try:
                 return delivery.fill(self._log.ends(topic)) | self._work(delivery) | worked
-            except Damaged as exc:
+            except (Damaged, FileUnreadable) as exc:
                 self._damage = exc
                 worked |= self._work(delivery)
         return worked

@@ -15,7 +15,7 @@ from penstock.operate.restored import restored
 from penstock.operate.stalls import examine_stalls
 from penstock.operate.why.answer import Code
 from penstock.operate.why.asking import why
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 
 
 def opened(path: Path, group: str) -> tuple[Outbox, list[str]]:

@@ -19,7 +19,7 @@ from penstock.log.entry import Entry
 from penstock.operate import reconcile as reconciling
 from penstock.operate.reconcile import Reconciliation, TableFigures, gaps, reconcile
 from penstock.operate.walk import walk
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 
 
 class Shop:

@@ -19,14 +19,14 @@ from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.errors import StoreUnreachable
 from penstock.log.sql.log import SqlLog
 from penstock.log.store import store_of
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import some_records
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
 from penstock.worker.group.trials import ALONE_SECONDS, QUIET_SECONDS, Trials
 from penstock.worker.task import HandlerTask
 from tests.conformance.engines import StoreEngine
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import some_records
 
 
 @pytest.fixture(params=["memory"])

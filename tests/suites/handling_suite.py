@@ -15,9 +15,8 @@ from penstock.model.outcome import Cancel, Done, Retry, Snooze
 from penstock.model.record import Record
 from penstock.model.retry import Exponential, Fixed
 from penstock.worker.handler_options import Match
-
-from .outbox_suite import Engine, OrderDeclined, in_one_partition, keys, publish_keys
-from .refusal import refusal
+from tests.suites.outbox_suite import Engine, OrderDeclined, in_one_partition, keys, publish_keys
+from tests.suites.refusal import refusal
 
 # Keys in different partitions of a topic of four; "x", "y" and "z" of one key each.
 _PARTITIONS = 4

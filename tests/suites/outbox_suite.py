@@ -1,7 +1,6 @@
 """The conformance suite of an outbox: from the caller's transaction into the log, on every engine.
 
-Plain test methods. Derive a class from `PublishingSuite` (and one from `handling_suite.HandlingSuite`) in
-your own tests and give them a fixture `engine`: an object as `Engine` describes it, on an empty store.
+Plain test methods over a fixture `engine`: an object as `Engine` describes it, on an empty store.
 """
 
 from collections.abc import Iterable
@@ -15,9 +14,8 @@ from penstock.clock import Clock
 from penstock.errors import InvalidSelection, TokenReused
 from penstock.log.contract import Position
 from penstock.model.record import Record
-
-from .clock import FakeClock
-from .refusal import refusal
+from penstock.testing import FakeClock
+from tests.suites.refusal import refusal
 
 
 class Engine(Protocol):

@@ -6,8 +6,7 @@ from itertools import pairwise
 
 from penstock.log.contract import Log
 from penstock.model.record import RawHeaders, Record
-
-from .records import a_record
+from tests.suites.records import a_record
 
 _START_MS = 1_700_000_000_000
 # One character or more of every kind that is often lost: controls, each plane, combining marks, right to

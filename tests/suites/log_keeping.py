@@ -13,9 +13,8 @@ from penstock.errors import (
 from penstock.log.contract import Batch, Keep, Log, OffsetRange, Position, Producer
 from penstock.log.entry import ENTRY_BYTES
 from penstock.model.partition import KAFKA
-
-from .log_reading import ALL, a_content, filled, numbered
-from .refusal import refusal
+from tests.suites.log_reading import ALL, a_content, filled, numbered
+from tests.suites.refusal import refusal
 
 # Kafka's test vectors of murmur2 (its UtilsTest), as partitions of 100.
 KAFKA_PLACES = {b"21": 40, b"foobar": 66, b"a-little-bit-long-string": 12, b"abc": 7}

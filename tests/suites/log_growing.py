@@ -6,9 +6,8 @@ from penstock.errors import InvalidGrowth, InvalidPartitions
 from penstock.log.contract import Growth, Log
 from penstock.log.growth import former_places
 from penstock.model.partition import KAFKA, MURMUR3, partition_for, partition_of
-
-from .records import a_record
-from .refusal import refusal
+from tests.suites.records import a_record
+from tests.suites.refusal import refusal
 
 _KEYS = [f"k-{number}" for number in range(30)]
 

@@ -1,11 +1,6 @@
 """The conformance suite of `penstock.log.contract.Log`, for every log.
 
-Plain test methods. Derive a class from `LogSuite` in your own tests and give them a fixture `log`, an empty
-log of your engine:
-
-    class TestMyLog(LogSuite): ...
-
-Its parts are classes with one subject each; `LogSuite` combines them.
+Plain test methods over a fixture `log`, an empty log of an engine. Its parts are classes with one subject each; `LogSuite` combines them.
 """
 
 from collections.abc import Iterator
@@ -21,13 +16,12 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.log.contract import OUTBOX_PARTITIONS, Log, Position
-
-from .log_contents import ContentSuite, TimeSuite
-from .log_growing import GrowingSuite
-from .log_keeping import KeepingSuite, ProducerSuite
-from .log_reading import RangeSuite, SearchSuite
-from .records import a_record, some_records
-from .refusal import refusal
+from tests.suites.log_contents import ContentSuite, TimeSuite
+from tests.suites.log_growing import GrowingSuite
+from tests.suites.log_keeping import KeepingSuite, ProducerSuite
+from tests.suites.log_reading import RangeSuite, SearchSuite
+from tests.suites.records import a_record, some_records
+from tests.suites.refusal import refusal
 
 # Appendix B of the requirements: a key, and its partition among 8, 100 and 256.
 PLACES = {

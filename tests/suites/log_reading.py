@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from penstock.log.contract import Batch, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Content
 from penstock.model.limits import ERASED
-
-from .records import a_record, some_records
+from tests.suites.records import a_record, some_records
 
 ALL = 1 << 40  # bytes
 
