@@ -172,12 +172,12 @@ def test_an_announced_size_takes_no_memory_until_its_bytes_come(small: Served) -
     until = time.monotonic() + 30
     while sum(each.is_within for each in small.broker.sessions) < 20 and time.monotonic() < until:
         time.sleep(0.01)
-    assert 0 < small.broker.room.receiving <= 20 * 64 * 1024
+    assert 0 < small.broker.flow.partial.used <= 20 * 64 * 1024
     for each in clients:
         each.socket.close()
-    while small.broker.room.under_way and time.monotonic() < until:
+    while small.broker.flow.requests.used and time.monotonic() < until:
         time.sleep(0.01)
-    assert small.broker.room.under_way == 0
+    assert small.broker.flow.requests.used == 0
     assert is_served(small.address)
 
 
@@ -190,7 +190,7 @@ def test_more_large_requests_than_there_is_room_for_are_taken_one_by_one(small: 
     most = 0
     for each in clients:
         each.send(data[len(data) - 100_000 :])
-        most = max(most, small.broker.room.under_way)
+        most = max(most, small.broker.flow.requests.used)
     for each in clients:
         answer = PRODUCE.decode_answer(each.receive(), 7, 4)
         assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0

@@ -42,13 +42,13 @@ from .describing import Describing
 from .descriptors import Descriptors
 from .error_codes import number_of
 from .fetching import Fetching
+from .flow_control import FlowControl
 from .group_listing import GroupListing
 from .group_offsets import GroupOffsets
 from .keeping import Keeping
 from .measures import BrokerMeasures
 from .producing import Producing
 from .quota import Quota
-from .room import Room
 from .session import Session, Slot
 from .settings import BrokerSettings
 from .slices import SLICE_SECONDS, Slices
@@ -104,7 +104,7 @@ class Broker:
         self._thread: Thread | None = None
         self._ready, self._failure = Event(), list[BaseException]()
         self.sessions: set[Session] = set()
-        self.room = Room(self.settings.total_bytes, lambda work: self.loop.call_soon(work))
+        self.flow = FlowControl(self.settings.total_bytes, lambda work: self.loop.call_soon(work))
         self._places = ConnectionPlaces[Session](self.settings.connections, Session.abort)
         self.slices = Slices(clock)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -273,7 +273,7 @@ class Broker:
 
     def dismiss(self, session: Session) -> None:
         """Forget a connection."""
-        self.room.leave(session)
+        self.flow.leave(session)
         self.sessions.discard(session)
         self._places.leave(session)
 
@@ -482,7 +482,7 @@ class Broker:
         for session in sorted(
             (each for each in self.sessions if each.is_full), key=lambda each: each.full_since
         ):
-            if not self.room.is_short or now - session.full_since < _TIMEOUT_SECONDS:
+            if not self.flow.is_short or now - session.full_since < _TIMEOUT_SECONDS:
                 return
             self.measures.refused()
             logger.warning("connection of %s ended: it does not take its answers", session.principal.address)
