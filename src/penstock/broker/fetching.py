@@ -273,12 +273,7 @@ class Fetching:
         if fetch.timer is not None:
             fetch.timer.cancel()
         self.waiters.remove(fetch)
-        throttle_ms = max(
-            broker.fetch_quota.charge(slot.request.client_id, size),
-            broker.charged(slot.session.principal, sizes),
-        )
-        if throttle_ms:
-            broker.measures.throttled(throttle_ms)
+        throttle_ms = broker.charge(slot, broker.fetch_quota, size, sizes)
         for topic, given in sizes.items():
             broker.measures.fetched(topic, given)
         topics = ((name, list(some)) for name, some in groupby(parts, key=lambda part: part.topic))

@@ -1,4 +1,4 @@
-"""Bytes in memory: within the budget, each holder within its part, and what is given back lets others go on."""
+"""Bytes in memory: within the budget, each holder within its part; bytes given back let others go on."""
 
 import asyncio
 
