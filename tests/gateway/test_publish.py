@@ -14,8 +14,8 @@ import pytest
 
 from penstock.access.access import Access
 from penstock.access.policy import AccessPolicy
+from penstock.access.rate_limits import RateLimit
 from penstock.access.rule import parse_rule
-from penstock.access.token_bucket import RateLimit
 from penstock.errors import InvalidHeaders, NotAllowed
 from penstock.gateway.token_upkeep import TokenUpkeep
 from penstock.log.store import Store

@@ -17,8 +17,8 @@ import pytest
 from penstock.access.access import Access
 from penstock.access.password import token_digest
 from penstock.access.policy import AccessPolicy
+from penstock.access.rate_limits import RateLimit
 from penstock.access.rule import parse_rule
-from penstock.access.token_bucket import RateLimit
 from penstock.clock import SYSTEM
 from penstock.database.migrations import migrate
 from penstock.errors import InvalidInput

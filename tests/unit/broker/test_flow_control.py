@@ -1,12 +1,12 @@
 """Bytes of requests in memory: within the bound and one request, and somebody always goes on."""
 
-from penstock.broker.room import Room
+from penstock.broker.flow_control import FlowControl
 
 
 class Told:
     """A connection that notes whether it was told to look again."""
 
-    def __init__(self, room: Room, holder: str | None = None) -> None:
+    def __init__(self, room: FlowControl, holder: str | None = None) -> None:
         self._room, self.received, self.told = room, 0, 0
         self.holder = holder or f"holder {id(self)}"
 
@@ -26,8 +26,8 @@ class Told:
         self._room.waiting.add(self)
 
 
-def a_room(most_bytes: int = 100) -> Room:
-    return Room(most_bytes, lambda work: work())
+def a_room(most_bytes: int = 100) -> FlowControl:
+    return FlowControl(most_bytes, lambda work: work())
 
 
 def test_all_may_send_while_there_is_room() -> None:
@@ -88,7 +88,7 @@ def test_parts_of_requests_of_one_holder_keep_nobody_else_from_sending() -> None
     for each in mine:
         if room.may_send(each):
             each.receive(20)
-    assert room.under_way == 60, "no more is read of ana than is free, but for a last piece"
+    assert room.requests.used == 60, "no more is read of ana than is free, but for a last piece"
     assert room.may_send(Told(room, "ben"))
     assert [room.may_send(each) for each in mine] == [True, False, False, False, False], (
         "one ends its request"
@@ -109,8 +109,8 @@ def test_a_holder_goes_on_when_its_requests_are_answered_or_others_leave_room() 
     room.release(60, "ana")
     assert idle.told == told + 1
     assert room.may_send(idle)
-    assert not room._held
-    assert not room._parts
+    assert not room.requests._held
+    assert not room.partial._held
 
 
 def test_one_that_ends_makes_way_for_another_of_its_holder() -> None:
@@ -129,7 +129,24 @@ def test_one_that_ends_makes_way_for_another_of_its_holder() -> None:
 def test_bytes_that_came_before_it_was_known_whose_they_are_move_to_them() -> None:
     room = a_room()
     room.add(40, "")
-    room.move("", "ana", 40, 0)
+    sender = Told(room, "ana")
+    room.move(sender, "", 40, 0)
     room.release(40, "ana")
-    assert room.under_way == 0
-    assert not room._held
+    assert room.requests.used == 0
+    assert not room.requests._held
+
+
+def test_a_connection_that_moves_while_it_finishes_makes_way_at_its_old_holder() -> None:
+    room = a_room()
+    first, second = Told(room, "unknown"), Told(room, "unknown")
+    for each in (first, second):
+        each.receive(30)
+    assert room.may_send(first), "it finishes"
+    second.waits()
+    first.holder = "ana"
+    room.move(first, "unknown", 0, 30)
+    first.receive(-30)
+    room.leave(first)
+    third = Told(room, "others")
+    third.receive(50)
+    assert room.may_send(second)

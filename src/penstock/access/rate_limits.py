@@ -1,12 +1,11 @@
-"""Rate limits by principal and topic: token buckets.
+"""Rate limits by principal and topic, or by client id.
 
-| a limit    | has a bucket for                                        | applies                      |
+| a limit    | has buckets for                                         | applies                      |
 |------------|---------------------------------------------------------|------------------------------|
 | not shared | each principal and topic                                | if it is the first match     |
 | shared     | all its principals and topics together, as of a tenant  | in addition to all others    |
 
-A bucket fills at its rate up to the size of one burst. A charge may take it below zero; then the client has
-to wait.
+A charge may take a bucket below zero; then the client has to wait until it is filled again.
 """
 
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 from penstock.clock import Clock
 from penstock.errors import RateLimited
+from penstock.model.token_bucket import TokenBucket
 
 from .rule import matches
 
@@ -32,50 +32,52 @@ class RateLimit(NamedTuple):
     burst_seconds: float = 1
     shared: bool = False
 
+    def buckets(self, now: float) -> tuple[TokenBucket | None, TokenBucket | None]:
+        """Return full buckets of bytes and of requests, where they have a rate."""
+        of_bytes, of_requests = self.bytes_per_second, self.requests_per_second
+        burst = max(1.0, of_requests * self.burst_seconds)
+        return (
+            TokenBucket(of_bytes, of_bytes * self.burst_seconds, now) if of_bytes else None,
+            TokenBucket(of_requests, burst, now) if of_requests else None,
+        )
 
-_BucketLevel = tuple[float, float, float]  # bytes, requests, since when
 
-
-class TokenBuckets:
+class RateLimiter:
     """The buckets of some limits. Safe from any thread; bounded: those filled longest ago are dropped."""
 
     def __init__(self, limits: tuple[RateLimit, ...], clock: Clock) -> None:
         self._limits, self._clock, self._lock = tuple(dict.fromkeys(limits)), clock, Lock()
-        self._levels: dict[tuple[str, str], _BucketLevel] = {}
-        self._shared: dict[RateLimit, _BucketLevel] = {}  # separate: other names cannot evict them
+        self._buckets: dict[tuple[str, str], Any] = {}
+        self._shared: dict[RateLimit, Any] = {}  # separate: other names cannot evict them
 
     def charge(self, principal: str, topic: str, size: int, requests: int = 1) -> float:
         """Charge a request and its bytes; return how many seconds the next one has to wait."""
-        return self._take(principal, topic, size, requests)
+        return self._wait(principal, topic, size, requests)
 
     def admit(self, principal: str, topic: str, size: int) -> None:
         """Charge a request unless a bucket is below zero already. Raises RateLimited."""
-        seconds = self._take(principal, topic, None)
+        seconds = self._wait(principal, topic, 0, 0, needed=1)
         if seconds > 0:
             raise RateLimited(principal, topic, seconds)
-        self._take(principal, topic, size)
+        self._wait(principal, topic, size, 1)
 
-    def _take(self, principal: str, topic: str, size: int | None, count: int = 1) -> float:
-        now, waits = self._clock.monotonic(), [0.0]
+    def _wait(self, principal: str, topic: str, size: int, count: int, needed: int = 0) -> float:
+        """Charge buckets; return the seconds until none is below zero and `needed` requests are allowed."""
+        now, longest = self._clock.monotonic(), 0.0
         for limit in self._fitting(principal, topic):
-            most_bytes = limit.bytes_per_second * limit.burst_seconds
-            most_requests = max(1.0, limit.requests_per_second * limit.burst_seconds)
-            levels: dict[Any, _BucketLevel] = self._shared if limit.shared else self._levels
+            buckets: dict[Any, Any] = self._shared if limit.shared else self._buckets
             key = limit if limit.shared else (principal, topic[:_LONGEST_NAME])
             with self._lock:
-                level, requests, since = levels.pop(key, (most_bytes, most_requests, now))
-                level = min(most_bytes, level + (now - since) * limit.bytes_per_second)
-                requests = min(most_requests, requests + (now - since) * limit.requests_per_second)
-                if size is not None:
-                    level, requests = level - size, requests - count
-                levels[key] = level, requests, now
-                if len(levels) > _MOST_BUCKETS:
-                    levels.pop(next(iter(levels)))
-            if limit.bytes_per_second:
-                waits.append(-level / limit.bytes_per_second)
-            if limit.requests_per_second:
-                waits.append((1 - requests if size is None else -requests) / limit.requests_per_second)
-        return min(max(waits), _LONGEST_SECONDS)
+                found = buckets.pop(key, None) or limit.buckets(now)
+                buckets[key] = found  # the last: it was filled now
+                if len(buckets) > _MOST_BUCKETS:
+                    buckets.pop(next(iter(buckets)))
+                for bucket, taken, tokens in zip(found, (size, count), (0, needed), strict=True):
+                    if bucket is not None:
+                        bucket.fill(now)
+                        bucket.level -= taken
+                        longest = max(longest, bucket.wait(tokens))
+        return min(longest, _LONGEST_SECONDS)
 
     def _fitting(self, principal: str, topic: str) -> Iterator[RateLimit]:
         """Yield the shared limits that match, and the first of the others."""
