@@ -990,7 +990,7 @@ def test_all_is_read_at_one_moment(shop: Shop, monkeypatch: pytest.MonkeyPatch) 
     look = finding.Finder.by_id
 
     def interrupted(self: finding.Finder, *args: Any) -> Any:
-        self._tx.rows("outbox", "staged_count", walk=1)
+        self._tx.rows("operate", "staged_count", walk=1)
         shop.drain()
         return look(self, *args)
 

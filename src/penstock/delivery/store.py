@@ -26,7 +26,7 @@ from penstock.log.store import Store
 
 from .former import OPEN, Barrier, FormerPartitions
 from .going_out import GoingOut
-from .group_kind import GroupKind, join_group
+from .groups import GroupKind, join_group
 from .machine import Partition, Settlement, StoredLane
 from .notes import CatchUp, LateRange, Notes
 from .trial import Trial, stored_trial

@@ -8,8 +8,8 @@ from penstock.database.migrations import check, drop_script, known_version, stat
 from penstock.errors import SchemaBehind, SchemaMissing, SchemaTooNew, StoreBusy
 from penstock.log.store import Store
 
+from .members import living
 from .operation import operation
-from .presence import living
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,5 @@ def _counted(tx: Transaction, store: Store, clock: Clock) -> Losses:
     goes = store.is_one or not store.has_outbox  # a log in files cannot be read without its tables
     topics = log.topics() if goes else []  # elsewhere it stays
     records = sum(end - start for each in topics for start, end in log.all_bounds(each).values())
-    ((staged, scheduled),) = tx.rows("outbox", "unlogged_count")
-    ((groups, dead),) = tx.rows("delivery", "group_counts")
+    ((staged, scheduled, groups, dead),) = tx.rows("operate", "store_counted")
     return Losses(len(topics), records, staged, scheduled, groups, dead, len(living(tx, clock)))

@@ -10,8 +10,8 @@ from penstock.log.store import Store
 from penstock.membership.filters import Filter, have_nothing_in_common
 
 from .doctor import DoctorFinding, PartState
+from .members import filters
 from .operation import operation
-from .presence import filters
 
 _MOST_GROUPS = 10_000
 
@@ -21,7 +21,7 @@ def examine_names(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
     """Return a finding for each group whose living members have disjoint handlers."""
 
     def look(tx: Transaction) -> tuple[list[Row], dict[int, dict[str, Filter]]]:
-        return tx.rows("delivery", "group_list", after="", limit=_MOST_GROUPS), filters(tx, clock)
+        return tx.rows("operate", "group_list", after="", limit=_MOST_GROUPS), filters(tx, clock)
 
     rows, served = store.database.look(look)
     found = []

@@ -79,7 +79,7 @@ def lanes(
     lane = None if key is None else _lane(key)
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, int]]:
-        found = tx.rows("delivery", "lanes_list", lane=lane, held=held, limit=limit + 1, **params)
+        found = tx.rows("operate", "lanes_list", lane=lane, held=held, limit=limit + 1, **params)
         rows = with_topic_names(store.log_in(tx), found, id_at=1, name_at=5)
         return rows, _counts(tx, rows[:limit])
 

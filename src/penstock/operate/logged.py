@@ -24,7 +24,7 @@ def logged(
 
 
 def _in_topic(store: Store, topic: Topic, pending: bool, after: tuple[int, int, int]) -> Iterator[Entry]:
-    rows = store.database.look(lambda tx: tx.rows("delivery", "cursors_lowest", topic_id=topic.id))
+    rows = store.database.look(lambda tx: tx.rows("operate", "cursors_lowest", topic_id=topic.id))
     lowest: dict[int, int] = dict(rows)
     for number, bounds in sorted(store.log.all_bounds(topic).items()):
         if (topic.id, number) < after[:2]:
@@ -41,6 +41,6 @@ def _finished(store: Store, topic: Topic, number: int, entries: list[Entry]) -> 
     if entries:
         span = {"low": entries[0].offset, "high": entries[-1].offset + 1}
         params = {"topic_id": topic.id, "partition": number, **span}
-        rows = store.database.look(lambda tx: tx.rows("delivery", "unfinished", **params))
+        rows = store.database.look(lambda tx: tx.rows("operate", "unfinished", **params))
         unfinished = {offset for (offset,) in rows}
         yield from (each for each in entries if each.offset not in unfinished)

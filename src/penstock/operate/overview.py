@@ -89,14 +89,14 @@ def overview(store: Store, *, clock: Clock = SYSTEM) -> StoreOverview:
 
 
 def _groups(tx: Transaction, log: Log) -> Iterable[GroupGlance]:
-    listed = tx.rows("delivery", "group_list", after="", limit=_MOST_GROUPS)
+    listed = tx.rows("operate", "group_list", after="", limit=_MOST_GROUPS)
     numbers = [row[1] for row in listed]
     if not numbers:
         return
     done: dict[int, int] = {}
-    for group, _, bitmap in tx.rows("delivery", "group_passed", groups=numbers):
+    for group, _, bitmap in tx.rows("operate", "group_passed", groups=numbers):
         done[group] = done.get(group, 0) + DoneSet.count_in(bitmap)
-    places = tx.rows("delivery", "group_places", groups=numbers)
+    places = tx.rows("operate", "group_places", groups=numbers)
     waiting = {name: counts for name, *counts in tx.rows("delivery", "gauge_waiting", most=COUNTED)}
     passed, progress = _passed(places), _progress(log, places)
     for name, id, _, paused_ms, _, kind in listed:

@@ -80,7 +80,7 @@ def delete_records(
     total, behind = 0, list[Row]()
 
     def is_needed(tx: Transaction) -> bool:
-        behind[:] = [] if force else tx.rows("delivery", "cursors_below", **place)
+        behind[:] = [] if force else tx.rows("operate", "cursors_below", **place)
         return bool(behind)
 
     while True:

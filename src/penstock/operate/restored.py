@@ -21,7 +21,7 @@ def restored(store: Store, *, clock: Clock = SYSTEM, actor: str | None = None) -
         raised = log.raise_incarnation(log.identity().incarnation).incarnation
         for topic in log.topics():
             # If the log was restored and its readers were not, new records come after all they have passed.
-            log.skip_to(topic, dict(tx.rows("delivery", "cursors_highest", topic_id=topic.id)))
+            log.skip_to(topic, dict(tx.rows("operate", "cursors_highest", topic_id=topic.id)))
         audit.write(tx, "restored", {"incarnation": raised}, 1, own_ms(clock), actor=actor)
         return raised
 

@@ -41,7 +41,7 @@ def examine_groups(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
     """Return a finding for each group without a member for so long that retention does not wait for it."""
     expires = RetentionSettings.load().group_expires
     params = {"now_ms": own_ms(clock), "expires_ms": expires // timedelta(milliseconds=1)}
-    rows = store.database.look(lambda tx: tx.rows("delivery", "groups_expired", **params))
+    rows = store.database.look(lambda tx: tx.rows("operate", "groups_expired", **params))
     starts = {
         (topic.id, number): bounds.start
         for topic in (store.log.topics() if rows else ())

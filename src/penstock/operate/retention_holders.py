@@ -56,7 +56,7 @@ def _groups(store: Store, topic: Topic, since_ms: int) -> dict[str, dict[int, in
     found: dict[str, dict[int, int]] = {}
     params = {"topic_id": topic.id, "seen_since": since_ms}
     for name, partition, offset in store.database.look(
-        lambda tx: tx.rows("delivery", "cursors_holding", **params)
+        lambda tx: tx.rows("operate", "cursors_holding", **params)
     ):
         found.setdefault(f"group {name}", {})[partition] = offset
     return found

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.database import Transaction
-from penstock.delivery.group_kind import GroupKind, join_group
+from penstock.delivery.groups import GroupKind, join_group
 from penstock.errors import InvalidInput, UnknownGroup, UnknownTopic
 from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings, check_topic

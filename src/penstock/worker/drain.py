@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.clock import Clock, steady
+from penstock.delivery.groups import measure_unread
 from penstock.delivery.store import GroupStore
-from penstock.delivery.unread import measure
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.errors import CursorBeyondEnd, Damaged
 from penstock.log.contract import Topic
@@ -80,7 +80,7 @@ class Drain:
             with self._calls:
                 while self._sequence() | self._deliver():
                     pass
-            measure(self._store)
+            measure_unread(self._store)
             if self._damage is not None:
                 raise self._damage
         finally:

@@ -22,7 +22,7 @@ from penstock.database.bell_listener import (
     staged_slots,
 )
 from penstock.database.schema_watch import SchemaWatch
-from penstock.delivery.group_kind import make_groups
+from penstock.delivery.groups import make_groups
 from penstock.delivery.store import GroupStore
 from penstock.errors import Error, GroupsGivenUp, SchemaError
 from penstock.log.contract import Topic

@@ -393,5 +393,5 @@ class _Question:
         return found
 
     def _group_named(self, name: str) -> StoredGroup | None:
-        rows = self._tx.rows("delivery", "group_by_name", name=name)
+        rows = self._tx.rows("operate", "groups_all", name=name)
         return group_of(rows[0]) if rows else None

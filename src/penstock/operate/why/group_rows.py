@@ -69,4 +69,4 @@ class GroupRows:
         return found[group_id, value]
 
     def _read(self, name: str, place: TopicPart, groups: Iterable[int], **params: Any) -> list[Row]:
-        return self._tx.rows("delivery", name, groups=sorted(groups), **place._asdict(), **params)
+        return self._tx.rows("operate", name, groups=sorted(groups), **place._asdict(), **params)

@@ -187,7 +187,7 @@ class StandingReader:
         if group_id is not None and every_group is not None:
             return [each for each in every_group if each[0].id == group_id]
         if (place, group_id) not in self._groups:
-            rows = self._tx.rows("delivery", "groups_on_partition", group_id=group_id, **place._asdict())
+            rows = self._tx.rows("operate", "groups_on_partition", group_id=group_id, **place._asdict())
             found = [(group_of(row[:6]), cursor_of(row[6:])) for row in rows]
             self._groups[place, group_id] = found
             self._rows.add(place, (group.id for group, _ in found))
@@ -367,7 +367,7 @@ def waiting_counts(
     if not pairs:
         return {}
     groups, owners = (sorted(set(each)) for each in zip(*pairs, strict=True))
-    rows = tx.rows("delivery", "waiting_counts", groups=groups, topic_id=topic.id, owners=owners)
+    rows = tx.rows("operate", "waiting_counts", groups=groups, topic_id=topic.id, owners=owners)
     return {
         (topic.id, group_id, owner): (int(lanes), int(entries)) for group_id, owner, lanes, entries in rows
     }

@@ -92,7 +92,7 @@ def open_transactions(store: Store) -> OpenTransactions:
     tables = [store.database.names.table(name) for name in _LOCKED]
 
     def look(tx: Transaction) -> tuple[list[Row], list[Row]]:
-        return tx.rows("outbox", "open_writers"), tx.rows("operate", "open_lockers", tables=tables)
+        return tx.rows("operate", "open_writers"), tx.rows("operate", "open_lockers", tables=tables)
 
     writers, lockers = store.database.look(look)
     if not writers and store.database.dialect.is_held():
@@ -125,7 +125,7 @@ def explain_ready(
     tx: Transaction, members: Members, topic: str | None, now_ms: int, opened: OpenTransactions
 ) -> Reason | None:
     """Return why ready events of a topic, or of all, are not in the log yet; None if there are none."""
-    ready = tx.rows("outbox", "ready_by_slot", topic=topic, now_ms=now_ms)
+    ready = tx.rows("operate", "ready_by_slot", topic=topic, now_ms=now_ms)
     if not ready:
         return None
     count, since = sum(int(row[1]) for row in ready), min(row[2] for row in ready)

@@ -85,7 +85,7 @@ class Wholes:
 
     def of(self, group: StoredGroup, only: str | None = None) -> Iterator[tuple[str, Reason]]:
         """Yield each topic that a group reads or wants to read, by name, and why it waits there."""
-        rows = self._tx.rows("delivery", "group_cursors", group_id=group.id, topic_id=None)
+        rows = self._tx.rows("operate", "group_cursors", group_id=group.id, topic_id=None)
         by_id = {id: list(each) for id, each in groupby(rows, key=lambda row: row[0])}
         topics = {topic.name: topic for topic in self._log.topics()}
         read = {name for name, topic in topics.items() if topic.id in by_id}
@@ -102,7 +102,7 @@ class Wholes:
 
     def about_to_read(self, topic: str) -> Reason | None:
         """Return why a group that wants a topic has no cursor in it yet; None if no group wants it."""
-        for row in self._tx.rows("delivery", "groups_all"):
+        for row in self._tx.rows("operate", "groups_all", name=None):
             group = group_of(row)
             if topic in _topics_wanted(group):
                 return self._unplaced(group, topic)
@@ -135,7 +135,7 @@ class Wholes:
 
     def _places(self, group: StoredGroup, topic: Topic, rows: list[Row]) -> Iterator[PartitionStanding]:
         ids = {"group_id": group.id, "topic_id": topic.id}
-        found = self._tx.rows("delivery", "lanes_by_partition", now_ms=self._now_ms, **ids)
+        found = self._tx.rows("operate", "lanes_by_partition", now_ms=self._now_ms, **ids)
         lanes = {row[0]: row[1:] for row in found}
         held_in, growths = self._log.all_bounds(topic), self._log.growths(topic) if topic.generation else []
         cursors = {row[1]: cursor_of(row[2:]) for row in rows}
@@ -191,7 +191,7 @@ class Wholes:
 
     def _dead(self, group: StoredGroup, topic: Topic, held: int) -> list[Reason]:
         """Return a reason for the dead letters that hold no key but wait for a person."""
-        counts = {row[1]: row[2] for row in self._tx.rows("delivery", "group_dead", groups=[group.id])}
+        counts = {row[1]: row[2] for row in self._tx.rows("operate", "group_dead", groups=[group.id])}
         count = counts.get(topic.id, 0) - held
         if count <= 0:
             return []
