@@ -30,8 +30,8 @@ OWNERS = {
     "access": {"access_rule"},
     "operate": {"audit", "value_schema"},
 }
-# A room may read the tables of others below it, but neither write nor lock them: a write keeps an invariant of the room that
-# owns the table, and stays there.
+# A room may read the tables of others below it, but neither write nor lock them: a write keeps an invariant
+# of the room that owns the table, and stays there.
 READS = {"operate": {"delivery", "outbox"}}
 # A statement that touches more than its room owns, the tables, and why it may.
 EXCEPTIONS = {

@@ -13,7 +13,7 @@ import pytest
 from penstock import Cancel, Fixed, Outbox, Record, Snooze
 from penstock.clock import SYSTEM
 from penstock.database.database import Database
-from penstock.delivery.lane_names import WHOLE
+from penstock.delivery.lane import WHOLE
 from penstock.errors import InvalidHandler
 from penstock.operate import dead
 from penstock.operate.dead import DeadSelection

@@ -17,8 +17,8 @@ from penstock.errors import InvalidRequest
 from penstock.log.store import open_store
 from penstock.model.partition import KAFKA
 from penstock.operate import kafka_cluster
-from penstock.operate.damage import examine_files
 from penstock.operate.doctor import PartState
+from penstock.operate.log_files import examine_files
 from penstock.testing.records import a_record
 from penstock.wire.kafka.apis.records import FETCH
 from penstock.wire.kafka.error_numbers import ErrorNumber

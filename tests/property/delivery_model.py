@@ -11,10 +11,9 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.delivery.lane_names import alone_name
+from penstock.delivery.lane import WaitState, alone_name
 from penstock.delivery.machine import NewDeadLetter, Partition, Settlement, StoredLane
 from penstock.delivery.verdict import OnExhausted, OnFailure
-from penstock.delivery.wait_state import WaitState
 
 MAX_RETRIES = 2
 ERROR_MS, RETRY_MS, SNOOZE_MS = 1000, 300, 500

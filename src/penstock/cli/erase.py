@@ -5,7 +5,7 @@ from dataclasses import asdict
 import click
 
 from penstock.operate.erase import Erased, count_owner, erase
-from penstock.operate.readers import readers
+from penstock.operate.progress import readers
 
 from .asking import confirm
 from .options import json_option, opened, store_options

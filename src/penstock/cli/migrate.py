@@ -7,7 +7,7 @@ from penstock.database.drift import differences
 from penstock.database.migrations import Migration, known_version, migrate, pending, state
 from penstock.database.naming import Names
 from penstock.log.store import open_store
-from penstock.operate.restored import restored
+from penstock.operate.drop import restored
 
 from .options import prefix_option, schema_option, url_option
 from .output import print_json

@@ -2,7 +2,7 @@
 
 import click
 
-from penstock.operate.restored import restored
+from penstock.operate.drop import restored
 
 from .asking import confirm
 from .options import json_option, opened, store_options

@@ -16,13 +16,15 @@ from typing import NamedTuple
 
 from penstock.database.contract import Rows
 from penstock.database.database import Transaction
+from penstock.errors import InvalidHeaders, Undecodable, shown
+from penstock.model.limits import Headers, LimitsSettings, check_headers
+from penstock.model.record import RawHeaders
+from penstock.wire.kafka.headers import decode_headers, encode_headers
 
-from .done_set import DoneSet
-from .lane_names import alone_name
-from .wait_state import WaitState
+from .lane import WaitState, alone_name
+from .offset_sets import DoneSet
 
 LetterPlace = tuple[int, int]  # partition, offset
-Edit = Callable[[bytes | None], bytes | None]  # from the headers of a record to those it shall have
 _LaneAt = tuple[int, str]  # partition, stored name
 
 
@@ -55,6 +57,39 @@ class Decided:
         return Decided(self.count + other.count, self.alone + other.alone, self.anyway + other.anyway)
 
 
+class HeaderEdit:
+    """An edit of headers. Headers that cannot be decoded are replaced by the given ones."""
+
+    def __init__(self, given: RawHeaders, dropped: frozenset[str]) -> None:
+        self._given, self._gone = given, dropped | {name for name, _ in given}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the changed headers, for the audit, which omits values because they may be secrets."""
+        return sorted(self._gone)
+
+    def __call__(self, headers: bytes | None) -> bytes | None:
+        """Return the edited headers."""
+        try:
+            known = decode_headers(headers) if headers else ()
+        except Undecodable:  # removing broken headers may be the purpose of the edit
+            known = ()
+        edited = (*(each for each in known if each[0] not in self._gone), *self._given)
+        return encode_headers(edited) if edited else None
+
+
+def edit_of(given: Headers | None, dropped: Collection[str]) -> HeaderEdit | None:
+    """Return the edit; None if it changes nothing. Raises InvalidHeaders."""
+    if isinstance(dropped, str) or not all(isinstance(each, str) for each in dropped):
+        raise InvalidHeaders(dropped, f"drop_headers={shown(dropped)} must be a list of names")
+    pairs = check_headers(given, LimitsSettings.load()) if given else ()
+    names = {name for name, _ in pairs}
+    both = sorted(names & set(dropped))
+    if both:
+        raise InvalidHeaders(both[0], "is both set and dropped; give only one of them")
+    return HeaderEdit(pairs, frozenset(dropped)) if pairs or dropped else None
+
+
 class DeadLetters:
     """The dead letters of one group on one topic, for the people who decide on them.
 
@@ -79,7 +114,7 @@ class DeadLetters:
         places: Collection[LetterPlace],
         *,
         last: bool = False,
-        edit: Edit | None = None,
+        edit: HeaderEdit | None = None,
     ) -> Decided:
         """Put records back: at the head of the lane they hold, or else in a lane of their own.
 
@@ -216,7 +251,7 @@ class DeadLetters:
             table = Rows.of("partition place lane", [(*each.place, each.lane) for each in letters])
             tx.change("delivery", "entries_return", entries=table, **self._ids)
 
-    def _edit(self, tx: Transaction, letters: Sequence[_RemovedLetter], edit: Edit) -> None:
+    def _edit(self, tx: Transaction, letters: Sequence[_RemovedLetter], edit: HeaderEdit) -> None:
         """Give waiting records other headers."""
         if not letters:
             return

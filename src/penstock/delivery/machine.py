@@ -28,11 +28,20 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
-from .going_out import GoingOut
-from .lane_names import WHOLE, alone_name, is_alone, is_late, late_name, live_name, shared_name, stored_name
-from .passed_over import LateMove, PassedOver, PassedRecord, PassedType
+from .lane import (
+    WHOLE,
+    WaitState,
+    alone_name,
+    is_alone,
+    is_late,
+    late_name,
+    live_name,
+    shared_name,
+    stored_name,
+)
+from .offset_sets import GoingOut
+from .unhandled_types import LateMove, PassedOver, PassedRecord, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
-from .wait_state import WaitState
 
 WINDOW = 10_000  # offsets between the base and the position
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled

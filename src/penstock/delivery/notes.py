@@ -33,7 +33,7 @@ from penstock.database.database import Transaction
 from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Topic
 
 from .machine import Partition, Settlement
-from .passed_over import PassedRecord
+from .unhandled_types import PassedRecord
 
 OPEN = LAST_OFFSET
 UNDECIDED = LAST_OFFSET  # the first owner with a handler sets the moment from which on it comes

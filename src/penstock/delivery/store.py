@@ -24,13 +24,13 @@ from penstock.log.entry import Content, Entry, is_cut
 from penstock.log.sql.appending import COLUMNS, columns
 from penstock.log.store import Store
 
-from .former import OPEN, Barrier, FormerPartitions
-from .going_out import GoingOut
 from .groups import GroupKind, join_group
+from .growth_barriers import OPEN, Barrier, FormerPartitions
+from .lane import WaitState
 from .machine import Partition, Settlement, StoredLane
 from .notes import CatchUp, LateRange, Notes
+from .offset_sets import GoingOut
 from .trial import Trial, stored_trial
-from .wait_state import WaitState
 
 BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
 BEFORE_COMMIT = points.declare("delivery.before_commit", "Cursors and lanes are written; not committed.")

@@ -40,9 +40,6 @@ class CheckFinding:
     remedy: str
 
 
-Finding = CheckFinding  # the old name
-
-
 @dataclass(frozen=True, slots=True)
 class CheckedHandler:
     """A registered handler: its group, topic, match and id."""

@@ -17,7 +17,7 @@ from typing import Any
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms, to_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.dead import DeadLetters, Decided, LetterPlace
+from penstock.delivery.dead import DeadLetters, Decided, LetterPlace, edit_of
 from penstock.errors import InvalidSelection, UnknownDeadLetter
 from penstock.log.store import Store
 from penstock.model.display import display_name
@@ -26,7 +26,6 @@ from penstock.model.record import RawHeaders, Record
 from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
-from .header_edit import edit_of
 from .lookup import group_id, ids, storable, with_topic_names
 from .members import living_at, touch_group
 from .operation import operation
@@ -99,9 +98,6 @@ class DeadSelection:
             raise InvalidSelection(f"all and {narrow[0]} contradict each other; give only one of them")
 
 
-Selection = DeadSelection  # the old name
-
-
 @dataclass(frozen=True, slots=True)
 class LetterOutcome:
     """The result of a requeue, a skip or a discard, or of its dry run.
@@ -113,9 +109,6 @@ class LetterOutcome:
     count: int
     out_of_order: int = 0
     unedited: int = 0
-
-
-Outcome = LetterOutcome  # the old name
 
 
 @operation

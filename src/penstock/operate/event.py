@@ -18,7 +18,7 @@ from penstock.model.record import Record
 from .lookup import storable
 from .operation import operation
 from .why import Answer, QuestionKind, why
-from .why.finding import STAGED_WALK, Finder, Logged, Missing, UnloggedEvent
+from .why.finder import STAGED_WALK, Finder, Logged, Missing, UnloggedEvent
 
 _ALL = 1 << 62
 _NO_PLACE = -1

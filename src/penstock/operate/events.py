@@ -30,11 +30,10 @@ from penstock.model.limits import check_topic
 
 from . import dead, scheduled
 from .groups import groups
-from .logged import logged
 from .lookup import ids
 from .operation import operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
-from .records import delete_done
+from .records import delete_done, logged
 
 EventWord = Literal["scheduled", "staged", "pending", "waiting", "done", "dead"]
 
@@ -48,9 +47,6 @@ class EventState(Enum):
     WAITING = "waiting"
     DONE = "done"
     DEAD = "dead"
-
-
-State = EventState  # the old name
 
 
 OF_GROUPS = (EventState.WAITING, EventState.DEAD)

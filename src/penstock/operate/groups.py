@@ -1,4 +1,4 @@
-"""Groups: list, show, pause, resume, delete. To move one: `reset.py`; passed-over types: `catch_up.py`.
+"""Groups: list, show, create, pause, resume, delete. `reset.py` moves one.
 
 A paused group gets no records: its members finish running calls, release its partitions within a second or
 so, and take none until it is resumed. Its cursors stay, and retention still waits for them.
@@ -12,24 +12,33 @@ import msgspec
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.done_set import DoneSet
 from penstock.delivery.groups import delete_group, pause_group, resume_group
-from penstock.errors import GroupBusy, UnknownGroup
+from penstock.delivery.offset_sets import DoneSet
+from penstock.delivery.store import GroupStore
+from penstock.errors import GroupBusy, InvalidInput, UnknownGroup
 from penstock.log.contract import Bounds, Log
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.serving import Domain
+from penstock.worker.handler_options import Start, is_name
 
 from . import audit
 from .catch_up import passed_over_by
-from .groups_shown import Group, GroupShown, GroupTopic, oldest_of
 from .lookup import group_id, ids, storable
 from .members import living, serving
-from .operation import operation
+from .operation import SeesTopic, every_topic, operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
-from .progress import progress_of
-from .readers import LogReader, as_groups, reader_named, readers
-from .topics_seen import SeesTopic, every_topic
+from .progress import (
+    Group,
+    GroupShown,
+    GroupTopic,
+    LogReader,
+    as_groups,
+    oldest_of,
+    progress_of,
+    reader_named,
+    readers,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,3 +317,18 @@ def _partition(row: Row, topic: str, bounds: dict[int, Bounds]) -> GroupPartitio
     end, passed = bounds.get(partition, Bounds(0, 0)).end, DoneSet.count_in(bitmap)
     lag = max(0, end - offset - passed)
     return GroupPartition(topic, partition, offset, end, lag, passed, owner, wanted, epoch, crashes)
+
+
+NOBODY = "nobody"  # the owner of a group that no member serves yet
+
+
+@operation
+def create(store: Store, name: str, topic: str, *, start: Start = "earliest", clock: Clock = SYSTEM) -> None:
+    """Create a group on a topic, at its first record or after its last; an existing group is not changed.
+
+    Raises InvalidInput, UnknownTopic, GroupKindDiffers.
+    """
+    if not is_name(name):
+        raise InvalidInput("a group's name has 1 to 255 printable characters")
+    found = store.log.topic(topic)
+    GroupStore(store, clock, group=name, topic=found, owner=NOBODY, from_start=start == "earliest")

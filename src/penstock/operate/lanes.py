@@ -8,8 +8,7 @@ from itertools import groupby
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.database.contract import Row, Rows
 from penstock.database.database import Transaction
-from penstock.delivery.lane_names import lane_of, read_name, stored_name
-from penstock.delivery.wait_state import WaitState
+from penstock.delivery.lane import WaitState, lane_of, read_name, stored_name
 from penstock.log.store import Store
 from penstock.model.record import Record
 

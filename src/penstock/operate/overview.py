@@ -11,14 +11,13 @@ from datetime import datetime
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.done_set import DoneSet
+from penstock.delivery.offset_sets import DoneSet
 from penstock.log.contract import Log
 from penstock.log.store import Store
 
 from .members import MemberShown, members_in
 from .operation import operation
-from .progress import progress_of
-from .readers import progress_on, readers
+from .progress import progress_of, progress_on, readers
 
 COUNTED = 10_000  # unbounded counts stop here
 _MOST_GROUPS = 1000

@@ -23,9 +23,9 @@ from penstock.log.entry import Entry
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
-from .delivered import accounts
+from .group_accounts import accounts
 from .operation import operation
-from .walk import walk
+from .records import walk
 
 _SHOWN = 10
 _IDS = 200_000  # ids of a partition remembered at a time, at most

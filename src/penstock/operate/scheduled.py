@@ -43,9 +43,6 @@ class ScheduledEvent:
     name: str = ""
 
 
-Scheduled = ScheduledEvent  # the old name
-
-
 @dataclass(frozen=True, slots=True)
 class ScheduledRecord:
     """A scheduled event with its record, which has no place in the log yet."""
@@ -90,9 +87,6 @@ class ScheduledSelection:
             "owner": None if self.owner is None else storable(self.owner),
             "before_ms": None if self.before is None else check_moment("before", self.before, 0),
         }
-
-
-Selection = ScheduledSelection  # the old name
 
 
 ALL = ScheduledSelection()

@@ -15,14 +15,13 @@ from penstock.log.store import Store
 
 from .doctor import DoctorFinding, PartState
 from .operation import operation
-from .why.answer import Code
-from .why.finding import Finder
+from .why.answer import Code, Reason
+from .why.finder import Finder
+from .why.group_reasons import GroupReasons
 from .why.members import Members
-from .why.reason import Reason
+from .why.record_case import CaseReader, group_of
 from .why.sentences import WORKER
-from .why.standing import StandingReader, group_of
 from .why.unlogged import OpenTransactions, blocked, explain_ready, open_transactions, unseen
-from .why.wholes import Wholes
 
 _RECORDS = "every record for each of its handlers"
 _EVENTS = "events that reach the log"
@@ -110,11 +109,11 @@ class _Examination:
 
     def _groups(self) -> Iterator[DoctorFinding]:
         """Yield for each group the reasons that `why` gives."""
-        reader = StandingReader(self.tx, Finder(self.tx, self.log, self.log.topics(), None), self.members)
-        wholes = Wholes(self.tx, self.log, reader, self.members, self.opened, self.now_ms)
+        reader = CaseReader(self.tx, Finder(self.tx, self.log, self.log.topics(), None), self.members)
+        group_reasons = GroupReasons(self.tx, self.log, reader, self.members, self.opened, self.now_ms)
         for row in self.tx.rows("operate", "groups_all", name=None):
             group = group_of(row)
-            for _, reason in wholes.of(group):
+            for _, reason in group_reasons.of(group):
                 if reason.code is not Code.DELIVERED or reason.also:
                     yield _finding(f"Group {group.name}", reason, _RECORDS, f"penstock why {group.name}")
 

@@ -18,7 +18,7 @@ from penstock.model.limits import LimitsSettings, check_topic
 
 from . import groups, topics
 from .clear import clear as clear_topic
-from .groups_made import create as create_group
+from .groups import create as create_group
 
 SHARED = "tinyq"
 _BROADCAST = "tinyq.broadcast."

@@ -2,7 +2,7 @@
 
 Deleting a topic frees its name: a later publish to it creates a new topic. Clearing keeps the topic: its
 events are deleted in every state, staged and scheduled included, and no offset is ever given again. A topic
-that grows keeps the order of every key: see `delivery.former`.
+that grows keeps the order of every key: see `delivery.growth_barriers`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from penstock.database.contract import Rows
 from penstock.database.database import Transaction
 from penstock.database.migrations import raise_usable_from
 from penstock.delivery import retention_rule
-from penstock.delivery.former import OLDEST_VERSION, add_cursors
 from penstock.delivery.groups import forget_topic
+from penstock.delivery.growth_barriers import OLDEST_VERSION, add_cursors
 from penstock.errors import InvalidRetention, InvalidSelection, TopicBusy
 from penstock.log.contract import OUTBOX_PARTITIONS, Bounds, Compaction, Keep, Log, OffsetRange
 from penstock.log.contract import Topic as LogTopic
@@ -48,9 +48,6 @@ class TopicShown:
     retention_bytes: int | None
     retention_records: int | None
     created_at: datetime
-
-
-Topic = TopicShown  # the old name
 
 
 @dataclass(frozen=True, slots=True)

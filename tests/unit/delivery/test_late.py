@@ -5,11 +5,10 @@ from collections.abc import Iterator, Set
 
 import pytest
 
-from penstock.delivery.lane_names import LaneName, alone_name, is_late, late_name, read_name, stored_name
+from penstock.delivery.lane import LaneName, WaitState, alone_name, is_late, late_name, read_name, stored_name
 from penstock.delivery.machine import Delivery, Partition, Settlement, StoredLane
-from penstock.delivery.passed_over import NOTED_TYPES, LateMove, PassedOver, PassedRecord, PassedType
+from penstock.delivery.unhandled_types import NOTED_TYPES, LateMove, PassedOver, PassedRecord, PassedType
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
-from penstock.delivery.wait_state import WaitState
 from tests.property.delivery_model import Rows
 
 MOVE = LateMove("x", 10, 4)

@@ -3,8 +3,7 @@
 import pytest
 
 from penstock.delivery import machine
-from penstock.delivery.going_out import GoingOut
-from penstock.delivery.lane_names import alone_name
+from penstock.delivery.lane import WaitState, alone_name
 from penstock.delivery.machine import (
     LANE_AHEAD,
     SLOW_WAITING,
@@ -15,8 +14,8 @@ from penstock.delivery.machine import (
     Settlement,
     StoredLane,
 )
+from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.verdict import Dead, Parked, Passed
-from penstock.delivery.wait_state import WaitState
 from tests.property.delivery_model import Rows
 
 ALL = 1_000_000

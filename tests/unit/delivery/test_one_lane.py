@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from penstock.delivery.lane_names import WHOLE, read_name
+from penstock.delivery.lane import WHOLE, read_name
 from penstock.delivery.machine import Partition
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from tests.property.delivery_model import Rows

@@ -2,12 +2,12 @@
 
 import pytest
 
-from penstock.delivery.wait_state import WaitState
+from penstock.delivery.lane import WaitState
 from penstock.log.contract import Topic
-from penstock.operate.why.finding import Logged, looks_like_id, moment_of
+from penstock.operate.why.finder import Logged, looks_like_id, moment_of
 from penstock.operate.why.history import Act
+from penstock.operate.why.record_case import Lane
 from penstock.operate.why.sentences import again
-from penstock.operate.why.standing import Lane
 from penstock.operate.why.unlogged import Writer
 from penstock.operate.why.wording import ago, ahead, counted, short, times
 

@@ -15,7 +15,7 @@ from typing import Any
 from penstock.access.places import Holder, holder_of
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, InvalidInput
-from penstock.operate.producing import AppendedRecord, RecordWanted
+from penstock.operate.producer import AppendedRecord, RecordWanted
 
 from ..adding import SMALL_BYTES
 from ..body_room import BodyRoom

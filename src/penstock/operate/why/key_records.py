@@ -7,8 +7,8 @@ from shlex import quote
 from penstock.log.contract import OffsetRange, Position, Topic
 
 from . import sentences as say
-from .finding import Finder, Logged, key_lane
-from .standing import Cursor, Lane, Letter, StandingReader, StoredGroup
+from .finder import Finder, Logged, key_lane
+from .record_case import CaseReader, Cursor, Lane, Letter, StoredGroup
 from .wording import counted
 
 _LISTED = 3  # lanes, and dead letters, described one by one; the rest is counted
@@ -70,7 +70,7 @@ class UnsettledRecords:
 
 
 def unsettled(
-    reader: StandingReader,
+    reader: CaseReader,
     finder: Finder,
     groups: Sequence[tuple[StoredGroup, Cursor]],
     topic: Topic,

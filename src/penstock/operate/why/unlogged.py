@@ -8,13 +8,12 @@ from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.log.store import Store
 
-from . import finding
+from . import finder
 from . import sentences as say
-from .answer import Code, QuestionKind
-from .finding import Logged, Missing, UnloggedEvent
+from .answer import Code, QuestionKind, Reason
+from .finder import Logged, Missing, UnloggedEvent
 from .history import Act
 from .members import Members, Served, Service
-from .reason import Reason
 from .wording import ago, ahead, counted, lasting
 
 LONG_MS = 10_000  # a transaction open for this long is reported
@@ -209,6 +208,4 @@ def explain_cancelled(id: str, act: Act, now_ms: int) -> Reason:
 def _cut(missing: Missing) -> tuple[str, ...]:
     if not missing.cut:
         return ()
-    return (
-        f"only {counted(finding.WALK, 'record')} of each partition were searched; search all with --scan",
-    )
+    return (f"only {counted(finder.WALK, 'record')} of each partition were searched; search all with --scan",)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from penstock.delivery.lane_names import is_late
+from penstock.delivery.lane import is_late
 from penstock.delivery.machine import Delivery
 
 from ..task import HandlerTask, TaskPlace

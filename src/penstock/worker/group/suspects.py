@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Iterable, Sequence
 
-from penstock.delivery.going_out import GoingOut
 from penstock.delivery.machine import Delivery
+from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.store import GroupStore
 from penstock.delivery.trial import wait_ms
 from penstock.delivery.verdict import Dead, OnFailure, Parked, Verdict

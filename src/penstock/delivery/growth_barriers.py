@@ -17,7 +17,7 @@ from penstock.log.growth import former_places
 from penstock.log.store import Store
 from penstock.model.partition import partition_for
 
-from .lane_names import WHOLE, read_name
+from .lane import WHOLE, read_name
 
 OLDEST_VERSION = (
     9  # of the tables: code that knows no later one would not keep the order of a topic that grows

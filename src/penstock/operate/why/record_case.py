@@ -1,4 +1,4 @@
-"""The standing of a record in a group: reads the rows that decide whether it is delivered.
+"""The case of a record in a group: reads the rows that decide whether it is delivered.
 
 A record is passed once the cursor is beyond it or its bit in the cursor's bitmap is set; it still waits if it
 is an entry of a lane. A record that is neither passed nor an entry is still to be read from the log.
@@ -11,17 +11,16 @@ import msgspec
 
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.done_set import DoneSet
-from penstock.delivery.lane_names import WHOLE, is_late, lane_of, read_name, stored_name
+from penstock.delivery.lane import WHOLE, WaitState, is_late, lane_of, read_name, stored_name
 from penstock.delivery.notes import Note
+from penstock.delivery.offset_sets import DoneSet
 from penstock.delivery.trial import Trial, stored_trial
-from penstock.delivery.wait_state import WaitState
 from penstock.log.contract import Topic
 from penstock.membership.filters import Filter, wanted
 from penstock.membership.serving import Domain
 from penstock.model.record import Record
 
-from .finding import Finder, Logged
+from .finder import Finder, Logged
 from .group_rows import GroupRows, TopicPart
 from .history import Act, History
 from .members import Members, Served, Service
@@ -132,7 +131,7 @@ class FormerWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RecordCase:
     """Everything that decides on one record in one group.
 
     `lane`: the one it waits in, or, while the group has not read it yet, that of its key or of its whole
@@ -169,7 +168,7 @@ class Standing:
         return not self.entry and self.cursor.is_passed(self.record.offset)
 
 
-class StandingReader:
+class CaseReader:
     """Reads on one snapshot, each kind of row for all groups of a partition at once."""
 
     def __init__(self, tx: Transaction, finder: Finder, members: Members) -> None:
@@ -194,14 +193,14 @@ class StandingReader:
         return self._groups[place, group_id]
 
     def look_ahead(self, records: Iterable[Logged]) -> None:
-        """Declare the records whose standing will be needed, so that their rows are read together."""
+        """Declare the records whose case will be needed, so that their rows are read together."""
         for each in records:
             place = TopicPart(each.topic.id, each.partition)
             self._rows.expect(place, "offsets", [each.offset])
             self._rows.expect(place, "types", [each.type])
 
-    def standing(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Standing:
-        """Return the standing of a record in a group."""
+    def case(self, group: StoredGroup, cursor: Cursor, record: Logged) -> RecordCase:
+        """Return the case of a record in a group."""
         entered = self._at("entry_lane", group, record)
         entry = entered[0][0] if entered else None
         lanes = {
@@ -218,7 +217,7 @@ class StandingReader:
         passed = cursor.is_passed(record.offset)
         waits, ended = entry is None and not passed, entry is None and passed and letter is None
         lanes_count, entries_count = self._waiting(group, record, cursor, served) if waits else (0, 0)
-        return Standing(
+        return RecordCase(
             group,
             cursor,
             record,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.lane_names import lane_of, stored_name
+from penstock.delivery.lane import lane_of, stored_name
 from penstock.log.contract import Bounds, Growth, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry, key_text
 from penstock.log.growth import former_places
