@@ -40,6 +40,7 @@
     │   │   └── SchemaBehind        an older Penstock created them
     │   ├── NoSuchSchema            the database has no schema of that name
     │   ├── SchemaTooNew            a newer Penstock created them
+    │   ├── SchemaUnreleased        a development version created them
     │   ├── SequenceCached          ids are allocated in blocks, so they are not in order
     │   └── WrongEncoding           the database cannot store all Unicode text
     ├── StoreError                  the place where the data lives
@@ -611,6 +612,19 @@ class SchemaTooNew(SchemaError):
         super().__init__(
             f"the database has schema version {found}{usable}, but this Penstock knows {known}; "
             "update Penstock here"
+        )
+
+
+class SchemaUnreleased(SchemaError):
+    """A development version of Penstock, from before the first release, has created these tables."""
+
+    code = "schema_unreleased"
+
+    def __init__(self, found: int, first: int) -> None:
+        super().__init__(
+            f"the tables have schema version {found}, of an unreleased version of Penstock, and cannot be "
+            f"migrated to {first}, the first released one; keep them, drain them with the Penstock that made "
+            "them, and migrate another file, database, prefix or schema with this one"
         )
 
 

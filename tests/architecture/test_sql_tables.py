@@ -33,8 +33,9 @@ def test_a_table_has_one_owner() -> None:
 
 
 def test_every_table_of_the_schema_has_an_owner() -> None:
-    schema = ROOT.joinpath("database", "postgres", "schema.sql").read_text("utf-8")
-    made = {line.split()[2] for line in schema.splitlines() if line.startswith("CREATE TABLE ")}
+    scripts = ROOT.joinpath("database", "postgres", "migrations").glob("*.sql")
+    lines = [line for each in scripts for line in each.read_text("utf-8").splitlines()]
+    made = {line.split()[2] for line in lines if line.startswith("CREATE TABLE ")}
     assert made == {f"penstock_{table}" for tables in OWNERS.values() for table in tables}
 
 

@@ -40,6 +40,7 @@ from penstock.testing.records import a_record
 from penstock.worker import status
 from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine, driver_of
+from tests.conformance.next_release import add_next
 from tests.crash.waiting import wait_until
 from tests.working import working
 
@@ -574,8 +575,7 @@ def retention_is_held(scene: Scene) -> str:
 
 
 def schema_behind(scene: Scene) -> str:
-    scene.change("UPDATE penstock_meta SET value = '9' WHERE name = 'schema_version'")
-    scene.open.callback(scene.change, "UPDATE penstock_meta SET value = '10' WHERE name = 'schema_version'")
+    add_next(scene.open.enter_context(scene.monkeypatch.context()))
     return ""
 
 
@@ -686,7 +686,7 @@ SITUATIONS = [
               "1 record that the group had not read was deleted"),
     Situation(retention_is_held, Code.NO_HANDLER, "no group reads topic events", WORKER,
               "reader lake/orders has not read them"),
-    Situation(schema_behind, None, "", "", "the database has schema version 9, but this Penstock needs"),
+    Situation(schema_behind, None, "", "", "the database has schema version 17, but this Penstock needs"),
     Situation(nobody_listens, None, "", "", "does not hear the bell and polls instead: bell.enabled is off"),
 ]  # fmt: skip
 

@@ -12,13 +12,6 @@ from typing import IO
 import penstock
 
 PRESENT = Path(penstock.__file__).parent
-# Each adds to what is there; code that knows nothing of it goes on.
-EXPANDING = """
-UPDATE penstock_meta SET value = '{version}' WHERE name = 'schema_version';
-CREATE TABLE penstock_later (id integer PRIMARY KEY);
-ALTER TABLE penstock_cursor ADD COLUMN later text;
-ALTER TABLE penstock_member ADD COLUMN later text;
-"""
 # Takes away what code of the version before it no longer needs.
 CONTRACTING = """
 UPDATE penstock_meta SET value = '{version}' WHERE name = 'schema_version';
@@ -50,10 +43,15 @@ class Release:
 
     def migrate(self, url: str) -> str:
         """Run `penstock migrate` of this release; return what it prints."""
-        command = self._command("migrate", "--url", url)
-        ended = subprocess.run(command, env=self._env(), capture_output=True, text=True, timeout=120)
+        ended = self.run("migrate", "--url", url)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
+
+    def run(self, *args: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of this release until it ends."""
+        return subprocess.run(
+            self._command(*args), env=self._env(), capture_output=True, text=True, timeout=120
+        )
 
     def worker(self, program: Path) -> RunningRelease:
         """Start `penstock worker` of this release, on the outbox of a program."""

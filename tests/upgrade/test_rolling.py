@@ -14,12 +14,11 @@ from threading import Event, Thread
 import pytest
 
 from penstock import Outbox
+from tests.conformance.next_release import EXPANDING, KNOWN
 from tests.crash.diary import WORKED, Delivered, breaches, read
 from tests.crash.waiting import wait_until
-from tests.upgrade.kept import chain
-from tests.upgrade.releases import CONTRACTING, EXPANDING, PRESENT, Release, RunningRelease
+from tests.upgrade.releases import CONTRACTING, PRESENT, Release, RunningRelease
 
-KNOWN = len(chain())
 PROGRAM = """
 import os, time
 from penstock import Outbox, Record

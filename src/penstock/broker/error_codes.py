@@ -137,6 +137,7 @@ ERROR_NUMBERS: dict[str, E] = {
     "schema_behind": _ODD,
     "schema_missing": _ODD,
     "schema_too_new": _ODD,
+    "schema_unreleased": _ODD,
     "sequence_cached": _ODD,
     "session_ended": _AWAY,
     "setting": _ODD,

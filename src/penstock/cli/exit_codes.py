@@ -50,6 +50,7 @@ EXIT_CODES = {
     "no_such_schema": FAILED,
     "schema_behind": FAILED,
     "schema_too_new": FAILED,
+    "schema_unreleased": FAILED,
     "sequence_cached": FAILED,
     "wrong_encoding": FAILED,
     "store": FAILED,

@@ -129,6 +129,7 @@ STATUSES: dict[str, int] = {
     "schema_behind": _AWAY,
     "schema_missing": _AWAY,
     "schema_too_new": _AWAY,
+    "schema_unreleased": _AWAY,
     "sequence_cached": _ODD,
     "session_ended": _AWAY,
     "setting": _ODD,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.database import Transaction
-from penstock.database.migrations import check, drop_script, known_version, state
+from penstock.database.migrations import check, drop_script, known_version, state, steps_after
 from penstock.errors import SchemaBehind, SchemaMissing, SchemaTooNew, StoreBusy
 from penstock.log.store import Store
 
@@ -28,7 +28,7 @@ class Losses:
 
 @operation
 def losses(store: Store, *, clock: Clock = SYSTEM) -> Losses:
-    """Return how much would be lost. Raises SchemaMissing, SchemaBehind, SchemaTooNew."""
+    """Return how much would be lost. Raises SchemaMissing, SchemaBehind, SchemaTooNew, SchemaUnreleased."""
     check(store.database)
     return store.database.look(lambda tx: _counted(tx, store, clock))
 
@@ -37,8 +37,8 @@ def losses(store: Store, *, clock: Clock = SYSTEM) -> Losses:
 def drop(store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
     """Drop every table of Penstock, of this prefix and schema only; return how much was lost.
 
-    Raises SchemaMissing, SchemaBehind, SchemaTooNew, and StoreBusy while members live, or WriterElsewhere,
-    unless forced.
+    Raises SchemaMissing, SchemaBehind, SchemaTooNew, SchemaUnreleased, and StoreBusy while members live, or
+    WriterElsewhere, unless forced.
     """
     check(store.database)
     if not force:
@@ -57,13 +57,14 @@ def drop(store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
 def losses_in(tx: Transaction, store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
     """Return how much a drop in this transaction would lose.
 
-    Raises SchemaMissing, SchemaBehind, SchemaTooNew, and StoreBusy while members live, unless forced.
+    Raises SchemaMissing, SchemaBehind, SchemaTooNew, SchemaUnreleased, and StoreBusy while members live,
+    unless forced.
     """
     database = store.database
     found, known = state(tx, database), known_version(database)
     if not found.version:
         raise SchemaMissing(database.names.table("meta"))
-    if found.version < known:
+    if steps_after(database, found):
         raise SchemaBehind(found.version, known)
     if (
         found.version > known

@@ -118,6 +118,7 @@ ANSWERS: dict[str, C] = {
     "schema_behind": _ODD,
     "schema_missing": _ODD,
     "schema_too_new": _ODD,
+    "schema_unreleased": _ODD,
     "sequence_cached": _ODD,
     "session_ended": _ODD,
     "setting": _ODD,

@@ -1,5 +1,5 @@
--- Every table of Penstock in PostgreSQL, as after all migrations. Times are milliseconds since 1970, UTC. A NULL key or
--- value differs from an empty one.
+-- Every table of Penstock in PostgreSQL. Times are milliseconds since 1970, UTC. A NULL key or value differs from an empty
+-- one.
 
 -- Facts about this store: schema version, the oldest version whose code can use it, the log's id and incarnation.
 CREATE TABLE penstock_meta (
@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value text NOT NULL
 );
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '16'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
+VALUES ('schema_version', '17'), ('usable_from', '17'), ('incarnation', '1'), ('log_id', gen_random_uuid()::text);
 
 -- Committed events without an offset yet. seq is the order of staging: CACHE 1, because sessions with cached numbers
 -- would use them out of order.

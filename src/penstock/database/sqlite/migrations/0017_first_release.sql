@@ -1,5 +1,5 @@
--- Every table of Penstock in SQLite, as after all migrations. Times are milliseconds since 1970, UTC. A NULL key or
--- value differs from an empty one.
+-- Every table of Penstock in SQLite. Times are milliseconds since 1970, UTC. A NULL key or value differs from an empty
+-- one.
 
 -- Facts about this store: schema version, the oldest version whose code can use it, the log's id and incarnation.
 CREATE TABLE penstock_meta (
@@ -7,7 +7,7 @@ CREATE TABLE penstock_meta (
     value TEXT NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO penstock_meta (name, value)
-VALUES ('schema_version', '16'), ('usable_from', '7'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
+VALUES ('schema_version', '17'), ('usable_from', '17'), ('incarnation', '1'), ('log_id', lower(hex(randomblob(16))));
 
 -- Committed events without an offset yet. seq is the order of staging; SQLite has one writer at a time, so it is also
 -- the order of commits.

@@ -1,4 +1,4 @@
-"""Version 1 of Penstock's tables, and the models of the admin's lists, which have no tables."""
+"""Penstock's tables as of the first release, and the models of the admin's lists, which have no tables."""
 
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ class Migration(migrations.Migration):  # type: ignore[misc]  # Django brings no
 
     dependencies: ClassVar[list[tuple[str, str]]] = []
     operations: ClassVar = [
-        Tables(1),
+        Tables(17),
         _listed(
             "DeadList",
             "dead letters",
