@@ -1,104 +1,49 @@
-"""The names of lanes as they are stored, and the keys they stand for.
+"""Lanes: how they are named and stored, and why a stored lane waits.
 
-| stored            | is the lane of                                                            |
-|-------------------|---------------------------------------------------------------------------|
-| `o-1`             | the key o-1, or of the keyless record with that id                        |
-| `##1`             | the key #1: a key that begins with # gets one more #                      |
-| `#7#o-1`          | the record at offset 7 of the key o-1, on its own (`alone_name`)          |
-| `#late#o-1`       | the late records of the key o-1 (`late_name`); also `#7##late#o-1`         |
-| `#partition#`     | all records of the partition, where a group works it as one lane          |
-| `\\x6f0a`          | a key that is not printable text, or begins with \\x: its bytes            |
+The lane of a key is named by the key itself, as text. Any other lane is a `SideLane`, whose fields are the
+columns of a stored lane:
+
+| column  | meaning                                                                                     |
+|---------|---------------------------------------------------------------------------------------------|
+| `lane`  | the key, or the id of a record without one; `\\x6f0a`, the bytes of a key that is not        |
+|         | printable text or begins with \\x; empty for a lane of all keys                              |
+| `whole` | the lane holds all records of the partition, which the group works as one lane              |
+| `late`  | its records were passed over before the group had a handler for them                        |
+| `alone` | the offset of the only record in it, apart from the others of its key; -1: there is no such |
 """
 
-import re
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from penstock.model.record import Record
 
-_ALONE = re.compile(r"#([0-9]+)#")
-_LATE = "#late#"  # never the key late#: that is stored as ##late#
+SHARED = -1  # `alone` of a lane that is for all records of its key
+LANE_COLUMNS = "lane whole late alone"
 _HEX = "\\x"
-WHOLE = "#partition#"  # never the key partition#: that is stored as it is; nor #partition#: ##partition#
 
 
-class LaneName(NamedTuple):
-    """The key of a lane, and the offset of the record that has the lane to itself, if one has.
+class SideLane(NamedTuple):
+    """A lane that is not simply that of a key. Ordered, and unpacked, as the columns are."""
 
-    `late`: it is for records that were passed over before the group had a handler for them. `whole`: it is
-    for all keys of the partition, and has no key itself.
-    """
-
-    key: str
-    alone: int | None
-    late: bool
+    lane: str
     whole: bool = False
+    late: bool = False
+    alone: int = SHARED
+
+    @property
+    def key(self) -> str:
+        """The key, as the record has it."""
+        if self.lane.startswith(_HEX):
+            return bytes.fromhex(self.lane.removeprefix(_HEX)).decode("utf-8", "surrogateescape")
+        return self.lane
 
 
-def lane_of(record: Record) -> str:
-    """Return the lane of a record: its key, or its own id when it has no key.
-
-    Keys that are not printable text are written in hex, since lanes are stored as text.
-    """
-    key = record.id if record.key is None else record.key
-    if key.isprintable() and not key.startswith(_HEX):
-        return key
-    return _HEX + key.encode("utf-8", "surrogateescape").hex()
-
-
-def stored_name(lane: str) -> str:
-    """Return the name under which the machine keeps a lane it was fed."""
-    return f"#{lane}" if lane.startswith("#") else lane
-
-
-def alone_name(stored: str, offset: int) -> str:
-    """Return the name of the lane for one record of a lane; a lane that is one already keeps its name."""
-    own = f"#{offset}#"
-    return stored if stored.startswith(own) else own + stored
-
-
-def is_alone(stored: str, offset: int) -> bool:
-    """Return whether a lane belongs to the record at this offset alone."""
-    return stored.startswith(f"#{offset}#")
-
-
-def shared_name(stored: str) -> str:
-    """Return the name of the lane of the whole key, given the lane of one record of it."""
-    alone = _ALONE.match(stored)
-    return stored if alone is None else stored[alone.end() :]
-
-
-def late_name(stored: str) -> str:
-    """Return the name of the late lane of a key, given the name of the key's lane."""
-    return _LATE + stored
-
-
-def live_name(stored: str) -> str | None:
-    """Return the name of a key's lane, given the name of its late lane; else None."""
-    return stored.removeprefix(_LATE) if stored.startswith(_LATE) else None
-
-
-def is_late(stored: str) -> bool:
-    """Return whether a lane is for late records."""
-    return stored[:1] == "#" and shared_name(stored).startswith(_LATE)
-
-
-def read_name(stored: str) -> LaneName:
-    """Return the meaning of a stored name."""
-    alone = _ALONE.match(stored)
-    shared = shared_name(stored)
-    late = shared.startswith(_LATE)
-    shared = shared.removeprefix(_LATE if late else "")
-    if shared == WHOLE:
-        return LaneName("", None if alone is None else int(alone[1]), late, whole=True)
-    lane = shared.removeprefix("#")
-    if lane.startswith(_HEX):
-        lane = bytes.fromhex(lane.removeprefix(_HEX)).decode("utf-8", "surrogateescape")
-    return LaneName(lane, None if alone is None else int(alone[1]), late)
+LaneId: TypeAlias = str | SideLane
+WHOLE = SideLane("", whole=True)
 
 
 class WaitState(Enum):
-    """The reason why the lane of a row waits."""
+    """Why the lane of a row waits. The state decides; the reason beside it is only for people to read."""
 
     RETRYING = "retrying"  # its head failed, or asked for a retry: until it is due
     SNOOZED = "snoozed"  # its head was put off by its handler: until it is due
@@ -119,3 +64,59 @@ _TEXTS = {
     WaitState.MOVED: "behind what waits of its key in the partition where it was before the topic grew",
     WaitState.HELD: "held by a dead letter",
 }
+
+
+def lane_of(record: Record) -> str:
+    """Return the lane of a record: its key, or its own id when it has no key."""
+    return key_lane(record.id if record.key is None else record.key)
+
+
+def key_lane(key: str) -> str:
+    """Return the lane of a key; one that is not printable text is written in hex."""
+    if key.isprintable() and not key.startswith(_HEX):
+        return key
+    return _HEX + key.encode("utf-8", "surrogateescape").hex()
+
+
+def columns_of(lane: LaneId) -> SideLane:
+    """Return the columns of a lane."""
+    return SideLane(lane) if isinstance(lane, str) else lane
+
+
+def stored_lane(lane: str, whole: object, late: object, alone: int) -> LaneId:
+    """Return the lane of a row; undoes `columns_of`."""
+    if whole or late or alone != SHARED:
+        return SideLane(lane, bool(whole), bool(late), alone)
+    return lane
+
+
+def alone_in(lane: LaneId, offset: int) -> SideLane:
+    """Return the lane that one record of a lane has to itself."""
+    return columns_of(lane)._replace(alone=offset)
+
+
+def is_alone(lane: LaneId, offset: int) -> bool:
+    """Return whether a lane belongs to the record at this offset alone."""
+    return not isinstance(lane, str) and lane.alone == offset
+
+
+def shared_lane(lane: LaneId) -> LaneId:
+    """Return the lane for all records of the key, given that of one record of it."""
+    return lane if isinstance(lane, str) else stored_lane(*lane._replace(alone=SHARED))
+
+
+def late_lane(lane: LaneId) -> SideLane:
+    """Return the late lane of a key, given the key's lane."""
+    return columns_of(lane)._replace(late=True)
+
+
+def live_lane(lane: LaneId) -> LaneId | None:
+    """Return the lane of a key, given its late lane; None for any other lane."""
+    if isinstance(lane, str) or not lane.late or lane.alone != SHARED:
+        return None
+    return stored_lane(*lane._replace(late=False))
+
+
+def is_late(lane: LaneId) -> bool:
+    """Return whether a lane is for late records."""
+    return not isinstance(lane, str) and lane.late

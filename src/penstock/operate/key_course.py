@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.database.database import Transaction
+from penstock.delivery.lane import key_lane
 from penstock.errors import Undecodable
 from penstock.log.contract import OffsetRange, Topic
 from penstock.log.entry import Entry, key_bytes
@@ -17,7 +18,7 @@ from penstock.model.trace import TRACEPARENT, trace_ids
 from penstock.wire.kafka.headers import decode_headers
 
 from .operation import SeesTopic, every_topic, operation
-from .why.finder import Finder, key_lane
+from .why.finder import Finder
 from .why.members import Members
 from .why.record_case import CaseReader, Cursor, Lane, Letter
 

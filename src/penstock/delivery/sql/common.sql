@@ -94,7 +94,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
 -- without update_from: for_each(targets, cursors_reset_one)
 WITH w AS MATERIALIZED (SELECT t.partition, t.place FROM rows(:targets, partition integer, place bigint) AS t)
 UPDATE penstock_cursor AS c
-SET "offset" = w.place, passed = '', epoch = c.epoch + 1, version = c.version + 1, trying = NULL,
+SET "offset" = w.place, passed = '', epoch = c.epoch + 1, version = c.version + 1,
     handed_to = least(c.handed_to, w.place + :in_hand::bigint), kept_back = '',
     trial = '', crashes = CASE WHEN c.owner = ANY(:living::text[]) THEN 1 ELSE least(c.crashes, 1) END,
     owner = CASE WHEN c.owner = ANY(:living::text[]) THEN NULL ELSE c.owner END
@@ -104,7 +104,7 @@ WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.part
 -- name: cursors_reset_one
 -- The second form of cursors_reset, for one cursor; walks the primary key; the row is locked already.
 UPDATE penstock_cursor
-SET "offset" = :place, passed = '', epoch = epoch + 1, version = version + 1, trying = NULL,
+SET "offset" = :place, passed = '', epoch = epoch + 1, version = version + 1,
     handed_to = least(handed_to, :place::bigint + :in_hand::bigint), kept_back = '',
     trial = '', crashes = CASE WHEN owner = ANY(:living::text[]) THEN 1 ELSE least(crashes, 1) END,
     owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
@@ -120,13 +120,10 @@ SET epoch = epoch + 1, crashes = CASE WHEN owner = ANY(:living::text[]) THEN gre
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: cursors_lanes_changed
--- Record that lanes of cursors were changed, so that an owner that does not know of it writes nothing. An owner that checks
--- for it keeps its cursor; without an owner, or with one of a previous version, the cursor must be taken afresh, as by
--- cursors_seize. Walks the primary key; the rows are locked already.
+-- Record that lanes of cursors were changed, so that an owner that does not know of it writes nothing before it has learned
+-- of it. Walks the primary key; the rows are locked already.
 UPDATE penstock_cursor
-SET lanes_version = lanes_version + 1, epoch = CASE WHEN lanes_epoch = epoch THEN epoch ELSE epoch + 1 END,
-    crashes = CASE WHEN lanes_epoch <> epoch AND owner = ANY(:living::text[]) THEN greatest(crashes, 1) ELSE crashes END,
-    owner = CASE WHEN lanes_epoch <> epoch AND owner = ANY(:living::text[]) THEN NULL ELSE owner END
+SET lanes_version = lanes_version + 1
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: cursors_lanes_versions
@@ -144,7 +141,7 @@ ORDER BY partition FOR UPDATE;
 -- name: cursors_settle_one
 -- The second form of cursors_settle, for one cursor; walks the primary key, locks that row.
 UPDATE penstock_cursor
-SET "offset" = :base, passed = :passed, version = version + 1, crashes = :crashes, trying = NULL, trial = :trial,
+SET "offset" = :base, passed = :passed, version = version + 1, crashes = :crashes, trial = :trial,
     handed_to = :handed_to, kept_back = :kept_back
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND owner = :owner AND epoch = :epoch AND version = :version AND lanes_version = :lanes_version;
@@ -161,7 +158,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND owner = ANY(:owners::tex
 -- the table.
 -- without returning: find_then_change(cursors_take_find, cursors_take_write)
 UPDATE penstock_cursor
-SET owner = :owner, epoch = epoch + 1, lanes_epoch = epoch + 1,
+SET owner = :owner, epoch = epoch + 1,
     crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     SELECT c.partition FROM rows(:ends, partition integer, place bigint) AS h
@@ -170,7 +167,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
       AND (h.place > c."offset" OR EXISTS (
             SELECT 1 FROM penstock_lane l
             WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
-              AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
+              AND l.state <> 'held' AND l.due_ms <= now_ms(:now_ms)))
     ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED))
 RETURNING partition, "offset", epoch, version, passed, crashes, trial, lanes_version, handed_to, kept_back;
 
@@ -185,14 +182,13 @@ WHERE (c.owner IS NULL OR c.owner <> ALL(:living::text[]))
   AND (h.place > c."offset" OR EXISTS (
         SELECT 1 FROM penstock_lane l
         WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
-          AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
+          AND l.state <> 'held' AND l.due_ms <= now_ms(:now_ms)))
 ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED;
 
 -- name: cursors_take_write
 -- The second form of cursors_take, second step; walks the primary key, the rows are locked already.
 UPDATE penstock_cursor
-SET crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, owner = :owner, epoch = epoch + 1,
-    lanes_epoch = epoch + 1
+SET crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, owner = :owner, epoch = epoch + 1
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:found::integer[]);
 
 -- name: cursors_take_wanted
@@ -201,7 +197,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:found::
 -- rows. As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
 -- without returning: find_then_change(cursors_take_wanted_find, cursors_take_write)
 UPDATE penstock_cursor
-SET owner = :owner, epoch = epoch + 1, lanes_epoch = epoch + 1,
+SET owner = :owner, epoch = epoch + 1,
     crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     SELECT partition FROM penstock_cursor
@@ -292,14 +288,17 @@ CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id 
 -- name: dead_holding
 -- Those of some lanes that a dead letter holds; walks the primary key over their partitions, once, locks nothing. The
 -- cursors' locks are held already.
-SELECT DISTINCT partition, lane FROM penstock_dead
+SELECT DISTINCT partition, lane, whole, late, alone FROM penstock_dead
 WHERE group_id = :group_id AND topic_id = :topic_id AND holding
-  AND partition IN (SELECT w.partition FROM rows(:lanes, partition integer, lane text) AS w)
-  AND (partition, lane) IN (SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w);
+  AND partition IN (SELECT w.partition FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w)
+  AND (partition, lane, whole, late, alone) IN (
+    SELECT w.partition, w.lane, w.whole, w.late, w.alone FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w);
 
 -- name: dead_peek
 -- Dead letters by their places; walks the primary key, locks nothing. The cursors' locks are held already.
-SELECT d.partition, d."offset", d.lane, d.holding
+SELECT d.partition, d."offset", d.lane, d.whole, d.late, d.alone, d.holding
 FROM rows(:letters, partition integer, place bigint) AS w
 CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
  AND d."offset" = w.place;
@@ -307,24 +306,24 @@ CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id 
 -- name: dead_put
 -- Store a record that is given up, with all its content; walks the primary key. The cursors' locks are held already.
 -- without on_conflict: update_or_insert_each(rows, dead_put_update, dead_put_insert)
-INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
-                           id, key, type, value, headers, timestamp_ms, owner)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, whole, late, alone, holding, failures, reason,
+                           died_ms, id, key, type, value, headers, timestamp_ms, owner)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (group_id, topic_id, partition, "offset")
-DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = excluded.failures, reason = excluded.reason,
-              died_ms = excluded.died_ms, reset_ms = NULL;
+DO UPDATE SET lane = excluded.lane, whole = excluded.whole, late = excluded.late, alone = excluded.alone,
+              holding = excluded.holding, failures = excluded.failures, reason = excluded.reason, died_ms = excluded.died_ms, reset_ms = NULL;
 
 -- name: dead_put_update
 -- The second form of dead_put, for an existing letter; walks the primary key, locks that row.
 UPDATE penstock_dead
-SET lane = :lane, holding = :holding, failures = :failures, reason = :reason, died_ms = :died_ms, reset_ms = NULL
+SET lane = :lane, whole = :whole, late = :late, alone = :alone, holding = :holding, failures = :failures, reason = :reason, died_ms = :died_ms, reset_ms = NULL
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :place;
 
 -- name: dead_put_insert
 -- The second form of dead_put, for a new letter; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
-                           id, key, type, value, headers, timestamp_ms, owner)
-VALUES (:group_id, :topic_id, :partition, :place, :lane, :holding, :failures, :reason, :died_ms,
+INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, whole, late, alone, holding, failures, reason,
+                           died_ms, id, key, type, value, headers, timestamp_ms, owner)
+VALUES (:group_id, :topic_id, :partition, :place, :lane, :whole, :late, :alone, :holding, :failures, :reason, :died_ms,
         :id, :key, :type, :value, :headers, :timestamp_ms, :owner);
 
 -- name: dead_reset
@@ -351,11 +350,11 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 UPDATE penstock_dead SET holding = false
 WHERE group_id = :group_id AND topic_id = :topic_id AND holding AND (partition, "offset") IN (
     SELECT w.partition, w.place FROM rows(:letters, partition integer, place bigint) AS w)
-RETURNING partition, "offset", lane, true;
+RETURNING partition, "offset", lane, whole, late, alone, true;
 
 -- name: dead_skip_find
 -- The second form of dead_skip, first step; walks the primary key, locks those rows.
-SELECT d.partition, d."offset", d.lane, true
+SELECT d.partition, d."offset", d.lane, d.whole, d.late, d.alone, true
 FROM rows(:letters, partition integer, place bigint) AS w
 CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
  AND d."offset" = w.place
@@ -374,7 +373,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND holding AND (partition, 
 -- without returning: find_then_change(dead_peek, dead_drop)
 DELETE FROM penstock_dead WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
     SELECT w.partition, w.place FROM rows(:letters, partition integer, place bigint) AS w)
-RETURNING partition, "offset", lane, holding;
+RETURNING partition, "offset", lane, whole, late, alone, holding;
 
 -- name: dead_drop
 -- The second form of dead_take, second step; walks the primary key. The cursors' locks are held already.
@@ -412,11 +411,14 @@ DELETE FROM penstock_fallback WHERE topic_id = :topic_id AND EXISTS (
 
 -- name: entries_count
 -- How many records wait in each of some lanes; walks the primary key over their partitions, once, locks nothing.
-SELECT partition, lane, count(*) FROM penstock_lane_entry
+SELECT partition, lane, whole, late, alone, count(*) FROM penstock_lane_entry
 WHERE group_id = :group_id AND topic_id = :topic_id
-  AND partition IN (SELECT w.partition FROM rows(:lanes, partition integer, lane text) AS w)
-  AND (partition, lane) IN (SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w)
-GROUP BY partition, lane;
+  AND partition IN (SELECT w.partition FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w)
+  AND (partition, lane, whole, late, alone) IN (
+    SELECT w.partition, w.lane, w.whole, w.late, w.alone FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w)
+GROUP BY partition, lane, whole, late, alone;
 
 -- name: entries_drop
 -- Remove settled records of waiting lanes; walks the primary key. The cursors' locks are held already.
@@ -432,15 +434,18 @@ CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :top
 
 -- name: entries_heads
 -- The oldest record of each of some lanes; walks the primary key over their partitions, once, locks nothing.
-SELECT partition, lane, min("offset") FROM penstock_lane_entry
+SELECT partition, lane, whole, late, alone, min("offset") FROM penstock_lane_entry
 WHERE group_id = :group_id AND topic_id = :topic_id
-  AND partition IN (SELECT w.partition FROM rows(:lanes, partition integer, lane text) AS w)
-  AND (partition, lane) IN (SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w)
-GROUP BY partition, lane;
+  AND partition IN (SELECT w.partition FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w)
+  AND (partition, lane, whole, late, alone) IN (
+    SELECT w.partition, w.lane, w.whole, w.late, w.alone FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w)
+GROUP BY partition, lane, whole, late, alone;
 
 -- name: entries_load
 -- The records of the waiting lanes of some partitions, and whether each has a copy; walks the primary key, locks nothing.
-SELECT partition, lane, "offset", id IS NOT NULL FROM penstock_lane_entry
+SELECT partition, lane, whole, late, alone, "offset", id IS NOT NULL FROM penstock_lane_entry
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
 ORDER BY "offset";
 
@@ -448,21 +453,22 @@ ORDER BY "offset";
 -- Write records of waiting lanes that the cursor passes; an existing one only changes its lane. Walks the primary key. The
 -- cursors' locks are held already.
 -- without on_conflict: update_or_insert_each(entries, entries_put_update, entries_put_insert)
-INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane)
-SELECT :group_id, :topic_id, e.partition, e.place, e.lane
-FROM rows(:entries, partition integer, place bigint, lane text) AS e
+INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane, whole, late, alone)
+SELECT :group_id, :topic_id, e.partition, e.place, e.lane, e.whole, e.late, e.alone
+FROM rows(:entries, partition integer, place bigint, lane text, whole boolean, late boolean, alone bigint) AS e
 WHERE true
-ON CONFLICT (group_id, topic_id, partition, "offset") DO UPDATE SET lane = excluded.lane;
+ON CONFLICT (group_id, topic_id, partition, "offset")
+DO UPDATE SET lane = excluded.lane, whole = excluded.whole, late = excluded.late, alone = excluded.alone;
 
 -- name: entries_put_update
 -- The second form of entries_put, for an existing entry; walks the primary key, locks that row.
-UPDATE penstock_lane_entry SET lane = :lane
+UPDATE penstock_lane_entry SET lane = :lane, whole = :whole, late = :late, alone = :alone
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :place;
 
 -- name: entries_put_insert
 -- The second form of entries_put, for a new entry; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane)
-VALUES (:group_id, :topic_id, :partition, :place, :lane);
+INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane, whole, late, alone)
+VALUES (:group_id, :topic_id, :partition, :place, :lane, :whole, :late, :alone);
 
 -- name: entries_reset
 -- Remove the records of waiting lanes from an offset on, in each of some partitions; walks the primary key. The cursors'
@@ -475,11 +481,11 @@ DELETE FROM penstock_lane_entry WHERE group_id = :group_id AND topic_id = :topic
 -- name: entries_return
 -- Put dead letters back into lanes, each with the copy of its record: the log may have lost it by now. Walks the primary
 -- keys. The cursors' locks are held already.
-INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane,
+INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane, whole, late, alone,
                                  id, key, type, value, headers, timestamp_ms, owner)
-SELECT d.group_id, d.topic_id, d.partition, d."offset", w.lane,
+SELECT d.group_id, d.topic_id, d.partition, d."offset", w.lane, w.whole, w.late, w.alone,
        d.id, d.key, d.type, d.value, d.headers, d.timestamp_ms, d.owner
-FROM rows(:entries, partition integer, place bigint, lane text) AS w
+FROM rows(:entries, partition integer, place bigint, lane text, whole boolean, late boolean, alone bigint) AS w
 CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
  AND d."offset" = w.place;
 
@@ -489,11 +495,11 @@ CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id 
 -- without returning: find_then_change(entries_take_find, entries_drop)
 DELETE FROM penstock_lane_entry WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
     SELECT w.partition, w.place FROM rows(:entries, partition integer, place bigint) AS w)
-RETURNING partition, "offset", lane;
+RETURNING partition, "offset", lane, whole, late, alone;
 
 -- name: entries_take_find
 -- The second form of entries_take, first step; walks the primary key, locks those rows.
-SELECT e.partition, e."offset", e.lane
+SELECT e.partition, e."offset", e.lane, e.whole, e.late, e.alone
 FROM rows(:entries, partition integer, place bigint) AS w
 CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
  AND e."offset" = w.place
@@ -508,41 +514,40 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition A
 
 -- name: lanes_drop
 -- Remove lanes that flow again; walks the primary key. The cursors' locks are held already.
-DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, lane) IN (
-    SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w);
+DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, lane, whole, late, alone) IN (
+    SELECT w.partition, w.lane, w.whole, w.late, w.alone FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w);
 
 -- name: lanes_forget
 -- Remove the lanes of some partitions that have neither a record nor a letter that holds them; walks the primary keys,
 -- each once. The cursors' locks are held already.
 DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id
   AND partition = ANY(:partitions::integer[])
-  AND (partition, lane) NOT IN (
-    SELECT e.partition, e.lane FROM penstock_lane_entry e WHERE e.group_id = :group_id AND e.topic_id = :topic_id)
-  AND (partition, lane) NOT IN (
-    SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
+  AND (partition, lane, whole, late, alone) NOT IN (
+    SELECT e.partition, e.lane, e.whole, e.late, e.alone FROM penstock_lane_entry e WHERE e.group_id = :group_id AND e.topic_id = :topic_id)
+  AND (partition, lane, whole, late, alone) NOT IN (
+    SELECT d.partition, d.lane, d.whole, d.late, d.alone FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
 
 -- name: lanes_held
 -- Those of some lanes that are held; walks the primary key, locks nothing. The cursors' locks are held already.
-SELECT l.partition, l.lane
-FROM rows(:lanes, partition integer, lane text) AS w
+SELECT l.partition, l.lane, l.whole, l.late, l.alone
+FROM rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w
 CROSS JOIN penstock_lane l ON l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition
- AND l.lane = w.lane
-WHERE l.held;
+ AND l.lane = w.lane AND l.whole = w.whole AND l.late = w.late AND l.alone = w.alone
+WHERE l.state = 'held';
 
 -- name: lanes_moved
 -- Those of some lanes that wait for another partition; walks the primary key, locks nothing. The cursors' locks are held
 -- already.
-SELECT l.partition, l.lane
-FROM rows(:lanes, partition integer, lane text) AS w
+SELECT l.partition, l.lane, l.whole, l.late, l.alone
+FROM rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w
 CROSS JOIN penstock_lane l ON l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition
- AND l.lane = w.lane
+ AND l.lane = w.lane AND l.whole = w.whole AND l.late = w.late AND l.alone = w.alone
 WHERE l.state = 'moved';
 
 -- name: lanes_load
 -- The waiting lanes of some partitions; walks the primary key, locks nothing.
-SELECT partition, lane,
-       CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
-       failures, due_ms, reason, wait_ms FROM penstock_lane
+SELECT partition, lane, whole, late, alone, state, failures, due_ms, reason, wait_ms FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: whole_lanes_first
@@ -550,43 +555,45 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partiti
 -- entries and the letters of these partitions, locks nothing.
 SELECT partition, min("offset") FROM (
     SELECT partition, "offset" FROM penstock_lane_entry
-    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]) AND lane = '#partition#'
+    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
+      AND whole AND NOT late AND alone = -1
     UNION ALL
     SELECT partition, "offset" FROM penstock_dead
-    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]) AND lane = '#partition#'
-      AND holding
+    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
+      AND whole AND NOT late AND alone = -1 AND holding
 ) AS waiting GROUP BY partition;
 
 -- name: lanes_put
--- Write waiting lanes, also in the column that the previous version reads; walks the primary key. The cursors' locks are
--- held already.
+-- Write waiting lanes; walks the primary key. The cursors' locks are held already.
 -- without on_conflict: update_or_insert_each(lanes, lanes_put_update, lanes_put_insert)
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
-SELECT :group_id, :topic_id, l.partition, l.lane, l.state = 'held', l.state, l.failures, l.due_ms, l.reason, l.wait_ms
-FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text, wait_ms bigint) AS l
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, whole, late, alone, state, failures, due_ms, reason, wait_ms)
+SELECT :group_id, :topic_id, l.partition, l.lane, l.whole, l.late, l.alone, l.state, l.failures, l.due_ms, l.reason, l.wait_ms
+FROM rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint, state text, failures integer,
+          due_ms bigint, reason text, wait_ms bigint) AS l
 WHERE true
-ON CONFLICT (group_id, topic_id, partition, lane)
-DO UPDATE SET held = excluded.held, state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms,
+ON CONFLICT (group_id, topic_id, partition, lane, whole, late, alone)
+DO UPDATE SET state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms,
               reason = excluded.reason, wait_ms = excluded.wait_ms;
 
 -- name: lanes_put_update
 -- The second form of lanes_put, for an existing lane; walks the primary key, locks that row.
 UPDATE penstock_lane
-SET held = (:state::text = 'held'), state = :state, failures = :failures, due_ms = :due_ms, reason = :reason, wait_ms = :wait_ms
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane;
+SET state = :state, failures = :failures, due_ms = :due_ms, reason = :reason, wait_ms = :wait_ms
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
+  AND lane = :lane AND whole = :whole AND late = :late AND alone = :alone;
 
 -- name: lanes_put_insert
 -- The second form of lanes_put, for a new lane; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
-VALUES (:group_id, :topic_id, :partition, :lane, :state::text = 'held', :state, :failures, :due_ms, :reason, :wait_ms);
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, whole, late, alone, state, failures, due_ms, reason, wait_ms)
+VALUES (:group_id, :topic_id, :partition, :lane, :whole, :late, :alone, :state, :failures, :due_ms, :reason, :wait_ms);
 
 -- name: lanes_unhold
 -- Release the lanes of some partitions that no letter holds any more; walks the primary keys, each once. The cursors' locks
 -- are held already.
-UPDATE penstock_lane SET held = false, state = 'slow', failures = 0, due_ms = 0, reason = :reason
-WHERE group_id = :group_id AND topic_id = :topic_id AND held AND partition = ANY(:partitions::integer[])
-  AND (partition, lane) NOT IN (
-    SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
+UPDATE penstock_lane SET state = 'slow', failures = 0, due_ms = 0, reason = :reason
+WHERE group_id = :group_id AND topic_id = :topic_id AND state = 'held' AND partition = ANY(:partitions::integer[])
+  AND (partition, lane, whole, late, alone) NOT IN (
+    SELECT d.partition, d.lane, d.whole, d.late, d.alone FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
 
 -- == Notes: the records a group has passed over, because it had no handler for the type
 
@@ -719,8 +726,8 @@ WHERE g.kind = 'handler';
 -- each counted up to a limit; reads the lanes and walks the letters' primary key up to it, locks nothing.
 SELECT g.name,
        (SELECT count(*) FROM (
-           SELECT 1 FROM penstock_lane l WHERE l.group_id = g.id AND NOT l.held LIMIT :most) AS w),
-       (SELECT count(*) FROM (SELECT 1 FROM penstock_lane l WHERE l.group_id = g.id AND l.held LIMIT :most) AS h),
+           SELECT 1 FROM penstock_lane l WHERE l.group_id = g.id AND l.state <> 'held' LIMIT :most) AS w),
+       (SELECT count(*) FROM (SELECT 1 FROM penstock_lane l WHERE l.group_id = g.id AND l.state = 'held' LIMIT :most) AS h),
        (SELECT count(*) FROM (SELECT 1 FROM penstock_dead d WHERE d.group_id = g.id LIMIT :most) AS d)
 FROM penstock_group g WHERE g.kind = 'handler';
 
@@ -856,4 +863,4 @@ SELECT DISTINCT topic_id FROM penstock_cursor WHERE group_id = :group_id;
 
 -- name: lanes_next
 -- When the next lane that waits by itself is due after a moment; reads the lanes, locks nothing.
-SELECT min(due_ms) FROM penstock_lane WHERE NOT held AND due_ms > :now_ms::bigint;
+SELECT min(due_ms) FROM penstock_lane WHERE state <> 'held' AND due_ms > :now_ms::bigint;

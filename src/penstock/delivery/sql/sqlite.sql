@@ -28,7 +28,7 @@ WITH s AS MATERIALIZED (
            json_extract(value, '$[8]') AS handed_to, json_extract(value, '$[9]') AS kept_back
     FROM json_each(:settled))
 UPDATE penstock_cursor AS c
-SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trying = NULL, trial = s.trial,
+SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trial = s.trial,
     handed_to = s.handed_to, kept_back = s.kept_back
 FROM s
 WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = s.number

@@ -109,7 +109,8 @@ ORDER BY topic_id, partition;
 
 -- name: group_lanes
 -- How many lanes of groups wait by themselves, and how many for a person; walks the primary key.
-SELECT group_id, topic_id, sum(CASE WHEN held THEN 0 ELSE 1 END), sum(CASE WHEN held THEN 1 ELSE 0 END)
+SELECT group_id, topic_id, sum(CASE WHEN state = 'held' THEN 0 ELSE 1 END),
+       sum(CASE WHEN state = 'held' THEN 1 ELSE 0 END)
 FROM penstock_lane
 WHERE group_id = ANY(:groups::integer[])
 GROUP BY group_id, topic_id;
@@ -213,24 +214,62 @@ GROUP BY group_id, owner;
 
 -- == Lanes that wait, and the records in them
 
+-- name: lanes_list
+-- A page of waiting lanes, by group, topic, partition and lane, after one of them; with `lane` those of one key, also where
+-- a record of it is retried alone. Walks the primary key, locks nothing.
+SELECT l.group_id, l.topic_id, l.partition, l.lane, l.whole, l.late, l.alone, g.name, l.state, l.failures, l.due_ms, l.reason
+FROM penstock_lane l
+CROSS JOIN penstock_group g ON g.id = l.group_id
+WHERE (l.group_id, l.topic_id, l.partition, l.lane, l.whole, l.late, l.alone)
+      > (:after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_lane::text, :after_whole::boolean,
+         :after_late::boolean, :after_alone::bigint)
+  AND (:group_id::integer IS NULL OR l.group_id = :group_id::integer)
+  AND (:topic_id::integer IS NULL OR l.topic_id = :topic_id::integer)
+  AND (:held::boolean IS NULL OR (l.state = 'held') = :held::boolean)
+  AND (:lane::text IS NULL OR (l.lane = :lane::text AND NOT l.whole))
+ORDER BY l.group_id, l.topic_id, l.partition, l.lane, l.whole, l.late, l.alone
+LIMIT :limit;
+
 -- name: lanes_by_partition
 -- The waiting lanes of a group on a topic: held, resting until later and the first due time of these, due, and behind
 -- another partition; and whether the partition itself is a lane that is held or rests, so that nothing else goes on. Walks
 -- the primary key, locks nothing.
-SELECT partition, count(CASE WHEN held THEN 1 END), count(CASE WHEN NOT held AND due_ms > :now_ms THEN 1 END),
-       min(CASE WHEN NOT held AND due_ms > :now_ms THEN due_ms END),
-       count(CASE WHEN NOT held AND due_ms <= :now_ms AND state <> 'moved' THEN 1 END),
+SELECT partition, count(CASE WHEN state = 'held' THEN 1 END),
+       count(CASE WHEN state <> 'held' AND due_ms > :now_ms THEN 1 END),
+       min(CASE WHEN state <> 'held' AND due_ms > :now_ms THEN due_ms END),
+       count(CASE WHEN state NOT IN ('held', 'moved') AND due_ms <= :now_ms THEN 1 END),
        count(CASE WHEN state = 'moved' THEN 1 END),
-       count(CASE WHEN lane = '#partition#' AND (held OR due_ms > :now_ms) THEN 1 END)
+       count(CASE WHEN whole AND NOT late AND alone = -1 AND (state = 'held' OR due_ms > :now_ms) THEN 1 END)
 FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id GROUP BY partition;
 
--- name: lane_head
--- The first and the last record that wait in some lanes of several groups, and how many do; walks the primary key of the
--- partition, locks nothing.
-SELECT group_id, lane, min("offset"), max("offset"), count(*) FROM penstock_lane_entry
+-- name: lanes_of_key
+-- The lanes of a key in a partition, or of the whole partition: its own, the late one, and those of records that are retried
+-- alone, of several groups; walks the primary key, locks nothing.
+SELECT group_id, lane, whole, late, alone, state, failures, due_ms, reason FROM penstock_lane
 WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND lane = ANY(:lanes::text[])
-GROUP BY group_id, lane;
+  AND lane = :lane AND whole = :whole::boolean
+ORDER BY late, alone;
+
+-- name: lane_extents
+-- The first and the last record that wait in each lane of a key, and how many do, of several groups; walks the primary key
+-- of the partition, locks nothing.
+SELECT group_id, lane, whole, late, alone, min("offset"), max("offset"), count(*) FROM penstock_lane_entry
+WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
+  AND lane = :lane AND whole = :whole::boolean
+GROUP BY group_id, lane, whole, late, alone;
+
+-- name: entry_lane
+-- The lanes in which records at some offsets wait, of several groups; walks the primary key, locks nothing.
+SELECT group_id, "offset", lane, whole, late, alone FROM penstock_lane_entry
+WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
+  AND "offset" = ANY(:offsets::bigint[]);
+
+-- name: places_of_key
+-- The partitions where some group has a lane of a key, or of a record of it that is retried alone, or a dead letter of it;
+-- reads the lanes and the dead letters of all groups, locks nothing.
+SELECT topic_id, partition FROM penstock_lane WHERE lane = :lane::text AND NOT whole
+UNION
+SELECT topic_id, partition FROM penstock_dead WHERE key = :key::bytea OR (holding AND lane = :lane::text AND NOT whole);
 
 -- name: entries_page
 -- A page of the records that wait in lanes, by group, topic, partition and offset, with the content of their copies; walks
@@ -244,12 +283,6 @@ WHERE (e.group_id, e.topic_id, e.partition, e."offset")
   AND (:group_id::integer IS NULL OR e.group_id = :group_id::integer)
 ORDER BY e.group_id, e.topic_id, e.partition, e."offset"
 LIMIT :limit;
-
--- name: entry_lane
--- The lanes in which records at some offsets wait, of several groups; walks the primary key, locks nothing.
-SELECT group_id, "offset", lane FROM penstock_lane_entry
-WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND "offset" = ANY(:offsets::bigint[]);
 
 -- name: unfinished
 -- The records of a range that wait or are dead letters in some group; walks the groups and, for each, the primary keys,
@@ -317,19 +350,19 @@ FROM penstock_dead d
 JOIN penstock_group g ON g.id = d.group_id
 WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = :partition AND d."offset" = :offset;
 
--- name: dead_at
--- The dead letters at some offsets, of several groups; walks the primary key, locks nothing.
-SELECT group_id, "offset", id, failures, reason, died_ms, holding, lane FROM penstock_dead
-WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND "offset" = ANY(:offsets::bigint[]);
-
 -- name: dead_of_lane
 -- The dead letters of a partition that hold a lane, or are of a key, of several groups, the oldest offset first; walks the
 -- primary key, locks nothing.
-SELECT group_id, "offset", id, failures, reason, died_ms, holding, lane FROM penstock_dead
+SELECT group_id, "offset", id, failures, reason, died_ms, holding, lane, whole, late, alone FROM penstock_dead
 WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND ((holding AND lane = :lane::text) OR key = :key::bytea)
+  AND ((holding AND lane = :lane::text AND whole = :whole::boolean AND late = :late::boolean) OR key = :key::bytea)
 ORDER BY "offset";
+
+-- name: dead_at
+-- The dead letters at some offsets, of several groups; walks the primary key, locks nothing.
+SELECT group_id, "offset", id, failures, reason, died_ms, holding, lane, whole, late, alone FROM penstock_dead
+WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
+  AND "offset" = ANY(:offsets::bigint[]);
 
 -- == Records that were passed over, or completed by a fallback
 

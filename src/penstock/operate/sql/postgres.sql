@@ -30,47 +30,6 @@ CROSS JOIN LATERAL (
 WHERE :group_id::integer IS NULL OR g.id = :group_id::integer
 ORDER BY g.name;
 
--- == Lanes that wait, and the records in them
-
--- name: lanes_list
--- A page of waiting lanes, by group, topic, partition and lane, after one of them; with `lane` those of one key, also where
--- a record of it is retried alone. Walks the primary key, locks nothing.
-SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name,
-       CASE WHEN l.held THEN 'held' WHEN l.state <> 'snoozed' AND (l.failures > 0 OR l.due_ms > 0) THEN 'retrying' ELSE l.state END,
-       l.failures, l.due_ms, l.reason
-FROM penstock_lane l
-JOIN penstock_group g ON g.id = l.group_id
-WHERE (l.group_id, l.topic_id, l.partition, l.lane)
-      > (:after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_lane::text)
-  AND (:group_id::integer IS NULL OR l.group_id = :group_id::integer)
-  AND (:topic_id::integer IS NULL OR l.topic_id = :topic_id::integer)
-  AND (:held::boolean IS NULL OR l.held = :held::boolean)
-  AND (:lane::text IS NULL OR l.lane IN (:lane::text, '#late#' || :lane::text)
-       OR (l.lane ~ '^#[0-9]+#'
-           AND substr(l.lane, strpos(substr(l.lane, 2), '#') + 2) IN (:lane::text, '#late#' || :lane::text)))
-ORDER BY l.group_id, l.topic_id, l.partition, l.lane
-LIMIT :limit;
-
--- name: lanes_of_key
--- The lane of a key in a partition, and those of records of it that are retried alone, of several groups; walks the primary key, locks nothing.
-SELECT group_id, lane, CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
-       failures, due_ms, reason FROM penstock_lane
-WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND (lane IN (:lane::text, '#late#' || :lane::text)
-       OR (lane ~ '^#[0-9]+#'
-           AND substr(lane, strpos(substr(lane, 2), '#') + 2) IN (:lane::text, '#late#' || :lane::text)))
-ORDER BY lane;
-
--- name: places_of_key
--- The partitions where some group has a lane of a key, or of a record of it that is retried alone, or a dead letter of it;
--- reads the lanes and the dead letters of all groups, locks nothing.
-SELECT topic_id, partition FROM penstock_lane
-WHERE lane IN (:lane::text, '#late#' || :lane::text)
-   OR (lane ~ '^#[0-9]+#'
-       AND substr(lane, strpos(substr(lane, 2), '#') + 2) IN (:lane::text, '#late#' || :lane::text))
-UNION
-SELECT topic_id, partition FROM penstock_dead WHERE key = :key::bytea OR (holding AND lane = :lane::text);
-
 -- == Events that are not in the log yet
 
 -- name: staged_page

@@ -16,13 +16,12 @@ from dataclasses import dataclass, replace
 
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.lane import lane_of, stored_name
+from penstock.delivery.lane import key_lane
 from penstock.log.contract import Bounds, Growth, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry, key_text
 from penstock.log.growth import former_places
 from penstock.log.sql.held_records import allowing_foreign
 from penstock.model.partition import MURMUR3, key_hash, partition_for, slot
-from penstock.model.record import Record
 
 WALK = 5_000  # records of a partition searched for an id or a key, by default
 STAGED_WALK = 200_000  # staged rows searched for an id or a key
@@ -334,11 +333,6 @@ def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
 def partition_of(topic: Topic, key: str) -> int:
     """Return the partition of a key, or of the id of a record without a key."""
     return partition_for(topic.partitioner, _bytes(key), key, topic.partitions)
-
-
-def key_lane(key: str) -> str:
-    """Return the stored name of a key's lane."""
-    return stored_name(lane_of(Record("", key, None, "", (), 0)))
 
 
 def _staged(row: Row) -> UnloggedEvent:

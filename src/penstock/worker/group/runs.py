@@ -34,7 +34,7 @@ def task_of(
     record, handler = work.records[delivery.offset]
     if delivery.again or work.is_doubtful(delivery.offset):
         record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
-    if delivery.lane[:1] == "#" and is_late(delivery.lane):
+    if is_late(delivery.lane):
         record = structs.replace(record, late=True)
     place = TaskPlace(work.number, delivery.offset)
     return HandlerTask(
