@@ -507,7 +507,7 @@ def test_the_domain_is_touched_before_anything_is_locked(
     execute = Transaction.execute
     monkeypatch.setattr(Transaction, "execute", noting)
     requeue()
-    acted = asked[asked.index("delivery/dead_pick") + 1 :]
+    acted = asked[asked.index("operate/dead_pick") + 1 :]
     assert acted[:3] == ["membership/domain_touch", "delivery/cursors_hold", "delivery/dead_peek"]
     assert rows(engine, "name, version", "domain") == [(name, 8)]
     engine.outbox.drain()

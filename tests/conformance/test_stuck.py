@@ -34,7 +34,7 @@ from penstock.operate import groups, topics
 from penstock.operate.doctor import DoctorFinding, PartState
 from penstock.operate.retention import retain
 from penstock.operate.store_doctor import examine_store
-from penstock.operate.why import Answer, Code, at_work, unlogged, why
+from penstock.operate.why import Answer, Code, member_reasons, unlogged, why
 from penstock.worker import status
 from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine, driver_of
@@ -339,7 +339,7 @@ def given_up(scene: Scene) -> str:
 
 def hanging(scene: Scene) -> str:
     scene.monkeypatch.setattr(status, "LONG_SECONDS", 0.0)
-    scene.monkeypatch.setattr(at_work, "SLOW_MS", 0)
+    scene.monkeypatch.setattr(member_reasons, "SLOW_MS", 0)
     outbox = scene.real()
     called = scene.hang(outbox)
     scene.worker(outbox)

@@ -21,7 +21,7 @@ from penstock.gateway.token_upkeep import TokenUpkeep
 from penstock.log.store import Store
 from penstock.model.cloudevents import format_time
 from penstock.model.record import TOKEN
-from penstock.operate.producing import RecordWanted, forget_tokens, produce
+from penstock.operate.producer import RecordWanted, forget_tokens, produce
 from penstock.testing import FakeClock
 from tests.gateway.served import JSON, ServedRest, event
 

@@ -20,7 +20,7 @@ from penstock.model.content import BINARY, JSON
 from penstock.model.record import Record
 from penstock.model.token import TOKEN_LENGTH
 from penstock.model.trace import TRACEPARENT
-from penstock.operate.producing import AppendedRecord, RecordWanted
+from penstock.operate.producer import AppendedRecord, RecordWanted
 
 from ..adding import SMALL_BYTES
 from .addresses import in_query

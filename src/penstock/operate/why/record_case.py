@@ -1,4 +1,4 @@
-"""The standing of a record in a group: reads the rows that decide whether it is delivered.
+"""The case of a record in a group: reads the rows that decide whether it is delivered.
 
 A record is passed once the cursor is beyond it or its bit in the cursor's bitmap is set; it still waits if it
 is an entry of a lane. A record that is neither passed nor an entry is still to be read from the log.
@@ -11,17 +11,15 @@ import msgspec
 
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.done_set import DoneSet
-from penstock.delivery.lane_names import WHOLE, is_late, lane_of, read_name, stored_name
+from penstock.delivery.lane import SHARED, WHOLE, LaneId, WaitState, columns_of, key_lane, stored_lane
 from penstock.delivery.notes import Note
+from penstock.delivery.offset_sets import DoneSet
 from penstock.delivery.trial import Trial, stored_trial
-from penstock.delivery.wait_state import WaitState
 from penstock.log.contract import Topic
 from penstock.membership.filters import Filter, wanted
 from penstock.membership.serving import Domain
-from penstock.model.record import Record
 
-from .finding import Finder, Logged
+from .finder import Finder, Logged
 from .group_rows import GroupRows, TopicPart
 from .history import Act, History
 from .members import Members, Served, Service
@@ -65,7 +63,7 @@ class Cursor:
 class Lane:
     """A waiting lane, with the first and last record in it, and their number."""
 
-    name: str
+    id: LaneId
     state: WaitState
     failures: int
     due_ms: int
@@ -82,17 +80,18 @@ class Lane:
     @property
     def late(self) -> bool:
         """Whether its records were passed over before the group had a handler for them."""
-        return is_late(self.name)
+        return columns_of(self.id).late
 
     @property
     def alone(self) -> int | None:
         """The offset of the only record in it, if that is retried alone."""
-        return read_name(self.name).alone
+        offset = columns_of(self.id).alone
+        return None if offset == SHARED else offset
 
     @property
     def of(self) -> str:
         """What the lane is for, in words: a key or the whole partition."""
-        return "partition" if read_name(self.name).whole else "key"
+        return "partition" if columns_of(self.id).whole else "key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class Letter:
     reason: str
     died_ms: int
     holding: bool
-    lane: str
+    lane: LaneId
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ class FormerWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RecordCase:
     """Everything that decides on one record in one group.
 
     `lane`: the one it waits in, or, while the group has not read it yet, that of its key or of its whole
@@ -169,7 +168,7 @@ class Standing:
         return not self.entry and self.cursor.is_passed(self.record.offset)
 
 
-class StandingReader:
+class CaseReader:
     """Reads on one snapshot, each kind of row for all groups of a partition at once."""
 
     def __init__(self, tx: Transaction, finder: Finder, members: Members) -> None:
@@ -187,29 +186,29 @@ class StandingReader:
         if group_id is not None and every_group is not None:
             return [each for each in every_group if each[0].id == group_id]
         if (place, group_id) not in self._groups:
-            rows = self._tx.rows("delivery", "groups_on_partition", group_id=group_id, **place._asdict())
+            rows = self._tx.rows("operate", "groups_on_partition", group_id=group_id, **place._asdict())
             found = [(group_of(row[:6]), cursor_of(row[6:])) for row in rows]
             self._groups[place, group_id] = found
             self._rows.add(place, (group.id for group, _ in found))
         return self._groups[place, group_id]
 
     def look_ahead(self, records: Iterable[Logged]) -> None:
-        """Declare the records whose standing will be needed, so that their rows are read together."""
+        """Declare the records whose case will be needed, so that their rows are read together."""
         for each in records:
             place = TopicPart(each.topic.id, each.partition)
             self._rows.expect(place, "offsets", [each.offset])
             self._rows.expect(place, "types", [each.type])
 
-    def standing(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Standing:
-        """Return the standing of a record in a group."""
+    def case(self, group: StoredGroup, cursor: Cursor, record: Logged) -> RecordCase:
+        """Return the case of a record in a group."""
         entered = self._at("entry_lane", group, record)
-        entry = entered[0][0] if entered else None
+        entry = stored_lane(*entered[0]) if entered else None
         lanes = {
-            lane.name: lane
-            for name in (own_lane(record), WHOLE)
-            for lane in self.lanes(group, record.topic, record.partition, name)
+            lane.id: lane
+            for id in (own_lane(record), WHOLE)
+            for lane in self.lanes(group, record.topic, record.partition, id)
         }
-        own = WHOLE if WHOLE in lanes else own_lane(record)
+        own: LaneId = WHOLE if WHOLE in lanes else own_lane(record)
         lane = lanes.get(own) if entry is None else lanes.get(entry)
         letters = self.letters(group, record.topic, record.partition, lane=own, offset=record.offset)
         letter = next((each for each in letters if each.offset == record.offset), None)
@@ -218,7 +217,7 @@ class StandingReader:
         passed = cursor.is_passed(record.offset)
         waits, ended = entry is None and not passed, entry is None and passed and letter is None
         lanes_count, entries_count = self._waiting(group, record, cursor, served) if waits else (0, 0)
-        return Standing(
+        return RecordCase(
             group,
             cursor,
             record,
@@ -247,17 +246,19 @@ class StandingReader:
         served = self._members.of_partition(domain, number, cursor.owner, group.filters, group.name)
         return served, served.name if served.member is not None else None
 
-    def lanes(self, group: StoredGroup, topic: Topic, number: int, own: str) -> list[Lane]:
+    def lanes(self, group: StoredGroup, topic: Topic, number: int, own: LaneId) -> list[Lane]:
         """Return the lane of a key, and the lanes of its records that are retried alone."""
-        place = TopicPart(topic.id, number)
-        rows = self._rows.of("lanes_of_key", place, group.id, lane=own)
-        if rows:
-            names = (row[0] for row in self._rows.of_all("lanes_of_key", place, lane=own))
-            self._rows.expect(place, "lanes", names)
-        return [
-            Lane(name, WaitState(state), failures, due_ms, reason, *self._extent(group, place, name))
-            for name, state, failures, due_ms, reason in rows
-        ]
+        place, of = TopicPart(topic.id, number), columns_of(own)
+        params = {"lane": of.lane, "whole": of.whole}
+        rows = self._rows.of("lanes_of_key", place, group.id, **params)
+        found = self._rows.of("lane_extents", place, group.id, **params) if rows else []
+        extents = {stored_lane(*row[:4]): row[4:] for row in found}
+        lanes = []
+        for *columns, state, failures, due_ms, reason in rows:
+            id = stored_lane(*columns)
+            extent = extents.get(id, (None, None, 0))
+            lanes.append(Lane(id, WaitState(state), failures, due_ms, reason, *extent))
+        return lanes
 
     def letters(
         self,
@@ -265,22 +266,20 @@ class StandingReader:
         topic: Topic,
         number: int,
         *,
-        lane: str,
+        lane: LaneId,
         offset: int | None = None,
         key: str | None = None,
     ) -> list[Letter]:
         """Return the dead letters that have an offset, hold a lane, or are of a key, by their offsets."""
-        data, place = (
-            None if key is None else key.encode("utf-8", "surrogateescape"),
-            TopicPart(topic.id, number),
-        )
-        rows = list(self._rows.of("dead_of_lane", place, group.id, lane=lane, key=data))
+        data, of = None if key is None else key.encode("utf-8", "surrogateescape"), columns_of(lane)
+        place, held = TopicPart(topic.id, number), {"lane": of.lane, "whole": of.whole, "late": of.late}
+        rows = list(self._rows.of("dead_of_lane", place, group.id, key=data, **held))
         if offset is not None:
             found = self._rows.at("dead_at", place, group.id, "offsets", offset)
             rows = [each for each in rows if each[0] != offset] + [(offset, *row) for row in found]
         letters = [
-            Letter(at, id, failures, reason, died_ms, bool(holding), of_lane)
-            for at, id, failures, reason, died_ms, holding, of_lane in rows
+            Letter(at, id, failures, reason, died_ms, bool(holding), stored_lane(*columns))
+            for at, id, failures, reason, died_ms, holding, *columns in rows
         ]
         return sorted(letters, key=lambda each: each.offset)
 
@@ -307,19 +306,17 @@ class StandingReader:
         rows = self._at("fallback_find", group, record)
         return ByFallback(*rows[0]) if rows else None
 
-    def _former(self, group: StoredGroup, record: Logged, own: str) -> FormerWork | None:
+    def _former(self, group: StoredGroup, record: Logged, own: LaneId) -> FormerWork | None:
         """Return the work before a record in the oldest partition that still has records of its key."""
         found, topic = None, record.topic
         for number, end in self._finder.former_places(topic, record.partition):
             kept = self._finder.bounds(topic, number).start
             for _, cursor in self.groups(topic, number, group.id):
-                lanes = [
-                    each for name in {own: 0, WHOLE: 0} for each in self.lanes(group, topic, number, name)
-                ]
-                lane = next((each for each in lanes if each.name in (own, WHOLE)), None)
+                lanes = [each for id in {own: 0, WHOLE: 0} for each in self.lanes(group, topic, number, id)]
+                lane = next((each for each in lanes if each.id in (own, WHOLE)), None)
                 count = cursor.open_before(end) if kept < end else 0
                 if count or lane is not None:
-                    letters = self.letters(group, topic, number, lane=own if lane is None else lane.name)
+                    letters = self.letters(group, topic, number, lane=own if lane is None else lane.id)
                     holder = next((each for each in letters if each.holding), None)
                     found = FormerWork(number, end, count, lane, holder)
         return found
@@ -330,11 +327,6 @@ class StandingReader:
             return None
         others = self._members.wanting(group.id, record.topic.name, record.type)
         return (others[0].name, self._members.filter(others[0].id, group.id)) if others else None
-
-    def _extent(self, group: StoredGroup, place: TopicPart, lane: str) -> tuple[int | None, int | None, int]:
-        """Return the first and last waiting record of a lane, and their number."""
-        rows = self._rows.at("lane_head", place, group.id, "lanes", lane)
-        return rows[0] if rows else (None, None, 0)
 
     def _earlier(self, record: Logged, cursor: Cursor) -> int | None:
         """Return the first record of the same key that the group has not passed, before this one."""
@@ -367,15 +359,15 @@ def waiting_counts(
     if not pairs:
         return {}
     groups, owners = (sorted(set(each)) for each in zip(*pairs, strict=True))
-    rows = tx.rows("delivery", "waiting_counts", groups=groups, topic_id=topic.id, owners=owners)
+    rows = tx.rows("operate", "waiting_counts", groups=groups, topic_id=topic.id, owners=owners)
     return {
         (topic.id, group_id, owner): (int(lanes), int(entries)) for group_id, owner, lanes, entries in rows
     }
 
 
 def own_lane(record: Logged) -> str:
-    """Return the stored name of a record's lane."""
-    return stored_name(lane_of(Record(record.id, record.key, None, record.type, (), 0)))
+    """Return the lane of a record: that of its key, or of its id when it has none."""
+    return key_lane(record.id if record.key is None else record.key)
 
 
 def group_of(row: Row) -> StoredGroup:

@@ -16,13 +16,12 @@ from dataclasses import dataclass, replace
 
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.lane_names import lane_of, stored_name
+from penstock.delivery.lane import key_lane
 from penstock.log.contract import Bounds, Growth, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry, key_text
 from penstock.log.growth import former_places
 from penstock.log.sql.held_records import allowing_foreign
 from penstock.model.partition import MURMUR3, key_hash, partition_for, slot
-from penstock.model.record import Record
 
 WALK = 5_000  # records of a partition searched for an id or a key, by default
 STAGED_WALK = 200_000  # staged rows searched for an id or a key
@@ -121,8 +120,8 @@ class Finder:
         """Return a record by its id; `key` tells its partition."""
         tx, params = self._tx, {"id": id, "topic": self._topic}
         walk = self._staged_walk
-        rows = tx.rows("outbox", "scheduled_by_id", **params) or tx.rows(
-            "outbox", "staged_by_id", walk=walk, **params
+        rows = tx.rows("operate", "scheduled_by_id", **params) or tx.rows(
+            "operate", "staged_by_id", walk=walk, **params
         )
         if rows:
             return _staged(rows[0])
@@ -139,15 +138,15 @@ class Finder:
         hashed = key_hash(_bytes(key))
         params = {"key_hash": hashed, "key": _bytes(key), "topic": topic}
         walk = {"slot": slot(hashed), "walk": self._staged_walk}
-        rows = self._tx.rows("outbox", "staged_by_key", **walk, **params)
-        rows += self._tx.rows("outbox", "scheduled_by_key", **params)
+        rows = self._tx.rows("operate", "staged_by_key", **walk, **params)
+        rows += self._tx.rows("operate", "scheduled_by_key", **params)
         yield from map(_staged, rows)
 
     def waiting_count(self, key: str, topic: str | None) -> tuple[int, int]:
         """Return how many events of a key are staged, and how many scheduled, on a topic or on all."""
         hashed = key_hash(_bytes(key))
         params = {"key_hash": hashed, "key": _bytes(key), "topic": topic, "slot": slot(hashed)}
-        ((staged, scheduled),) = self._tx.rows("outbox", "unlogged_of_key", walk=self._staged_walk, **params)
+        ((staged, scheduled),) = self._tx.rows("operate", "unlogged_of_key", walk=self._staged_walk, **params)
         return staged, scheduled
 
     def look_ahead(self, topic: Topic, number: int, key: str, ranges: Iterable[OffsetRange]) -> None:
@@ -253,7 +252,7 @@ class Finder:
     def _waiting_places(self, key: str) -> set[tuple[int, int]]:
         """Return the topics and partitions where a group has a lane or a dead letter of a key."""
         if key not in self._seen_at:
-            rows = self._tx.rows("delivery", "places_of_key", lane=key_lane(key), key=_bytes(key))
+            rows = self._tx.rows("operate", "places_of_key", lane=key_lane(key), key=_bytes(key))
             self._seen_at[key] = {(topic_id, number) for topic_id, number in rows}
         return self._seen_at[key]
 
@@ -289,7 +288,7 @@ class Finder:
     def _staged_count(self, walk: int) -> int:
         if walk == _ALL:
             return 0
-        return int(self._tx.rows("outbox", "staged_count", walk=walk)[0][0])
+        return int(self._tx.rows("operate", "staged_count", walk=walk)[0][0])
 
     def _logged(self, topic: Topic, id: str, key: str | None) -> Logged | Missing:
         """Search the log, from the time in the id on."""
@@ -308,11 +307,8 @@ class Finder:
         """Return a record that only a lane or a dead letter still holds."""
         by_id = {topic.id: topic for topic in self._topics}
         only = next(iter(by_id)) if self._topic is not None and by_id else None
-        for name in ("entry_by_id", "dead_by_id"):
-            for topic_id, *rest in self._tx.rows("delivery", name, id=id, topic_id=only):
-                if topic_id in by_id:
-                    return _kept_record(by_id[topic_id], tuple(rest))
-        return None
+        rows = self._tx.rows("operate", "kept_records", id=id, topic_id=only)
+        return next((_kept_record(by_id[row[0]], row[1:7]) for row in rows if row[0] in by_id), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,11 +333,6 @@ def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
 def partition_of(topic: Topic, key: str) -> int:
     """Return the partition of a key, or of the id of a record without a key."""
     return partition_for(topic.partitioner, _bytes(key), key, topic.partitions)
-
-
-def key_lane(key: str) -> str:
-    """Return the stored name of a key's lane."""
-    return stored_name(lane_of(Record("", key, None, "", (), 0)))
 
 
 def _staged(row: Row) -> UnloggedEvent:

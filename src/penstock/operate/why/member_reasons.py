@@ -7,10 +7,9 @@ from penstock.membership.filters import wanted
 from penstock.membership.status import CallStatus, GroupStatus, LimitStatus
 
 from . import sentences as say
-from .answer import Code
-from .finding import Logged
+from .answer import Code, Reason
+from .finder import Logged
 from .members import Served, Service
-from .reason import Reason
 from .wording import counted, lasting
 
 SLOW_MS = 10_000  # a call that has lasted this long counts as the reason

@@ -17,7 +17,7 @@ from penstock.log.growth import former_places
 from penstock.log.store import Store
 from penstock.model.partition import partition_for
 
-from .lane_names import WHOLE, read_name
+from .lane import SHARED, WHOLE, LaneId, SideLane, stored_lane
 
 OLDEST_VERSION = (
     9  # of the tables: code that knows no later one would not keep the order of a topic that grows
@@ -25,10 +25,10 @@ OLDEST_VERSION = (
 
 
 class Barrier(NamedTuple):
-    """Whether a partition may be read by a group, and the lanes in it that must wait (their stored names)."""
+    """Whether a partition may be read by a group, and the lanes in it that must wait."""
 
     is_open: bool = True
-    barred: frozenset[str] = frozenset()
+    barred: frozenset[LaneId] = frozenset()
 
 
 OPEN = Barrier()
@@ -91,13 +91,14 @@ class FormerPartitions:
             if topic.generation != len(self._growths):
                 self._growths = log.growths(topic)
 
-    def _lanes(self, tx: Transaction, partitions: list[int]) -> dict[int, dict[str, set[int]]]:
+    def _lanes(self, tx: Transaction, partitions: list[int]) -> dict[int, dict[LaneId, set[int]]]:
         """Return the lanes that later records of their keys must wait for, and where such records can be."""
-        found: dict[int, dict[str, set[int]]] = {}
-        for partition, lane, *_ in tx.rows("delivery", "lanes_load", partitions=partitions, **self._ids):
-            name = read_name(lane)
-            if name.alone is None and not name.late:
-                found.setdefault(partition, {})[lane] = set() if name.whole else self._homes(name.key)
+        found: dict[int, dict[LaneId, set[int]]] = {}
+        for partition, *row in tx.rows("delivery", "lanes_load", partitions=partitions, **self._ids):
+            lane = SideLane(*row[:4])
+            if lane.alone == SHARED and not lane.late:
+                homes = set[int]() if lane.whole else self._homes(lane.key)
+                found.setdefault(partition, {})[stored_lane(*lane)] = homes
         return found
 
     def _homes(self, key: str) -> set[int]:

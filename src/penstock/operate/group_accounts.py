@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from penstock.database.contract import Rows
 from penstock.database.database import Transaction
-from penstock.delivery.done_set import DoneSet
 from penstock.delivery.notes import Note
+from penstock.delivery.offset_sets import DoneSet
 from penstock.log.contract import LAST_OFFSET, Bounds, Topic
 from penstock.log.store import Store
 
-from .walk import walk
+from .records import walk
 
 _RecordPlace = tuple[int, int]  # partition, offset
 
@@ -79,7 +79,7 @@ def _accounts(
     tx: Transaction, topic: Topic, bounds: dict[int, Bounds], groups: Sequence[str] | None
 ) -> list[GroupAccount]:
     starts = Rows(partition=list(bounds), place=[each.start for each in bounds.values()])
-    reading = tx.rows("delivery", "groups_on_topic", topic_id=topic.id)
+    reading = tx.rows("operate", "groups_on_topic", topic_id=topic.id)
     return [
         _account(tx, GroupAccount(name), group_id, topic, bounds, starts)
         for group_id, name in reading
@@ -96,7 +96,7 @@ def _account(
     starts: Rows,
 ) -> GroupAccount:
     where = {"group_id": group_id, "topic_id": topic.id}
-    for row in tx.rows("delivery", "cursors_of_group", starts=starts, **where):
+    for row in tx.rows("operate", "cursors_of_group", starts=starts, **where):
         partition, offset, passed, waiting, dead, before = row
         start, end = bounds.get(partition, Bounds(0, 0))
         account.cursors[partition] = DoneSet.stored(offset, passed)
@@ -104,7 +104,7 @@ def _account(
         account.waiting, account.dead = account.waiting + waiting, account.dead + dead
         account.before += before
     account.unread = sum(end - start for start, end in bounds.values()) - account.passed
-    for topic_id, *columns in tx.rows("delivery", "notes_of_group", group_id=group_id, limit=LAST_OFFSET):
+    for topic_id, *columns in tx.rows("operate", "notes_of_group", group_id=group_id, limit=LAST_OFFSET):
         note = Note(*columns)
         if topic_id == topic.id:
             account.notes.setdefault((note.partition, note.type), []).append(note)

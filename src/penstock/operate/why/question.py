@@ -12,19 +12,17 @@ from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
 from ..lookup import storable
-from ..operation import operation
-from ..readers import reader_named, readers
-from ..topics_seen import SeesTopic, every_topic
+from ..operation import SeesTopic, every_topic, operation
+from ..progress import reader_named, readers
 from . import sentences as say
-from .answer import Answer, Code, QuestionKind
-from .explaining import explain
-from .finding import Finder, Logged, Missing, UnloggedEvent, looks_like_id, partition_of
+from .answer import Answer, Code, QuestionKind, Reason
+from .finder import Finder, Logged, Missing, UnloggedEvent, looks_like_id, partition_of
+from .group_reasons import GroupReasons
 from .history import History
 from .key_records import UnsettledRecords, unsettled
 from .members import Members
-from .of_readers import of_record, of_whole
-from .reason import Reason
-from .standing import Cursor, StandingReader, StoredGroup, group_of
+from .record_case import CaseReader, Cursor, StoredGroup, group_of
+from .record_reasons import explain, of_record, of_whole
 from .unlogged import (
     OpenTransactions,
     blocked,
@@ -35,7 +33,6 @@ from .unlogged import (
     open_transactions,
     unseen,
 )
-from .wholes import Wholes
 from .wording import counted
 
 
@@ -120,8 +117,8 @@ class _Question:
         self._waits_on = [only] if len(topics) == len(known) else [each.name for each in topics]
         self._finder = Finder(tx, log, topics, only, everything=everything)
         self._members = Members(tx, clock)
-        self._reader = StandingReader(tx, self._finder, self._members)
-        self._wholes = Wholes(tx, log, self._reader, self._members, opened, self._now_ms)
+        self._reader = CaseReader(tx, self._finder, self._members)
+        self._group_reasons = GroupReasons(tx, log, self._reader, self._members, opened, self._now_ms)
 
     def answers(self, kind: QuestionKind | None, key: str | None) -> list[Answer]:
         """Return the answers for a subject of any kind."""
@@ -192,8 +189,8 @@ class _Question:
         return asked.answer(reason, None, event.id, None)
 
     def _logged(self, asked: _Asked, group: StoredGroup, cursor: Cursor, record: Logged) -> Answer:
-        standing = self._reader.standing(group, cursor, record)
-        reason = self._with_locks(explain(standing, asked.kind, self._now_ms))
+        case = self._reader.case(group, cursor, record)
+        reason = self._with_locks(explain(case, asked.kind, self._now_ms))
         return asked.answer(reason, group.name, record.id or None, record.place)
 
     def _with_locks(self, reason: Reason) -> Reason:
@@ -208,7 +205,7 @@ class _Question:
         group = None if self._group is None else self._group.name
         who = "no group reads" if group is None else f"group {group} does not read"
         what = self._subject if asked.kind is QuestionKind.KEY else f"record {record.id}"
-        coming = self._wholes.about_to_read(topic.name)
+        coming = self._group_reasons.about_to_read(topic.name)
         if coming is not None:
             reason = replace(coming, sentence=f"{what} is not delivered yet: {coming.sentence}")
         else:
@@ -277,8 +274,8 @@ class _Question:
     def _is_open(self, group: StoredGroup, cursor: Cursor, found: UnsettledRecords) -> bool:
         if found.first is None:
             return False
-        standing = self._reader.standing(group, cursor, found.first)
-        return not standing.passed or standing.holder is not None
+        case = self._reader.case(group, cursor, found.first)
+        return not case.passed or case.holder is not None
 
     def _cursor(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Cursor:
         """Return a group's cursor in the partition of a record, which need not be the key's current one."""
@@ -300,8 +297,8 @@ class _Question:
         assert record is not None
         if found.first is None:
             cursor = self._cursor(group, cursor, record)
-        standing = self._reader.standing(group, cursor, record)
-        reason = self._with_locks(explain(standing, asked.kind, self._now_ms))
+        case = self._reader.case(group, cursor, record)
+        reason = self._with_locks(explain(case, asked.kind, self._now_ms))
         also, commands = found.others(group, self._now_ms)
         for each in later:
             if each.count:
@@ -359,11 +356,11 @@ class _Question:
         if group is None:
             return self._of_reader()
         asked = _Asked(self._subject, QuestionKind.GROUP)
-        wholes = list(self._wholes.of(group, self._topic))
+        reasons = list(self._group_reasons.of(group, self._topic))
         answers = [
-            asked.answer(reason, group.name, None, topic) for topic, reason in wholes if self._seen(topic)
+            asked.answer(reason, group.name, None, topic) for topic, reason in reasons if self._seen(topic)
         ]
-        if wholes and not answers:
+        if reasons and not answers:
             unseen_reason = Reason(Code.NO_HANDLER, f"group {group.name} reads no topic that you may see")
             return [asked.answer(unseen_reason, group.name, None, None)]
         where = "any topic" if self._topic is None else f"topic {self._topic}"
@@ -393,5 +390,5 @@ class _Question:
         return found
 
     def _group_named(self, name: str) -> StoredGroup | None:
-        rows = self._tx.rows("delivery", "group_by_name", name=name)
+        rows = self._tx.rows("operate", "groups_all", name=name)
         return group_of(rows[0]) if rows else None

@@ -12,12 +12,11 @@ from penstock.worker.group import bounds
 
 from ..catch_up import PassedOverType, passed_over_by
 from . import sentences as say
-from .answer import Code
-from .at_work import busy, hanging
-from .explaining import hindrances
+from .answer import Code, Reason, with_others
+from .member_reasons import busy, hanging
 from .members import Members, Served, Service
-from .reason import Reason, with_others
-from .standing import Cursor, StandingReader, StoredGroup, cursor_of, group_of, waiting_counts
+from .record_case import CaseReader, Cursor, StoredGroup, cursor_of, group_of, waiting_counts
+from .record_reasons import hindrances
 from .unlogged import LONG_MS, OpenTransactions, blocked, explain_ready, unseen
 from .wording import ahead, counted
 
@@ -34,7 +33,7 @@ _MOST_URGENT = (Code.SLOW_HANDLER, Code.CAREFUL, Code.RATE, Code.BUSY, Code.IN_W
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStanding:
+class PartitionCase:
     """A partition of the topic: the group's cursor and lanes in it, and its bounds.
 
     `stopped`: the whole partition is one lane, which is held or waits for the retry of its head.
@@ -68,14 +67,14 @@ class PartitionStanding:
         return not self.stopped and (self.behind > 0 or self.due > 0)
 
 
-class Wholes:
+class GroupReasons:
     """Explains groups on one snapshot."""
 
     def __init__(
         self,
         tx: Transaction,
         log: Log,
-        reader: StandingReader,
+        reader: CaseReader,
         members: Members,
         opened: OpenTransactions,
         now_ms: int,
@@ -85,7 +84,7 @@ class Wholes:
 
     def of(self, group: StoredGroup, only: str | None = None) -> Iterator[tuple[str, Reason]]:
         """Yield each topic that a group reads or wants to read, by name, and why it waits there."""
-        rows = self._tx.rows("delivery", "group_cursors", group_id=group.id, topic_id=None)
+        rows = self._tx.rows("operate", "group_cursors", group_id=group.id, topic_id=None)
         by_id = {id: list(each) for id, each in groupby(rows, key=lambda row: row[0])}
         topics = {topic.name: topic for topic in self._log.topics()}
         read = {name for name, topic in topics.items() if topic.id in by_id}
@@ -102,7 +101,7 @@ class Wholes:
 
     def about_to_read(self, topic: str) -> Reason | None:
         """Return why a group that wants a topic has no cursor in it yet; None if no group wants it."""
-        for row in self._tx.rows("delivery", "groups_all"):
+        for row in self._tx.rows("operate", "groups_all", name=None):
             group = group_of(row)
             if topic in _topics_wanted(group):
                 return self._unplaced(group, topic)
@@ -133,9 +132,9 @@ class Wholes:
 
     # -- a topic that it reads
 
-    def _places(self, group: StoredGroup, topic: Topic, rows: list[Row]) -> Iterator[PartitionStanding]:
+    def _places(self, group: StoredGroup, topic: Topic, rows: list[Row]) -> Iterator[PartitionCase]:
         ids = {"group_id": group.id, "topic_id": topic.id}
-        found = self._tx.rows("delivery", "lanes_by_partition", now_ms=self._now_ms, **ids)
+        found = self._tx.rows("operate", "lanes_by_partition", now_ms=self._now_ms, **ids)
         lanes = {row[0]: row[1:] for row in found}
         held_in, growths = self._log.all_bounds(topic), self._log.growths(topic) if topic.generation else []
         cursors = {row[1]: cursor_of(row[2:]) for row in rows}
@@ -149,7 +148,7 @@ class Wholes:
             held, resting, next_due_ms, due, moved, whole = lanes.get(number, (0, 0, None, 0, 0, 0))
             former = former_places(growths, number)
             first = next((at for at, until in former if passed.get(at, until) < until), None)
-            yield PartitionStanding(
+            yield PartitionCase(
                 number,
                 cursor,
                 kept,
@@ -167,7 +166,7 @@ class Wholes:
         self,
         group: StoredGroup,
         topic: Topic,
-        places: list[PartitionStanding],
+        places: list[PartitionCase],
         passed_over: list[PassedOverType],
     ) -> Reason:
         found = _beyond(topic, places, self._log.shortened(topic)) + _waiting(group, places, self._now_ms)
@@ -191,7 +190,7 @@ class Wholes:
 
     def _dead(self, group: StoredGroup, topic: Topic, held: int) -> list[Reason]:
         """Return a reason for the dead letters that hold no key but wait for a person."""
-        counts = {row[1]: row[2] for row in self._tx.rows("delivery", "group_dead", groups=[group.id])}
+        counts = {row[1]: row[2] for row in self._tx.rows("operate", "group_dead", groups=[group.id])}
         count = counts.get(topic.id, 0) - held
         if count <= 0:
             return []
@@ -209,7 +208,7 @@ class Wholes:
         unknown = self._opened.long_writers()
         return Reason(Code.DELIVERED, text, also=(unseen(unknown),) if unknown else ())
 
-    def _busy(self, group: StoredGroup, topic: Topic, working: list[PartitionStanding]) -> Reason:
+    def _busy(self, group: StoredGroup, topic: Topic, working: list[PartitionCase]) -> Reason:
         """Return the reason for the work still to be done."""
         behind, text = sum(each.behind for each in working), _to_do(working)
         owned = {
@@ -247,7 +246,7 @@ def _in_group(group: StoredGroup, topic: str, reason: Reason) -> Reason:
     return replace(reason, sentence=f"group {group.name} {does} on {topic}: {reason.sentence}")
 
 
-def _worst(topic: Topic, places: list[PartitionStanding]) -> tuple[Served, str]:
+def _worst(topic: Topic, places: list[PartitionCase]) -> tuple[Served, str]:
     """Return the worst service among some partitions, and which of them have it."""
     worst = min((each.served for each in places), key=_badness)
     alike = [each.partition for each in places if _badness(each.served) == _badness(worst)]
@@ -260,7 +259,7 @@ def _badness(served: Served) -> tuple[int, bool]:
     return _WORST.index(served.service), "delivery" not in served.status.troubles
 
 
-def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -> list[Reason]:
+def _waiting(group: StoredGroup, places: list[PartitionCase], now_ms: int) -> list[Reason]:
     """Return reasons for the lanes that wait for a time or a person."""
     held, resting = sum(each.held for each in places), sum(each.resting for each in places)
     found, of = [], "partition" if any(each.stopped for each in places) else "key"
@@ -288,7 +287,7 @@ def _waiting(group: StoredGroup, places: list[PartitionStanding], now_ms: int) -
     return found
 
 
-def _beyond(topic: Topic, places: list[PartitionStanding], lost: Mapping[int, OffsetRange]) -> list[Reason]:
+def _beyond(topic: Topic, places: list[PartitionCase], lost: Mapping[int, OffsetRange]) -> list[Reason]:
     """Return a reason if the log lost records that the group had passed: it would skip new ones."""
     for each in places:
         found, offset = lost.get(each.partition), each.cursor.offset
@@ -311,7 +310,7 @@ def _beyond(topic: Topic, places: list[PartitionStanding], lost: Mapping[int, Of
     return [Reason(Code.BEYOND_END, text, commands=("penstock restored",))]
 
 
-def _lost(places: list[PartitionStanding]) -> list[Reason]:
+def _lost(places: list[PartitionCase]) -> list[Reason]:
     """Return a reason if retention deleted records that the group had not read."""
     lost = sum(each.lost for each in places)
     if not lost:
@@ -336,7 +335,7 @@ def _passed_over(group: StoredGroup, types: list[PassedOverType]) -> list[Reason
     return [Reason(Code.NO_HANDLER, text)]
 
 
-def _to_do(working: list[PartitionStanding]) -> str:
+def _to_do(working: list[PartitionCase]) -> str:
     behind, due = sum(each.behind for each in working), sum(each.due for each in working)
     parts = []
     if behind:
