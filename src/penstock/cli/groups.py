@@ -10,9 +10,8 @@ from penstock.membership.filters import wanted
 from penstock.operate import groups
 from penstock.operate.catch_up import PassedOverType, catch_up
 from penstock.operate.groups import GroupPartition
-from penstock.operate.groups_shown import Group
 from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
-from penstock.operate.readers import KIND
+from penstock.operate.progress import KIND, Group
 from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
 
 from .options import (

@@ -12,8 +12,8 @@ from penstock.log.files.url import directory_in
 from penstock.log.store import Store, open_store
 from penstock.operate.drop import Losses, drop, losses
 from penstock.operate.erase import Erased, count_owner, erase
-from penstock.operate.readers import readers
-from penstock.operate.restored import restored
+from penstock.operate.progress import readers
+from penstock.operate.drop import restored
 from penstock.operate.retention import planned, retain
 
 from .options import ChosenStore, json_option, refuse_memory, store_command, store_options, yes_option

@@ -16,7 +16,7 @@ from penstock.access.resource import AccessRight, topic
 from penstock.errors import InvalidInput
 from penstock.model.cloudevents_http import content_headers
 from penstock.model.content import JSON
-from penstock.operate.producing import AppendedRecord, RecordWanted, publish_by_hand
+from penstock.operate.producer import AppendedRecord, RecordWanted, publish_by_hand
 
 from .visit import PageVisit, address
 from .wording import number

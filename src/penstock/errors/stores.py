@@ -1,7 +1,6 @@
 """Errors of the place where the data lives: connections, tables, files and commits."""
 
 from collections.abc import Iterable
-from shlex import quote
 from typing import Any
 
 from .base import Error, Fault, shown
@@ -94,6 +93,17 @@ class SchemaTooNew(SchemaError, code="schema_too_new"):
         super().__init__(
             f"the database has schema version {found}{usable}, but this Penstock knows {known}; "
             "update Penstock here"
+        )
+
+
+class SchemaUnreleased(SchemaError, code="schema_unreleased"):
+    """A development version of Penstock, from before the first release, has created these tables."""
+
+    def __init__(self, found: int, first: int) -> None:
+        super().__init__(
+            f"the tables have schema version {found}, of an unreleased version of Penstock, and cannot be "
+            f"migrated to {first}, the first released one; keep them, drain them with the Penstock that made "
+            "them, and migrate another file, database, prefix or schema with this one"
         )
 
 
@@ -230,16 +240,19 @@ class PartitionUnwritable(StoreError, code="partition_unwritable", retryable=Tru
 
 
 class FileUnreadable(StoreError, OSError, code="file_unreadable", retryable=True):
-    """The system refuses to open a file of a log in files; its partition waits, the others do not."""
+    """The system does not read a file of a log in files; its partition waits, the others do not.
+
+    `path` is for this machine alone: the message names the file without its directory, for clients get it.
+    """
 
     def __init__(self, path: str, why: str, number: int | None = None) -> None:
         """`number`: the system's number of the failure."""
         self.path = path
         self.why = (
-            f"it cannot be read: {why}; let the user that runs Penstock read it, for instance with chmod u+r "
-            f"{quote(path)}; the other partitions are served, and nothing was deleted"
+            f"it cannot be read: {why}; check the disk, and let the user that runs Penstock read the file, "
+            "for instance with chmod u+r; the other partitions are served, and nothing was deleted"
         )
-        super().__init__(f"{path}: {self.why}")
+        super().__init__(f"{'/'.join(path.split('/')[-3:])}: {self.why}")
         self.errno = number
 
 

@@ -12,7 +12,7 @@ import pytest
 from penstock import Outbox, Record
 from penstock.cli import main, output
 from penstock.cli.units import duration, duration_text, moment, size, size_text
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 

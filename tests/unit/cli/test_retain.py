@@ -10,7 +10,7 @@ import pytest
 from penstock import Outbox
 from penstock.cli import main, output
 from penstock.testing import FakeClock
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 
