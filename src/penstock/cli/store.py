@@ -10,10 +10,9 @@ from penstock.database.migrations import Migration, known_version, migrate, pend
 from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
 from penstock.log.store import Store, open_store
-from penstock.operate.drop import Losses, drop, losses
+from penstock.operate.drop import Losses, drop, losses, restored
 from penstock.operate.erase import Erased, count_owner, erase
 from penstock.operate.progress import readers
-from penstock.operate.drop import restored
 from penstock.operate.retention import planned, retain
 
 from .options import ChosenStore, json_option, refuse_memory, store_command, store_options, yes_option
