@@ -73,7 +73,7 @@ def test_the_comparison_sees_every_difference(url: str, alteration: str) -> None
 
 
 def test_every_dialect_has_the_same_columns(sqlite_store: str, postgres_store: str) -> None:
-    """B-15: of the same kind, and null where the other is."""
+    """Of the same kind, and null where the other is."""
     described = []
     for url in (sqlite_store, postgres_store):
         database = made_by_migrations(url)

@@ -11,7 +11,7 @@ import pytest
 from penstock.cli import main
 from penstock.database.migrations import chain_of
 from penstock.database.naming import Names
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 CHAIN = chain_of("sqlite", Names())

@@ -248,7 +248,7 @@ def test_a_token_older_than_the_window_is_free_whether_it_was_removed_or_not() -
     assert set(tokens.values()) == {(event.id, NOW_MS, content)}
 
 
-def test_d17_a_token_is_of_its_topic() -> None:
+def test_a_token_is_of_its_topic() -> None:
     tokens = Tokens()
     first, other = an_event(token="t", topic="orders"), an_event(token="t", topic="billing")
     assert tokens.stage(first, other).ids == [first.id, other.id]
@@ -264,7 +264,7 @@ def test_d17_a_token_is_of_its_topic() -> None:
 
 
 @pytest.mark.parametrize("other", [{"key": "k-2"}, {"type": "u"}, {"value": 2}])
-def test_d17_a_token_with_other_content_is_refused_and_takes_nothing(other: dict[str, Any]) -> None:
+def test_a_token_with_other_content_is_refused_and_takes_nothing(other: dict[str, Any]) -> None:
     tokens = Tokens()
     content: dict[str, Any] = {"type": "t", "value": 1, "key": "k-1"}
     first = an_event(token="t", **content)

@@ -15,9 +15,9 @@ import pytest
 from penstock import Fixed, Outbox, Record
 from penstock.errors import SchemaMissing, SchemaUnreleased
 from penstock.operate import groups
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, publish_values, subscribe
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")

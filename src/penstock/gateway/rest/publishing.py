@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from penstock.access.resource import AccessRight, topic
+from penstock.errors import InvalidInput
 from penstock.model.cloudevents_http import (
     BATCH,
     STRUCTURED,
@@ -19,9 +20,10 @@ from penstock.model.content import BINARY, JSON
 from penstock.model.record import Record
 from penstock.model.token import TOKEN_LENGTH
 from penstock.model.trace import TRACEPARENT
-from penstock.operate.producing import AppendedRecord, RecordWanted
+from penstock.operate.producer import AppendedRecord, RecordWanted
 
 from ..adding import SMALL_BYTES
+from .addresses import in_query
 from .call import RestCall
 from .operations import CONVERT_TO, TOPIC, Operation, Parameter, RestAnswer
 
@@ -53,6 +55,11 @@ async def publish(call: RestCall) -> RestAnswer:
     """Add the records of a request to a topic; answered once they are durable."""
     name = call.of("topic", str)
     call.allow(AccessRight.WRITE, topic(name))
+    if in_query(call.request, "at") is not None:  # ignored, it would be published at once
+        raise InvalidInput(
+            "parameter at is not supported here: records are added at once; schedule an event in a program "
+            "with an outbox in a database: outbox.publish(conn, ..., at=...)"
+        )
     call.admit(name)
     if len(call.body) > SMALL_BYTES or call.conversion:  # parsing takes long, or asks the store
         work = asyncio.get_running_loop().run_in_executor

@@ -38,10 +38,6 @@ SET died_ms = now_ms(:now_ms), lease_until_ms = least(lease_until_ms, now_ms(:no
     host_lease_until_ms = least(host_lease_until_ms, :host_ms::bigint)
 WHERE id = :id;
 
--- name: members_former
--- How many members of the previous version are present, or were recently; reads the table, which is small, locks nothing.
-SELECT count(*) FROM penstock_member WHERE host_lease_until_ms IS NULL;
-
 -- name: members_dedicated
 -- The members whose processes do nothing else, and whether they are known to have ended; reads the table, which is small,
 -- locks nothing.

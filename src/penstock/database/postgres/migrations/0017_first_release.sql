@@ -172,12 +172,10 @@ CREATE TABLE penstock_group (
 
 -- The cursor of a group in a partition, and its owner. Settling compares epoch and version, and raises the version.
 -- passed: a bitmap, in hex, of the done offsets from the cursor on. crashes: owners lost without release, since all
--- records that they may have handed out were settled. trying: for workers of the previous version. metadata,
--- leader_epoch: from a client's last commit. trial: the records suspected of killing their process, as JSON.
--- lanes_version: number of changes of its lanes by others than the owner; lanes_epoch: the epoch of an owner that
--- checks this, unlike owners of the previous version. handed_to: the owner or earlier owners may have handed out
--- records below it, and none at or above; kept_back: exceptions below it that were not handed out, a bitmap, in hex,
--- from the last of them down.
+-- records that they may have handed out were settled. metadata, leader_epoch: from a client's last commit.
+-- trial: the records suspected of killing their process, as JSON. lanes_version: number of changes of its lanes by others
+-- than the owner. handed_to: the owner or earlier owners may have handed out records below it, and none at or above;
+-- kept_back: exceptions below it that were not handed out, a bitmap, in hex, from the last of them down.
 CREATE TABLE penstock_cursor (
     group_id     integer NOT NULL,
     topic_id     integer NOT NULL,
@@ -189,11 +187,9 @@ CREATE TABLE penstock_cursor (
     passed       text NOT NULL DEFAULT '',
     owner_wanted text COLLATE "C",
     crashes      smallint NOT NULL DEFAULT 0,
-    trying       bigint,
     metadata     text,
     trial        text NOT NULL DEFAULT '',
     lanes_version bigint NOT NULL DEFAULT 0,
-    lanes_epoch  bigint NOT NULL DEFAULT -1,
     leader_epoch integer NOT NULL DEFAULT -1,
     handed_to    bigint NOT NULL DEFAULT 0,
     kept_back    text NOT NULL DEFAULT '',
@@ -209,21 +205,25 @@ CREATE TABLE penstock_domain (
     PRIMARY KEY (name)
 ) WITH (fillfactor = 50);
 
--- A waiting lane. state: retrying, snoozed, requeued, last, slow or held (until an operator decides). reason: for
--- people. held: for workers of the previous version. wait_ms: its wait at the time of writing; a reader waits no longer
--- than that.
+-- A waiting lane. lane: its key, or the bytes of the key in hex; empty for a lane of all keys. whole: a lane of all keys
+-- of the partition. late: of records that were passed over before the group had a handler for them. alone: the offset of
+-- the only record in it, apart from the others of its key; -1: none. The same columns are in the tables below. state:
+-- retrying, snoozed, requeued, last, moved, slow or held (until an operator decides). reason: for people. wait_ms: its
+-- wait at the time of writing; a reader waits no longer than that.
 CREATE TABLE penstock_lane (
     group_id  integer NOT NULL,
     topic_id  integer NOT NULL,
     partition integer NOT NULL,
     lane      text COLLATE "C" NOT NULL,
-    held      boolean NOT NULL,
+    whole     boolean NOT NULL,
+    late      boolean NOT NULL,
+    alone     bigint NOT NULL,
     failures  integer NOT NULL,
     due_ms    bigint NOT NULL,
     reason    text NOT NULL,
     state     text NOT NULL DEFAULT 'retrying',
     wait_ms   bigint,
-    PRIMARY KEY (group_id, topic_id, partition, lane)
+    PRIMARY KEY (group_id, topic_id, partition, lane, whole, late, alone)
 );
 
 -- The records of waiting lanes that the cursor has passed; offsets only, until retention copies a record here before
@@ -234,6 +234,9 @@ CREATE TABLE penstock_lane_entry (
     partition    integer NOT NULL,
     "offset"     bigint NOT NULL,
     lane         text COLLATE "C" NOT NULL,
+    whole        boolean NOT NULL,
+    late         boolean NOT NULL,
+    alone        bigint NOT NULL,
     id           text COLLATE "C",
     key          bytea,
     type         text COLLATE "C",
@@ -285,6 +288,9 @@ CREATE TABLE penstock_dead (
     partition    integer NOT NULL,
     "offset"     bigint NOT NULL,
     lane         text COLLATE "C" NOT NULL,
+    whole        boolean NOT NULL,
+    late         boolean NOT NULL,
+    alone        bigint NOT NULL,
     holding      boolean NOT NULL,
     failures     integer NOT NULL,
     reason       text NOT NULL,

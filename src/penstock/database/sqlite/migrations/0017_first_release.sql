@@ -170,12 +170,10 @@ CREATE TABLE penstock_group (
 
 -- The cursor of a group in a partition, and its owner. Settling compares epoch and version, and raises the version.
 -- passed: a bitmap, in hex, of the done offsets from the cursor on. crashes: owners lost without release, since all
--- records that they may have handed out were settled. trying: for workers of the previous version. metadata,
--- leader_epoch: from a client's last commit. trial: the records suspected of killing their process, as JSON.
--- lanes_version: number of changes of its lanes by others than the owner; lanes_epoch: the epoch of an owner that
--- checks this, unlike owners of the previous version. handed_to: the owner or earlier owners may have handed out
--- records below it, and none at or above; kept_back: exceptions below it that were not handed out, a bitmap, in hex,
--- from the last of them down.
+-- records that they may have handed out were settled. metadata, leader_epoch: from a client's last commit.
+-- trial: the records suspected of killing their process, as JSON. lanes_version: number of changes of its lanes by others
+-- than the owner. handed_to: the owner or earlier owners may have handed out records below it, and none at or above;
+-- kept_back: exceptions below it that were not handed out, a bitmap, in hex, from the last of them down.
 CREATE TABLE penstock_cursor (
     group_id     INTEGER NOT NULL,
     topic_id     INTEGER NOT NULL,
@@ -187,11 +185,9 @@ CREATE TABLE penstock_cursor (
     passed       TEXT NOT NULL DEFAULT '',
     owner_wanted TEXT,
     crashes      INTEGER NOT NULL DEFAULT 0,
-    trying       INTEGER,
     metadata     TEXT,
     trial        TEXT NOT NULL DEFAULT '',
     lanes_version INTEGER NOT NULL DEFAULT 0,
-    lanes_epoch  INTEGER NOT NULL DEFAULT -1,
     leader_epoch INTEGER NOT NULL DEFAULT -1,
     handed_to    INTEGER NOT NULL DEFAULT 0,
     kept_back    TEXT NOT NULL DEFAULT '',
@@ -207,21 +203,25 @@ CREATE TABLE penstock_domain (
     PRIMARY KEY (name)
 ) WITHOUT ROWID;
 
--- A waiting lane. state: retrying, snoozed, requeued, last, slow or held (until an operator decides). reason: for
--- people. held: for workers of the previous version. wait_ms: its wait at the time of writing; a reader waits no longer
--- than that.
+-- A waiting lane. lane: its key, or the bytes of the key in hex; empty for a lane of all keys. whole: a lane of all keys
+-- of the partition. late: of records that were passed over before the group had a handler for them. alone: the offset of
+-- the only record in it, apart from the others of its key; -1: none. The same columns are in the tables below. state:
+-- retrying, snoozed, requeued, last, moved, slow or held (until an operator decides). reason: for people. wait_ms: its
+-- wait at the time of writing; a reader waits no longer than that.
 CREATE TABLE penstock_lane (
     group_id  INTEGER NOT NULL,
     topic_id  INTEGER NOT NULL,
     partition INTEGER NOT NULL,
     lane      TEXT NOT NULL,
-    held      INTEGER NOT NULL,
+    whole     INTEGER NOT NULL,
+    late      INTEGER NOT NULL,
+    alone     INTEGER NOT NULL,
     failures  INTEGER NOT NULL,
     due_ms    INTEGER NOT NULL,
     reason    TEXT NOT NULL,
     state     TEXT NOT NULL DEFAULT 'retrying',
     wait_ms   INTEGER,
-    PRIMARY KEY (group_id, topic_id, partition, lane)
+    PRIMARY KEY (group_id, topic_id, partition, lane, whole, late, alone)
 ) WITHOUT ROWID;
 
 -- The records of waiting lanes that the cursor has passed; offsets only, until retention copies a record here before
@@ -232,6 +232,9 @@ CREATE TABLE penstock_lane_entry (
     partition    INTEGER NOT NULL,
     "offset"     INTEGER NOT NULL,
     lane         TEXT NOT NULL,
+    whole        INTEGER NOT NULL,
+    late         INTEGER NOT NULL,
+    alone        INTEGER NOT NULL,
     id           TEXT,
     key          BLOB,
     type         TEXT,
@@ -283,6 +286,9 @@ CREATE TABLE penstock_dead (
     partition    INTEGER NOT NULL,
     "offset"     INTEGER NOT NULL,
     lane         TEXT NOT NULL,
+    whole        INTEGER NOT NULL,
+    late         INTEGER NOT NULL,
+    alone        INTEGER NOT NULL,
     holding      INTEGER NOT NULL,
     failures     INTEGER NOT NULL,
     reason       TEXT NOT NULL,
