@@ -21,7 +21,7 @@ from penstock.log.files.index import SegmentEnd, SparseIndex
 from penstock.log.files.producers import Producers
 from penstock.log.files.segment_header import HEADER_BYTES, SegmentHeader
 from penstock.log.files.snapshots import write_snapshot
-from penstock.log.topic_uuid import topic_uuid
+from penstock.log.topics import topic_uuid
 
 PARTITIONS, SEGMENTS, SEGMENT_BYTES = 16, 10, 64 * MIB  # 10.7 GB
 _SEGMENT_RECORDS, _INDEX_BYTES = 60_000, 32 * 1024

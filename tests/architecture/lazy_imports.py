@@ -38,11 +38,7 @@ COUNTED: Table = {
     "cli/reload.py": (1, "an extra: only who develops has the package that watches files"),
     "django/joining.py": (1, "only a project on PostgreSQL has its driver"),
     "operate/kafka_cluster.py": (4, "an extra: only who asks a Kafka cluster needs a client of it"),
-    "log/open_batches.py": (
-        3,
-        "an extra: only who serves Kafka clients has the codec, and each engine its own",
-    ),
-    "log/store.py": (2, "a log in files needs an extra that a store in a database does without"),
+    "log/store.py": (5, "a log in files, and one that serves Kafka clients, need an extra for the codec"),
     "database/dialects.py": (3, "a dialect brings its driver, and only one is needed"),
     "database/url.py": (2, "only libpq knows its options, and only a program on PostgreSQL has it"),
     "model/avro.py": (2, "an extra: only a program with events in Avro has fastavro"),

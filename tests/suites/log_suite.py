@@ -1,6 +1,7 @@
 """The conformance suite of `penstock.log.contract.Log`, for every log.
 
-Plain test methods over a fixture `log`, an empty log of an engine. Its parts are classes with one subject each; `LogSuite` combines them.
+Plain test methods over a fixture `log`, an empty log of an engine. Its parts are classes with one subject
+each; `LogSuite` combines them.
 """
 
 from collections.abc import Iterator

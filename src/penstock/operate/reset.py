@@ -16,8 +16,8 @@ from penstock.errors import (
     shown,
 )
 from penstock.log.contract import Log, Topic
-from penstock.log.growth import later_partitions
 from penstock.log.store import Store
+from penstock.log.topics import later_partitions
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain

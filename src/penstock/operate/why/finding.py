@@ -19,8 +19,8 @@ from penstock.database.database import Transaction
 from penstock.delivery.lane_names import lane_of, stored_name
 from penstock.log.contract import Bounds, Growth, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry, key_text
-from penstock.log.growth import former_places
 from penstock.log.sql.held_records import allowing_foreign
+from penstock.log.topics import former_places
 from penstock.model.partition import MURMUR3, key_hash, partition_for, slot
 from penstock.model.record import Record
 
