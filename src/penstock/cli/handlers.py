@@ -3,7 +3,7 @@
 import click
 
 from penstock.app import Outbox
-from penstock.model.retry_words import span_words
+from penstock.model.retry import span_words
 from penstock.operate.handlers import HandlerShown, handlers
 
 from .exit_codes import FAILED

@@ -23,9 +23,8 @@ from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
-from penstock.model.display import display_name
 from penstock.model.limits import Headers, check_moment
-from penstock.model.record import RawHeaders, Record
+from penstock.model.record import RawHeaders, Record, display_name
 from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
