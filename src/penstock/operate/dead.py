@@ -20,9 +20,8 @@ from penstock.database.database import Transaction
 from penstock.delivery.dead import DeadLetters, Decided, LetterPlace, edit_of
 from penstock.errors import InvalidSelection, UnknownDeadLetter
 from penstock.log.store import Store
-from penstock.model.display import display_name
 from penstock.model.limits import Headers, check_moment
-from penstock.model.record import RawHeaders, Record
+from penstock.model.record import RawHeaders, Record, display_name
 from penstock.wire.kafka.headers import decode_headers
 
 from . import audit

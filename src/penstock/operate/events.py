@@ -25,8 +25,8 @@ from penstock.errors import InvalidSelection, shown
 from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry, key_text
 from penstock.log.store import Store
-from penstock.model.display import display_name
 from penstock.model.limits import check_topic
+from penstock.model.record import display_name
 
 from . import dead, scheduled
 from .groups import groups

@@ -16,8 +16,8 @@ from penstock.errors import (
     shown,
 )
 from penstock.log.contract import Log, Topic
-from penstock.log.growth import later_partitions
 from penstock.log.store import Store
+from penstock.log.topics import later_partitions
 from penstock.model.limits import check_moment
 
 from . import audit

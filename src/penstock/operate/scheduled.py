@@ -15,10 +15,9 @@ from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.errors import InvalidPage, InvalidSelection, UnknownScheduled
 from penstock.log.store import Store
-from penstock.model.display import display_name
 from penstock.model.limits import check_moment, check_topic
 from penstock.model.partition import key_hash
-from penstock.model.record import Record
+from penstock.model.record import Record, display_name
 from penstock.wire.kafka.headers import decode_headers
 
 from . import audit

@@ -19,8 +19,8 @@ from penstock.delivery.growth_barriers import OLDEST_VERSION, add_cursors
 from penstock.errors import InvalidRetention, InvalidSelection, TopicBusy
 from penstock.log.contract import OUTBOX_PARTITIONS, Bounds, Compaction, Keep, Log, OffsetRange
 from penstock.log.contract import Topic as LogTopic
-from penstock.log.growth import check_growth
 from penstock.log.store import Store
+from penstock.log.topics import check_growth
 from penstock.membership.hearing import wait_until_heard
 from penstock.model.limits import check_topic
 from penstock.model.partition import MURMUR3

@@ -9,8 +9,7 @@ from penstock.access.principal import Principal
 from penstock.access.resource import AccessRight, Resource, topic
 from penstock.errors import Unauthenticated
 from penstock.log.store import Store
-from penstock.model.record import Record
-from penstock.model.trace import TRACEPARENT
+from penstock.model.record import TRACEPARENT, Record
 
 if TYPE_CHECKING:
     from .door import GrpcDoor

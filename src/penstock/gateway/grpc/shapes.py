@@ -5,9 +5,8 @@ from typing import Any
 from penstock.clock import to_ms
 from penstock.model.cloudevents_http import content_headers
 from penstock.model.content import BINARY, CONTENT_TYPE, JSON
-from penstock.model.record import RawHeaders
+from penstock.model.record import TRACEPARENT, RawHeaders
 from penstock.model.record import Record as LogRecord
-from penstock.model.trace import TRACEPARENT
 from penstock.operate.producer import AppendedRecord, RecordWanted
 from penstock.operate.progress import Group as GroupListed
 from penstock.operate.topics import TopicShown

@@ -4,7 +4,7 @@ import msgspec
 
 from penstock.access.resource import AccessRight, topic
 from penstock.model.content import BINARY
-from penstock.model.protobuf_json import PROTOBUF
+from penstock.model.protobuf import PROTOBUF
 from penstock.operate import value_schemas
 from penstock.operate.value_schemas import ValueSchema
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from penstock import Custom, Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
-from penstock.model.retry_words import policy_words, span_words
+from penstock.model.retry import policy_words, span_words
 
 
 def is_busy(error: BaseException) -> bool:
