@@ -505,8 +505,8 @@ def test_a_lane_that_no_letter_holds_any_more_goes_on(
     seen = handled(engine, 1, 2, 3, failing=(2,), retry=NEVER)
     with engine.connect() as conn:
         conn.execute(
-            'INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane) '
-            "SELECT group_id, topic_id, partition, 0, lane FROM penstock_lane"
+            'INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane, whole, late, '
+            "alone) SELECT group_id, topic_id, partition, 0, lane, whole, late, alone FROM penstock_lane"
         )
         conn.commit()
     resets(1, partition=0)

@@ -72,7 +72,7 @@ def lanes(
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """
     check_limit(limit)
-    place = dict(zip(_PLACE, place_after(after, tuple(map(type, _FIRST)), _FIRST), strict=True))
+    place = dict(zip(_PLACE, place_after(after, tuple(map(type, _FIRST)), _FIRST, least=SHARED), strict=True))
     params = ids(store, group, topic) | place
     lane = None if key is None else key_lane(key)
 

@@ -42,7 +42,7 @@ def page(rows: Sequence[Row], limit: int, place: int, item: Callable[[Row], T]) 
     return Page([item(row) for row in rows[:limit]], after)
 
 
-def place_after(after: str | None, kinds: tuple[type, ...], first: Row) -> Row:
+def place_after(after: str | None, kinds: tuple[type, ...], first: Row, *, least: int = 0) -> Row:
     """Return the place that a page's `after` names, or the first. Raises InvalidPage."""
     if after is None:
         return first
@@ -51,7 +51,7 @@ def place_after(after: str | None, kinds: tuple[type, ...], first: Row) -> Row:
         place = msgspec.json.decode(urlsafe_b64decode(padded), type=tuple[kinds])  # type: ignore[valid-type]
     except (ValueError, binascii.Error, msgspec.MsgspecError):
         raise _refused(after) from None
-    if any(isinstance(each, int) and not -1 <= each <= LAST for each in place):
+    if any(isinstance(each, int) and not least <= each <= LAST for each in place):
         raise _refused(after)
     return tuple(place)
 
