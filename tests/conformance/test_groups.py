@@ -37,7 +37,7 @@ from penstock.operate.clear import clear
 from penstock.operate.dead import DeadSelection, dead_letters
 from penstock.operate.groups import Forgotten
 from penstock.operate.lanes import LaneState, lanes
-from penstock.operate.lookup import group_id
+from penstock.operate.operation import group_id
 from penstock.operate.progress import Group
 from penstock.operate.reset import Reset, reset
 from penstock.testing.handling_suite import Seen, publish_values, subscribe

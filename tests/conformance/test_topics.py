@@ -28,7 +28,7 @@ from penstock.operate import audit as audits
 from penstock.operate import groups, topics
 from penstock.operate.audit import audit
 from penstock.operate.clear import Cleared, clear
-from penstock.operate.lookup import group_id
+from penstock.operate.operation import group_id
 from penstock.operate.topics import UNLIMITED, TopicShown
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition

@@ -26,9 +26,8 @@ from penstock.model.record import RawHeaders, Record
 from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
-from .lookup import group_id, ids, storable, with_topic_names
 from .members import living_at, touch_group
-from .operation import operation
+from .operation import group_id, ids, operation, storable, with_topic_names
 from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
 
 BATCH = 500  # letters decided on in one transaction

@@ -30,8 +30,7 @@ from penstock.model.limits import check_topic
 
 from . import dead, scheduled
 from .groups import groups
-from .lookup import ids
-from .operation import operation
+from .operation import ids, operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 from .records import delete_done, logged
 

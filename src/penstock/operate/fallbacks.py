@@ -14,8 +14,7 @@ from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry
 from penstock.log.store import Store
 
-from .lookup import ids, with_topic_names
-from .operation import operation
+from .operation import ids, operation, with_topic_names
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 _PLACE = ("after_group", "after_topic", "after_partition", "after_offset")

@@ -24,9 +24,8 @@ from penstock.worker.handler_options import Start, is_name
 
 from . import audit
 from .catch_up import passed_over_by
-from .lookup import group_id, ids, storable
 from .members import living, serving
-from .operation import SeesTopic, every_topic, operation
+from .operation import SeesTopic, every_topic, group_id, ids, operation, storable
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 from .progress import (
     Group,

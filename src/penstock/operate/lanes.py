@@ -11,8 +11,7 @@ from penstock.database.database import Transaction
 from penstock.delivery.lane import LANE_COLUMNS, SHARED, SideLane, WaitState, key_lane
 from penstock.log.store import Store
 
-from .lookup import ids, with_topic_names
-from .operation import operation
+from .operation import ids, operation, with_topic_names
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 _PLACE = tuple(f"after_{name}" for name in f"group topic partition {LANE_COLUMNS}".split())

@@ -22,8 +22,7 @@ from penstock.outbox.periodic.rows import ScheduleRow
 
 from . import audit
 from .doctor import DoctorFinding, PartState
-from .lookup import storable
-from .operation import operation
+from .operation import operation, storable
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 _UPCOMING = 5

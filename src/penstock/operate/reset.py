@@ -21,9 +21,8 @@ from penstock.log.store import Store
 from penstock.model.limits import check_moment
 
 from . import audit
-from .lookup import group_id
 from .members import living_at, touch_group
-from .operation import operation
+from .operation import group_id, operation
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"

@@ -23,8 +23,7 @@ from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
 from .erase import digest
-from .lookup import storable
-from .operation import operation
+from .operation import operation, storable
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 BATCH = 1000  # events cancelled in one transaction
