@@ -11,8 +11,8 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.delivery.lane import LaneId, WaitState, alone_in
-from penstock.delivery.machine import NewDeadLetter, Partition, Settlement, StoredLane
+from penstock.delivery.lane import LaneId, StoredLane, WaitState, alone_in
+from penstock.delivery.machine import NewDeadLetter, Partition, Settlement
 from penstock.delivery.verdict import OnExhausted, OnFailure
 
 MAX_RETRIES = 2

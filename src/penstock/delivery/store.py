@@ -26,8 +26,8 @@ from penstock.log.store import Store
 
 from .groups import GroupKind, join_group
 from .growth_barriers import OPEN, Barrier, FormerPartitions
-from .lane import LANE_COLUMNS, LaneId, WaitState, columns_of, stored_lane
-from .machine import Partition, Settlement, StoredLane
+from .lane import LANE_COLUMNS, LaneId, StoredLane, WaitState, columns_of, stored_lane
+from .machine import Partition, Settlement
 from .notes import CatchUp, LateRange, Notes
 from .offset_sets import GoingOut
 from .trial import Trial, stored_trial

@@ -92,7 +92,7 @@ def audit(
     Raises InvalidPage, InvalidTime.
     """
     check_limit(limit)
-    (last,) = place_after(after, (int,), (LAST,))
+    (last,) = place_after(after, LAST)
     params = {
         "before": last,
         "since_ms": None if since is None else check_moment("since", since, 0),

@@ -100,7 +100,7 @@ def events(
         return _staged(store, topic, after, limit)
     if wanted is EventState.WAITING:
         return _waiting(store, ids(store, group, topic), after, limit)
-    place = place_after(after, (int,) * 3, _FIRST_PLACE)
+    place = place_after(after, *_FIRST_PLACE)
     only = None if topic is None else store.log.topic(topic).id
     rows = list(islice(logged(store, wanted is EventState.PENDING, only, place), limit + 1))
     return page(rows, limit, 3, lambda row: _logged(wanted, *row[3:]))
@@ -196,7 +196,7 @@ def _dead(store: Store, topic: str | None, group: str | None, after: str | None,
 
 
 def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
-    slot, seq = place_after(after, (int, int), (-1, 0))
+    slot, seq = place_after(after, -1, 0)
     params = {"topic": topic, "after_slot": slot, "after_seq": seq, "limit": limit + 1}
     rows = store.database.look(lambda tx: tx.rows("operate", "staged_page", **params))
 
@@ -209,7 +209,7 @@ def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> P
 
 
 def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, limit: int) -> Page[Event]:
-    place: tuple[Any, ...] = place_after(after, (int,) * 4, (0, *_FIRST_PLACE))
+    place: tuple[Any, ...] = place_after(after, 0, *_FIRST_PLACE)
     found: list[Row] = []
     while len(found) <= limit:
         named = dict(

@@ -12,10 +12,17 @@ from penstock.delivery.lane import LANE_COLUMNS, SHARED, SideLane, WaitState, ke
 from penstock.log.store import Store
 
 from .operation import ids, operation, with_topic_names
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+from .paging import PAGE_ROWS, Page, check_limit, page, places_after
 
-_PLACE = tuple(f"after_{name}" for name in f"group topic partition {LANE_COLUMNS}".split())
-_FIRST = 0, 0, 0, "", False, False, SHARED
+_FIRST = {
+    "after_group": 0,
+    "after_topic": 0,
+    "after_partition": 0,
+    "after_lane": "",
+    "after_whole": False,
+    "after_late": False,
+    "after_alone": SHARED,
+}
 
 
 class LaneState(Enum):
@@ -71,8 +78,7 @@ def lanes(
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """
     check_limit(limit)
-    place = dict(zip(_PLACE, place_after(after, tuple(map(type, _FIRST)), _FIRST, least=SHARED), strict=True))
-    params = ids(store, group, topic) | place
+    params = ids(store, group, topic) | places_after(after, _FIRST, least=SHARED)
     lane = None if key is None else key_lane(key)
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, int]]:
@@ -82,7 +88,7 @@ def lanes(
 
     rows, counts = store.database.look(look)
     now_ms = clock.now_ms()
-    return page(rows, limit, len(_PLACE), lambda row: _waiting(row, counts.get(row[:7], 0), now_ms))
+    return page(rows, limit, len(_FIRST), lambda row: _waiting(row, counts.get(row[:7], 0), now_ms))
 
 
 def _plain(row: Row) -> Row:

@@ -67,7 +67,7 @@ def schedules(
 ) -> Page[ScheduleShown]:
     """Return a page of the schedules, by name. Raises InvalidPage."""
     check_limit(limit)
-    (place,) = place_after(after, (str,), ("",))
+    (place,) = place_after(after, "")
     return store.database.look(lambda tx: _page(tx, clock, after=place, limit=limit))
 
 
