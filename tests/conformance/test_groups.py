@@ -13,7 +13,7 @@ import pytest
 from penstock.clock import SYSTEM, from_ms
 from penstock.database.contract import Rows
 from penstock.database.database import Database
-from penstock.delivery.client_cursors import ClientCommit, ClientCursors
+from penstock.delivery.client_cursors import ClientCommit
 from penstock.delivery.store import GroupStore, Owned
 from penstock.delivery.verdict import Passed
 from penstock.errors import (
@@ -43,6 +43,7 @@ from penstock.operate.reset import Reset, reset
 from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.testing.outbox_suite import in_one_partition
 from penstock.testing.records import a_record
+from tests.conformance.client_cursors import ClientCursors
 from tests.conformance.engines import StoreEngine, counting, lock_waits
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until

@@ -281,7 +281,7 @@ class GroupStore:
         if not found:
             return {}  # deleted
         ((_, filters, filter_version, paused_ms),) = found
-        self._tell_paused(paused_ms is not None)
+        self._log_pause(paused_ms is not None)
         if paused_ms is not None or not self._is_mine(filters):
             return {}
         gone = self._gone(tx)
@@ -352,7 +352,7 @@ class GroupStore:
                     copied.setdefault(partition, []).append(offset)
         return by_partition, copied
 
-    def _tell_paused(self, paused: bool) -> None:
+    def _log_pause(self, paused: bool) -> None:
         """Log once that the group is paused, and once that it goes on."""
         if paused != self._was_paused:
             how = "is paused: it is given nothing" if paused else "goes on"

@@ -175,24 +175,12 @@ def _scheduled(store: Store, topic: str | None, after: str | None, limit: int) -
 
 def _dead(store: Store, topic: str | None, group: str | None, after: str | None, limit: int) -> Page[Event]:
     found = dead.dead_letters(store, topic=topic, group=group, after=after, limit=limit)
-    return Page(
-        [
-            Event(
-                "dead",
-                each.died_at,
-                each.name,
-                each.topic,
-                each.partition,
-                each.offset,
-                each.key,
-                each.type,
-                each.id,
-                each.group,
-            )
-            for each in found.items
-        ],
-        found.after,
-    )
+
+    def event(each: dead.DeadLetter) -> Event:
+        place = each.topic, each.partition, each.offset
+        return Event("dead", each.died_at, each.name, *place, each.key, each.type, each.id, each.group)
+
+    return Page(list(map(event, found.items)), found.after)
 
 
 def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
