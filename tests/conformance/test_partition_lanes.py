@@ -18,6 +18,9 @@ from penstock.operate import dead
 from penstock.operate.dead import DeadSelection
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.why import Code, QuestionKind, why
+from tests.suites.handling_suite import Seen, subscribe
+from tests.suites.outbox_suite import OrderDeclined, in_one_partition
+from tests.suites.records import a_record
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
@@ -304,10 +307,8 @@ def test_an_empty_key_has_a_lane_of_its_own(engine: StoreEngine, database: Datab
     in_one_partition(engine)
     seen = Seen(1)
     subscribe(engine.outbox, "g", seen, retry=RETRY)
-    with engine.connect() as conn:
-        for value, key in enumerate(["a", "", "a", ""]):
-            engine.outbox.publish(conn, "t", value, key=key)
-        conn.commit()
+    records = [a_record(key, str(value).encode()) for value, key in enumerate(["a", "", "a", ""])]
+    engine.outbox.log.append("events", records)
     engine.outbox.drain()
     assert sorted(seen.values()) == [0, 1, 2]
     (waiting,) = lanes(database, clock=engine.clock).items

@@ -26,8 +26,8 @@ from penstock.log.store import Store
 
 from .groups import GroupKind, join_group
 from .growth_barriers import OPEN, Barrier, FormerPartitions
-from .lane import LANE_COLUMNS, LaneId, WaitState, columns_of, stored_lane
-from .machine import Partition, Settlement, StoredLane
+from .lane import LANE_COLUMNS, LaneId, StoredLane, WaitState, columns_of, stored_lane
+from .machine import Partition, Settlement
 from .notes import CatchUp, LateRange, Notes
 from .offset_sets import GoingOut
 from .trial import Trial, stored_trial
@@ -281,7 +281,7 @@ class GroupStore:
         if not found:
             return {}  # deleted
         ((_, filters, filter_version, paused_ms),) = found
-        self._tell_paused(paused_ms is not None)
+        self._log_pause(paused_ms is not None)
         if paused_ms is not None or not self._is_mine(filters):
             return {}
         gone = self._gone(tx)
@@ -352,7 +352,7 @@ class GroupStore:
                     copied.setdefault(partition, []).append(offset)
         return by_partition, copied
 
-    def _tell_paused(self, paused: bool) -> None:
+    def _log_pause(self, paused: bool) -> None:
         """Log once that the group is paused, and once that it goes on."""
         if paused != self._was_paused:
             how = "is paused: it is given nothing" if paused else "goes on"

@@ -22,8 +22,7 @@ from penstock.outbox.periodic.rows import ScheduleRow
 
 from . import audit
 from .doctor import DoctorFinding, PartState
-from .lookup import storable
-from .operation import operation
+from .operation import operation, storable
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 _UPCOMING = 5
@@ -68,7 +67,7 @@ def schedules(
 ) -> Page[ScheduleShown]:
     """Return a page of the schedules, by name. Raises InvalidPage."""
     check_limit(limit)
-    (place,) = place_after(after, (str,), ("",))
+    (place,) = place_after(after, "")
     return store.database.look(lambda tx: _page(tx, clock, after=place, limit=limit))
 
 
