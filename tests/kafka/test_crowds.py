@@ -56,14 +56,14 @@ def slow_readers(served: Served) -> Iterator[list[RawClient]]:
 
 
 def test_answers_that_nobody_takes_are_counted_and_leave_room_for_others(filled: Served) -> None:
-    room = filled.broker.room
+    flow = filled.broker.flow
     with slow_readers(filled):
-        assert MB < room.answering <= 2 * MB + _READERS * (_LEAST_ANSWER + 21_000)
+        assert MB < flow.answers.used <= 2 * MB + _READERS * (_LEAST_ANSWER + 21_000)
         with RawClient(filled.address) as client:
             client.send(fetching())
             assert len(client.receive()) > 20_000
             assert produced(client, producing(batch(100_000))) == 0
-    wait_until(lambda: room.answering == 0, "nothing is answered any more")
+    wait_until(lambda: flow.answers.used == 0, "nothing is answered any more")
     with RawClient(filled.address) as client:
         client.send(fetching())
         assert len(client.receive()) > 8 * _LEAST_ANSWER - 21_000
@@ -72,13 +72,13 @@ def test_answers_that_nobody_takes_are_counted_and_leave_room_for_others(filled:
 def test_who_takes_no_answer_is_ended_while_there_is_too_little_room(filled: Served) -> None:
     broker = filled.broker
     with slow_readers(filled), RawClient(filled.address) as good:
-        held = broker.room.answering
-        broker.room.answer(2 * MB)  # as if there were more of them
+        held = broker.flow.answers.used
+        broker.flow.answer(2 * MB)  # as if there were more of them
         broker.call_soon(broker._make_room, time.monotonic() + 5)
         assert good.ask(METADATA, {"topics": None}, 9)["brokers"]
-        assert broker.room.answering >= held + 2 * MB
+        assert broker.flow.answers.used >= held + 2 * MB
         broker.call_soon(broker._make_room, time.monotonic() + 11)
-        wait_until(lambda: broker.room.answering <= 2 * MB, "answers have half of the room")
+        wait_until(lambda: broker.flow.answers.used <= 2 * MB, "answers have half of the room")
         assert good.ask(METADATA, {"topics": None}, 9)["brokers"]
 
 

@@ -11,7 +11,7 @@ from threading import Lock
 
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import LeftOpen, NotAllowed, RateLimited
+from penstock.errors import LeftOpen, NotAllowed, RateLimited, Unauthenticated
 
 from .audit_trail import AuditTrail
 from .logins import Logins
@@ -61,6 +61,16 @@ class Access(Logins):
         if not self.allowed(principal, right, resource):
             raise NotAllowed(principal.name, right, str(resource))
 
+    def check_still(self, principal: Principal, right: AccessRight, *resources: Resource) -> None:
+        """Check again while a connection lasts: rules change, and a credential expires or is revoked.
+
+        Raises NotAllowed, Unauthenticated.
+        """
+        if not self.holds(principal):
+            raise Unauthenticated("the credential has expired or was revoked")
+        for each in resources:
+            self.check(principal, right, each)
+
     def allowed_some(self, principal: Principal, right: AccessRight, kind: ResourceKind) -> bool:
         """Return whether a rule allows a right to any resource of a kind; a refusal is audited."""
         if self._force.rules.allows_some(principal.name, right, kind):
@@ -108,6 +118,11 @@ class Access(Logins):
         if seconds:
             metrics.THROTTLED.add(door=principal.door)
         return seconds
+
+    def charge_records(self, principal: Principal, topic: str, values: Iterable[bytes | None]) -> float:
+        """Charge the bytes of records; return how many seconds the client has to wait for more."""
+        size = sum(len(each) for each in values if each)
+        return self.charge(principal, topic, size, requests=0) if size else 0.0
 
     def admit(self, principal: Principal, topic: str, size: int) -> None:
         """Charge the bytes of a request, unless its limit is used up. Raises RateLimited."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from penstock.errors import InvalidInput
-from penstock.gateway.rest.observing import browsed_records
+from penstock.gateway.rest.records import browsed_records
 from penstock.gateway.rest.shapes import RecordShown
 from penstock.operate.browse import BrowsedRecord
 
