@@ -4,8 +4,15 @@ import pytest
 
 from penstock.broker import coordinator
 from penstock.broker.coordinator import Coordinator
-from penstock.wire.kafka.apis.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
-from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_FETCH
+from penstock.wire.kafka.apis.groups import (
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    SYNC_GROUP,
+)
 from penstock.wire.kafka.apis.transactions import INIT_PRODUCER_ID, LIST_TRANSACTIONS, TXN_OFFSET_COMMIT
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.layout import Message

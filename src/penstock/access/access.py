@@ -14,13 +14,12 @@ from penstock.clock import SYSTEM, Clock
 from penstock.errors import LeftOpen, NotAllowed, RateLimited, Unauthenticated
 
 from .audit_trail import AuditTrail
-from .logins import Logins
+from .certificates import RevokedCertificates
+from .logins import Logins, PolicyInForce
 from .policy import OPEN, AccessPolicy
-from .policy_in_force import PolicyInForce
 from .principal import Principal
 from .rate_limits import RateLimiter
 from .resource import AccessRight, Resource, ResourceKind
-from .revocation import RevokedCertificates
 from .rule import ANY, AccessRule
 from .rule_set import AccessVerdict
 

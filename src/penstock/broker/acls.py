@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.access.resource import CLUSTER, AccessRight, ResourceKind
 from penstock.access.rule import ANY, AccessRule, matches, parse_rule
-from penstock.access.rule_set import RuleSet
-from penstock.access.rule_store import PLACE
+from penstock.access.rule_set import PLACE, RuleSet
 from penstock.errors import Error, InvalidRule
 from penstock.wire.kafka.apis.security import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from penstock.wire.kafka.error_numbers import ErrorNumber as E

@@ -8,7 +8,7 @@ from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.delivery.client_cursors import ClientCommit, ClientPlace
 from penstock.errors import Error
-from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
+from penstock.wire.kafka.apis.groups import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 

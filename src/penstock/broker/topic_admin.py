@@ -13,9 +13,15 @@ from penstock.log.growth import check_growth
 from penstock.log.message_bounds import MESSAGE_BYTES
 from penstock.model.limits import check_topic
 from penstock.model.partition import check_partitions
-from penstock.wire.kafka.apis.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from penstock.wire.kafka.apis.records import DELETE_RECORDS
-from penstock.wire.kafka.apis.topics import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
+from penstock.wire.kafka.apis.topics import (
+    ALTER_CONFIGS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+)
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 

@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 from urllib.parse import unquote
 
 from penstock.access.access import Access
-from penstock.access.certificate_name import certificate_of
+from penstock.access.certificates import certificate_of
 from penstock.access.principal import Peer, Principal, is_loopback
 from penstock.model.trace import TRACEPARENT
 
