@@ -14,13 +14,13 @@ from penstock.membership.member import ClusterSettings, Member
 from penstock.operate.check import check
 from penstock.operate.groups import groups, show
 from penstock.operate.records import delete_done, delete_records
-from penstock.testing.handling_suite import Seen, subscribe
-from penstock.testing.log_reading import numbered
-from penstock.testing.refusal import refusal
 from penstock.worker.handlers import Handlers
 from penstock.worker.measures import Measures
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, subscribe
+from tests.suites.log_reading import numbered
+from tests.suites.refusal import refusal
 
 
 @pytest.fixture

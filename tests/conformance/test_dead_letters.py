@@ -32,12 +32,12 @@ from penstock.model.retry import Fixed
 from penstock.operate import dead
 from penstock.operate.dead import DeadLetter, DeadSelection, LetterOutcome, dead_letters
 from penstock.operate.lanes import LaneState, WaitingLane, lanes
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 
 pytestmark = pytest.mark.usefixtures("brisk")
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
@@ -507,7 +507,7 @@ def test_the_domain_is_touched_before_anything_is_locked(
     execute = Transaction.execute
     monkeypatch.setattr(Transaction, "execute", noting)
     requeue()
-    acted = asked[asked.index("delivery/dead_pick") + 1 :]
+    acted = asked[asked.index("operate/dead_pick") + 1 :]
     assert acted[:3] == ["membership/domain_touch", "delivery/cursors_hold", "delivery/dead_peek"]
     assert rows(engine, "name, version", "domain") == [(name, 8)]
     engine.outbox.drain()
@@ -639,7 +639,7 @@ def test_a_letter_says_all_about_itself(engine: StoreEngine, database: Database)
 def test_the_newest_comes_first_and_pages_join_without_gap_or_overlap(
     engine: StoreEngine, database: Database
 ) -> None:
-    """T-28: `after` is None exactly when there is no more."""
+    """`after` is None exactly when there is no more."""
     subscribe(engine.outbox, "g", Seen(1), on_failure="dead")
     for number in range(7):
         publish_values(engine, 1, key=f"k-{number}")

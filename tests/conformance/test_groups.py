@@ -36,16 +36,16 @@ from penstock.operate.audit import audit
 from penstock.operate.clear import clear
 from penstock.operate.dead import DeadSelection, dead_letters
 from penstock.operate.groups import Forgotten
-from penstock.operate.groups_shown import Group
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.lookup import group_id
+from penstock.operate.progress import Group
 from penstock.operate.reset import Reset, reset
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
 from tests.conformance.engines import StoreEngine, counting, lock_waits
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")

@@ -17,13 +17,13 @@ from penstock.errors import InvalidRequest
 from penstock.log.store import open_store
 from penstock.model.partition import KAFKA
 from penstock.operate import kafka_cluster
-from penstock.operate.damage import examine_files
 from penstock.operate.doctor import PartState
-from penstock.testing.records import a_record
+from penstock.operate.log_files import examine_files
 from penstock.wire.kafka.apis.records import FETCH
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
+from tests.suites.records import a_record
 
 SECONDS = 60
 _DAMAGED = range(6)  # offsets from the start that reach the damage

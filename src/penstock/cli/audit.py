@@ -7,11 +7,11 @@ import click
 from penstock.operate.audit import AuditEntry, audit
 
 from .options import (
+    ChosenStore,
     after_option,
     before_option,
     json_option,
     limit_option,
-    opened,
     since_option,
     store_options,
 )
@@ -29,24 +29,16 @@ _COLUMNS = ("at", "who", "action", "subject", "count")
 @limit_option
 @after_option
 @json_option
-def command(url: str, prefix: str, schema: str | None, as_json: bool, **filters: Any) -> None:
+def command(chosen: ChosenStore, as_json: bool, **filters: Any) -> None:
     """List the audit entries of a store, newest first.
 
     Every command and every operation that changes the store writes an entry in the transaction of its change,
     never with a payload. Who: PENSTOCK_ACTOR, or the user and the host. A moment looks like 2026-11-16T02:00
     (UTC, or with a zone), or is a duration back from now, such as 2h or 30d.
     """
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         found = audit(store, **filters)
-    print_page(
-        "audit",
-        found,
-        _COLUMNS,
-        _row,
-        none="no audit entries",
-        as_json=as_json,
-        prose=("subject",),
-    )
+    print_page("audit", found, _COLUMNS, _row, none="no audit entries", as_json=as_json, prose=("subject",))
 
 
 def _row(each: AuditEntry) -> tuple[str, ...]:

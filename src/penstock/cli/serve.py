@@ -12,7 +12,6 @@ from penstock.broker.broker import Broker
 from penstock.broker.process import collect_rarely
 from penstock.broker.settings import BrokerSettings
 from penstock.database.migrations import check, migrate
-from penstock.database.naming import Names
 from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
 from penstock.log.open_batches import open_batches
@@ -21,13 +20,18 @@ from penstock.logs import FORMATS, LEVELS
 from penstock.operate.kafka_port import KafkaAdministration
 
 from .console import console_routes, refuse_open_console
-from .listen_address import ListenAddress, ListenAddressType, insecure_option, refuse_open
-from .lock_options import anonymous_option, lock_options, lock_settings, refuse_unlocked
-from .logs import set_up
-from .options import store_options
-from .remedies import naming_the_command, refuse_memory
-from .spans import send_spans
-from .stopping import stop_heard
+from .listeners import (
+    ListenAddress,
+    ListenAddressType,
+    anonymous_option,
+    insecure_option,
+    lock_options,
+    lock_settings,
+    refuse_open,
+    refuse_unlocked,
+)
+from .options import ChosenStore, naming_the_command, refuse_memory, store_options
+from .service import send_spans, set_up, stop_heard
 
 
 @click.command("serve")
@@ -43,11 +47,7 @@ from .stopping import stop_heard
     type=ListenAddressType(),
     help="Serve REST (/v1), /metrics, /healthz and /readyz there; port 0 picks a free one.",
 )
-@click.option(
-    "--grpc",
-    type=ListenAddressType(),
-    help="Serve gRPC clients there; port 0 picks a free one.",
-)
+@click.option("--grpc", type=ListenAddressType(), help="Serve gRPC clients there; port 0 picks a free one.")
 @click.option(
     "--tinyq",
     type=ListenAddressType(),
@@ -62,9 +62,7 @@ from .stopping import stop_heard
     "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; default: logging.format."
 )
 def command(
-    url: str,
-    prefix: str,
-    schema: str | None,
+    chosen: ChosenStore,
     kafka: ListenAddress | None,
     advertise: ListenAddress | None,
     http: ListenAddress | None,
@@ -101,13 +99,12 @@ def command(
         refuse_open(flag, address, insecure=insecure, encrypted=bool(locking.tls_cert))
     set_up(log_level, log_format)
     send_spans()
-    names = Names(prefix, schema)
     settings = BrokerSettings.load()
-    refuse_memory(url)
-    store = open_store(url, names)
+    refuse_memory(chosen.url)
+    store = open_store(chosen.url, chosen.names)
     try:
-        with naming_the_command(url, names), stop_heard() as stopped:
-            if directory_in(plain_url(url)) is not None:
+        with naming_the_command(chosen.url, chosen.names), stop_heard() as stopped:
+            if directory_in(plain_url(chosen.url)) is not None:
                 migrate(store.database)
             check(store.database)
             store.log.claim()  # fail now, not at the first append, if another process writes the directory

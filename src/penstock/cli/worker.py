@@ -13,14 +13,20 @@ from penstock.database.migrations import check
 from penstock.logs import FORMATS, LEVELS
 
 from .console import console_routes, refuse_open_console
-from .listen_address import ListenAddress, ListenAddressType, insecure_option, refuse_open
-from .lock_options import anonymous_option, lock_options, lock_settings, refuse_unlocked
-from .logs import set_up
+from .listeners import (
+    ListenAddress,
+    ListenAddressType,
+    anonymous_option,
+    insecure_option,
+    lock_options,
+    lock_settings,
+    refuse_open,
+    refuse_unlocked,
+)
+from .options import naming_the_command
 from .reload import run_reloading
-from .remedies import naming_the_command
-from .spans import send_spans
-from .stopping import stop_heard
-from .target import load
+from .service import send_spans, set_up, stop_heard
+from .target import load_a
 
 
 @click.command("worker")
@@ -78,16 +84,12 @@ def command(
         refuse_open("--http", http, insecure=insecure, encrypted=bool(locking.tls_cert))
     if reload:
         click.get_current_context().exit(run_reloading(targets))
-    outboxes = {target: load(target, "shop:outbox", Outbox) for target in targets}
-    for target, outbox in outboxes.items():
-        if not isinstance(outbox, Outbox):
-            raise click.UsageError(f"{target} is {type(outbox).__name__}, not an Outbox")
-    if len({id(each) for each in outboxes.values()}) < len(targets):
+    served = [load_a(Outbox, target, "shop:outbox") for target in targets]
+    if len({id(each) for each in served}) < len(targets):
         raise click.UsageError(f"{' '.join(targets)} names an outbox twice")
     pins = None if partitions is None else _numbers(partitions)
     set_up(log_level, log_format)
     send_spans()
-    served: list[Outbox] = list(outboxes.values())
     # With several stores it is not known here which one lacks its tables.
     naming = (
         naming_the_command(served[0].url, served[0].database.names) if len(served) == 1 else nullcontext()

@@ -7,10 +7,10 @@ of the door. Answers leave out topics and groups that the caller may not know of
 from dataclasses import replace
 
 from penstock.access.resource import AccessRight, group, topic
-from penstock.operate import groups, groups_made, topics, value_schemas
+from penstock.operate import groups, topics, value_schemas
 from penstock.operate.groups import Forgotten
-from penstock.operate.groups_shown import Group, GroupShown
 from penstock.operate.paging import Page
+from penstock.operate.progress import Group, GroupShown
 from penstock.operate.topics import TopicShown
 from penstock.operate.value_schemas import ValueSchema
 from penstock.worker.handler_options import Start
@@ -67,7 +67,7 @@ def show_group(call: DoorCall, name: str) -> GroupShown:
 def create_group(call: DoorCall, name: str, of: str, start: Start) -> GroupShown:
     """Create a group on a topic; an existing one stays as it is."""
     call.allow(AccessRight.READ, topic(of), group(name))
-    groups_made.create(call.store, name, of, start=start)
+    groups.create(call.store, name, of, start=start)
     return groups.show(call.store, name, seen=call.sees_topic)
 
 

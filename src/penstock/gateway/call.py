@@ -14,7 +14,7 @@ from penstock.operate.dead import DeadLetter
 from penstock.operate.groups import GroupPartition
 from penstock.operate.lanes import WaitingLane
 from penstock.operate.paging import Page
-from penstock.operate.producing import RecordWanted
+from penstock.operate.producer import RecordWanted
 
 from .door import Door
 

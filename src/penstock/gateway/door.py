@@ -12,7 +12,7 @@ from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings
 from penstock.model.token import GivenToken
-from penstock.operate.producing import (
+from penstock.operate.producer import (
     AppendedRecord,
     RecordWanted,
     forget_tokens,

@@ -83,6 +83,7 @@ class StoreCall:
     def _run(self) -> None:
         try:
             check(self._store.database)
+            self._store.log.check_files()
         except Exception as exc:
             self.trouble = exc
             if not isinstance(exc, Error):

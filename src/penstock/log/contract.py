@@ -2,7 +2,7 @@
 
 Topics of records, appended and never changed: an offset is assigned once, dense from 0 in each partition.
 Keys, values and headers are bytes in the log (`Entry`), and text where people and handlers see them
-(`Record`). `penstock.testing.log_suite` tests all of it, on every engine.
+(`Record`). `tests/suites/log_suite.py` tests all of it, on every engine.
 
 Safe from any thread. Times are milliseconds since 1970. A call with a `Topic` that was deleted meanwhile
 finds it empty: a read returns nothing, a write raises UnknownTopic.
@@ -170,6 +170,9 @@ class Log(ABC):
 
         Raises LogMismatch.
         """
+
+    def check_files(self) -> None:  # noqa: B027  # most have no files of their own
+        """Raise FileUnreadable while a file that was needed cannot be read; looks for no others."""
 
     @abstractmethod
     def identity(self) -> LogIdentity:

@@ -381,10 +381,10 @@ class Publisher:
         metrics.PUBLISH_SECONDS.note(self._clock.monotonic() - began)
         return ids
 
-    def _check_outbox(self) -> None:
+    def _check_outbox(self, what: str = "publish") -> None:
         """Raise NoOutbox if the store has none."""
         if not self._has_outbox:
-            raise NoOutbox(self._database.where, "publish")
+            raise NoOutbox(self._database.where, what)
 
     def _refuse(self, refusal: NoTransaction, events: Sequence[StagedEvent] = ()) -> None:
         """Refuse a connection in autocommit, unless that is allowed and one statement does it all."""

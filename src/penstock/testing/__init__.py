@@ -1,4 +1,4 @@
-"""The shipped kit for your own tests: an outbox in memory, a clock to move, a crash laboratory, suites."""
+"""The shipped kit for your own tests: an outbox in memory, a clock to move, a crash laboratory."""
 
 from penstock.database.sqlite.memory import MemoryDialect
 

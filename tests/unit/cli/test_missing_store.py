@@ -7,7 +7,7 @@ import click
 import pytest
 
 from penstock.cli import group, main
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 # What each command needs beside the store; `migrate` and `pipeline` have tests of their own.
 ARGUMENTS = {

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.clock import Clock
 from penstock.testing import FakeClock
-from penstock.testing.records import a_record, some_records
-from penstock.testing.refusal import refusal
+from tests.suites.records import a_record, some_records
+from tests.suites.refusal import refusal
 from tests.unit.ground.child import SOURCE
 
 
@@ -55,8 +55,8 @@ def test_the_suites_can_be_used_without_pytest() -> None:
     program = (
         "import sys; sys.modules['pytest'] = None\n"
         "from penstock import Outbox\n"
-        "from penstock.testing.log_suite import LogSuite\n"
-        "import penstock.testing.handling_suite\n"
+        "from tests.suites.log_suite import LogSuite\n"
+        "import tests.suites.handling_suite\n"
         "suite = LogSuite()\n"
         "for name in sorted(dir(suite)):\n"
         "    if name.startswith('test_') and 'thousands' not in name:\n"

@@ -10,11 +10,11 @@ from penstock import Outbox
 from penstock.clock import SYSTEM
 from penstock.log.entry import Entry
 from penstock.log.sql.log import SqlLog
-from penstock.testing.handling_suite import Seen, subscribe
 from penstock.worker import handed_over
 from penstock.worker.handed_over import HandedOver
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, subscribe
 from tests.working import working
 
 

@@ -15,12 +15,12 @@ from penstock import Fixed, Outbox, Record, points
 from penstock.errors import StoreUnreachable
 from penstock.operate.dead import DeadSelection, dead_letters, requeue
 from penstock.operate.topics import delete
-from penstock.testing.outbox_suite import in_one_partition
 from penstock.worker.group import bounds
 from penstock.worker.lease_check import LeaseCheck
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.services.slow import but_the_first
+from tests.suites.outbox_suite import in_one_partition
 from tests.working import working
 
 
@@ -352,7 +352,7 @@ def test_a_unit_that_wakes_after_its_lease_calls_nobody(
     assert len(asked) > 3
 
 
-def test_d5_a_retry_comes_in_time_though_the_clock_is_put_back(
+def test_a_retry_comes_in_time_though_the_clock_is_put_back(
     outbox: Outbox, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[int] = []

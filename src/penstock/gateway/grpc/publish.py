@@ -16,7 +16,7 @@ from penstock.access.byte_budget import ByteShare
 from penstock.access.places import holder_of
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, InvalidInput
-from penstock.operate.producing import AppendedRecord, RecordWanted
+from penstock.operate.producer import AppendedRecord, RecordWanted
 
 from ..door import SMALL_BYTES
 from .call import GrpcCall

@@ -8,8 +8,8 @@ import msgspec
 from penstock.access.resource import AccessRight, group, topic
 from penstock.operate import groups, reset
 from penstock.operate.groups import Forgotten, GroupPartition
-from penstock.operate.groups_shown import Group, GroupShown
 from penstock.operate.paging import Page
+from penstock.operate.progress import Group, GroupShown
 from penstock.operate.reset import EARLIEST, LATEST
 
 from .. import administration

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from penstock.access.resource import CLUSTER, AccessRight, topic
+from penstock.errors import InvalidInput
 from penstock.log.contract import LAST_OFFSET
 from penstock.model.cloudevents_http import (
     BATCH,
@@ -22,10 +23,11 @@ from penstock.model.trace import TRACEPARENT
 from penstock.operate import key_course
 from penstock.operate.browse import NEWEST, OLDEST, Browsed, BrowseStart, browse
 from penstock.operate.key_course import KeyCourse
-from penstock.operate.producing import AppendedRecord, RecordWanted
+from penstock.operate.producer import AppendedRecord, RecordWanted
 
 from ..call import with_trace
 from ..door import SMALL_BYTES
+from .addresses import in_query
 from .call import RestCall
 from .operations import CONVERT_TO, PARTITION, TOPIC, Operations, Parameter, RestAnswer, moment, narrowing
 from .shapes import RecordShown, record_shown
@@ -105,6 +107,11 @@ async def publish(call: RestCall) -> RestAnswer:
     """Add the records of a request to a topic; answered once they are durable."""
     name = call.of("topic", str)
     call.allow(AccessRight.WRITE, topic(name))
+    if in_query(call.request, "at") is not None:  # ignored, it would be published at once
+        raise InvalidInput(
+            "parameter at is not supported here: records are added at once; schedule an event in a program "
+            "with an outbox in a database: outbox.publish(conn, ..., at=...)"
+        )
     call.admit(name)
     if len(call.body) > SMALL_BYTES or call.conversion:  # parsing takes long, or asks the store
         records = await call.door.in_thread(lambda: _wanted(call, name))

@@ -107,6 +107,10 @@ class FileLog(Log):
         if not self.directory.is_writing:  # the writer checked it when it started
             self._claim.check()
 
+    def check_files(self) -> None:
+        """Raise FileUnreadable while a segment that was needed cannot be read."""
+        self.directory.files.check()
+
     # -- topics
 
     def identity(self) -> LogIdentity:
@@ -368,7 +372,7 @@ class FileLog(Log):
     def read_ranges(
         self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
     ) -> Chunk:
-        """Return the records of several ranges; it ends early before damage, and raises Damaged at it."""
+        """Return the records of several ranges; it ends early before damage, and raises the error at it."""
         entries: list[Entry] = []
         size = 0
         try:
@@ -377,7 +381,7 @@ class FileLog(Log):
                     return Chunk(entries, cut=True)
                 entries.append(_bared(each) if bare else each._replace(owner=None))
                 size += 0 if bare else each.size
-        except Damaged:
+        except (Damaged, FileUnreadable):
             if not entries:
                 raise
             return Chunk(entries, cut=True)
@@ -535,7 +539,12 @@ class FileLog(Log):
         except ValueError as exc:  # without a readable policy nothing is removed
             logger.error("topic %s is not compacted: %s", topic.name, exc)
             policy = None
-        partitions = {number: self.partition(topic, number) for number, _ in self._views(topic)}
+        partitions = {}
+        for number, _ in self._openers(topic):
+            try:
+                partitions[number] = self.partition(topic, number)
+            except FileUnreadable as exc:
+                logger.warning("no upkeep of partition %s of topic %s: %s", number, topic.name, exc)
         return upkeep.run(writer, partitions, policy, below, leaving, now_ms)
 
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:

@@ -38,10 +38,10 @@ from penstock.operate.groups import groups
 from penstock.operate.reconcile import reconcile
 from penstock.operate.retention import retain
 from penstock.testing.clock import FakeClock
-from penstock.testing.records import a_record
-from penstock.testing.refusal import refusal
 from penstock.wire.kafka.record_batch import batches_in, headers_in, read_header, sealed
 from penstock.wire.kafka.records import NewRecord, decode_records, encode_records, record_bytes
+from tests.suites.records import a_record
+from tests.suites.refusal import refusal
 
 
 class Opened:

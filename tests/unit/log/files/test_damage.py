@@ -25,7 +25,7 @@ from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.files.shortened import read_shortened, write_shortened
 from penstock.log.files.verify import Kind, PartitionWalk
 from penstock.log.store import open_store
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 from tests.unit.log.files.partitions import TOPIC, OpenPartition, filled, open_partition
 
 FLIPS = 40

@@ -15,8 +15,8 @@ from penstock.log.files.heads import HeadsFile, PartitionHead
 from penstock.log.files.log import FileLog
 from penstock.log.files.rewriting import write_beside
 from penstock.log.files.writer import LogWriter
-from penstock.testing.records import a_record
 from penstock.wire.kafka.buffer import Buffer
+from tests.suites.records import a_record
 from tests.unit.log.files.partitions import open_partition
 
 TURNS, THREADS = 100, 4
