@@ -52,7 +52,7 @@ def test_what_waits_is_thrown_away_when_partitions_change_hands(monkeypatch: pyt
     loop._cache.expect(topic)
     loop.grown({}, [(topic.id, entry(0, b"erased since")[1])])
     monkeypatch.setattr(loop._groups, "exchange", loop._cache.clear)  # as it does for a group that is seen to
-    loop._turn()
+    loop._turn._make(loop.own(timed=False))
     assert loop._cache._rows == {}
     assert loop._moved.fetch() == []
     outbox.close()

@@ -17,10 +17,9 @@ worker).
 """
 
 from collections.abc import Collection, Iterable
-from contextlib import nullcontext
 
 from penstock.clock import Clock
-from penstock.delivery.store import Aside, GroupStore, Living
+from penstock.delivery.store import GroupStore, Living
 from penstock.delivery.verdict import Parked, Passed, Verdict
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
@@ -305,14 +304,13 @@ class GroupDelivery:
                     self.suspects.end(work, task.place.offset, survived=False)
                 work.machine.untake(task.place.offset)
 
-    def settle(self, aside: Aside = nullcontext) -> None:
+    def settle(self) -> None:
         """Write all changes; drop the partitions that another owner has taken.
 
-        Raises the store's errors; then the next call repeats the same writing first. `aside`: entered
-        while waiting for the store.
+        Raises the store's errors; then the next call repeats the same writing first.
         """
         self.late.count()
-        self.settling.settle(aside)
+        self.settling.settle()
         self.reader.let_rest()
 
 

@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from contextlib import nullcontext
 
 from penstock.delivery.machine import Settlement
-from penstock.delivery.store import Aside, GroupStore, Owned
+from penstock.delivery.store import GroupStore, Owned, Written
 
 from . import bounds
 from .owned_partitions import OwnedPartitions
@@ -18,11 +17,13 @@ logger = logging.getLogger("penstock.delivery")
 
 
 class Settling:
-    """Gathers the changes of all partitions and writes them in one transaction.
+    """Gathers the changes of all partitions and writes them in one transaction, in three steps.
 
-    A settlement that could not be written, because the store was unavailable, is kept and written first the
-    next time: if it was in fact committed, the repetition finds the version changed, and the partition is
-    taken again. A partition that another owner has taken is dropped. One thread, the delivery loop's.
+    `plan` and `confirm` use the machines; `write` waits for the store and touches nothing here, so that
+    meanwhile another thread may hand out and record results. A settlement that could not be written, because
+    the store was unavailable, is kept and written first the next time: if it was in fact committed, the
+    repetition finds the version changed, and the partition is taken again. A partition that another owner has
+    taken is dropped.
     """
 
     def __init__(
@@ -37,19 +38,28 @@ class Settling:
         self._settled = settled
         self._group, self._store, self._partitions, self._suspects = group, store, partitions, suspects
         self._unwritten: dict[int, tuple[Owned, Settlement]] = {}
+        self._written: Written | None = None
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether a settlement is planned and not confirmed: an attempt to write it may have failed."""
+        return bool(self._unwritten)
 
     def is_unwritten(self, number: int) -> bool:
         """Return whether a settlement of a partition could not be written so far and is still pending."""
         return number in self._unwritten
 
-    def settle(self, aside: Aside = nullcontext) -> None:
-        """Write all changes; drop the partitions that another owner has taken.
+    def settle(self) -> None:
+        """Write all changes at once. Raises the store's errors; the next call repeats the same writing."""
+        if self._unwritten:
+            self.write()
+            self.confirm()
+        if self.plan():
+            self.write()
+            self.confirm()
 
-        Raises the store's errors; then the next call repeats the same writing first. `aside` is entered
-        while waiting for the store, and nothing here is touched in it: meanwhile another thread may hand out
-        and record results, and no more.
-        """
-        self._write(aside)
+    def plan(self) -> bool:
+        """Gather what is to be written; return whether there is anything."""
         for work in self._partitions.awake():
             if work.borrowed:
                 continue
@@ -66,20 +76,19 @@ class Settling:
                 work.owned.plan(settlement)
                 self._unwritten[work.number] = (work.owned, settlement)
                 work.writing = len(work.finished)
-        self._write(aside)
+        return bool(self._unwritten)
 
-    @staticmethod
-    def _says_too_much(work: PartitionWork) -> bool:
-        """Return whether its row allows for what might have followed: nothing more is begun here."""
-        owned = work.owned
-        if owned.crashes or owned.trial.deaths:
-            return True
-        return bool(work.machine.out()) and owned.going_out != owned.with_repeats(work.machine.going_out())
+    def write(self) -> None:
+        """Write what is planned, unless that is done and only to be confirmed. Raises the store's errors."""
+        if self._written is None:
+            self._written = self._store.write(self._unwritten)
 
-    def _write(self, aside: Aside) -> None:
-        if not self._unwritten:
+    def confirm(self) -> None:
+        """Record what was written, if it was; drop the partitions that another owner has taken."""
+        written, self._written = self._written, None
+        if written is None:
             return
-        lost = self._store.settle(self._unwritten, aside)
+        lost = self._store.confirm(self._unwritten, written)
         for number, (owned, settlement) in self._unwritten.items():
             work = self._partitions.get(number)
             if work is None or work.owned is not owned:
@@ -101,3 +110,11 @@ class Settling:
             # It may still be ours: repeating a settling that was in doubt is refused, too.
             self._partitions.needs_check = True
         self._unwritten = {}
+
+    @staticmethod
+    def _says_too_much(work: PartitionWork) -> bool:
+        """Return whether its row allows for what might have followed: nothing more is begun here."""
+        owned = work.owned
+        if owned.crashes or owned.trial.deaths:
+            return True
+        return bool(work.machine.out()) and owned.going_out != owned.with_repeats(work.machine.going_out())
