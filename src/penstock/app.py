@@ -42,7 +42,7 @@ from penstock.worker.health import WorkerHealth, joined
 from penstock.worker.listening import listener_of
 from penstock.worker.running import Nothing, Runnable, Several
 from penstock.worker.ticker import TickSource
-from penstock.worker.worker import Worker
+from penstock.worker.worker import Worker, WorkerPlan
 
 F = TypeVar("F", bound=Callable[..., object])
 H = TypeVar("H", bound=Callable[..., HandlerAnswer | Awaitable[HandlerAnswer]])
@@ -247,8 +247,7 @@ class Outbox(PeriodicPublisher):
             self._store,
             self._handlers,
             self._clock,
-            pins=pins,
-            dedicated=dedicated,
+            WorkerPlan(pins=pins, dedicated=dedicated),
             schema=schema,
             periodic=self._tick_source(),
         )

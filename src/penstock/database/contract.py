@@ -71,6 +71,9 @@ class NotificationListener(Protocol):
         Raises the driver's error. An empty text means that there may be changes of any kind.
         """
 
+    def wake(self) -> None:
+        """End the wait, or the next one, perhaps without a text. From any thread, even after `close`."""
+
     def hurry(self) -> None:
         """Poll more often for a while, since this process is committing. From any thread."""
 
