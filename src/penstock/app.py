@@ -231,7 +231,7 @@ class Outbox(PeriodicPublisher):
             return
         worker = self._worker(partitions, dedicated=dedicated)
         self._workers.append(worker)
-        if self._bell is None and BellSettings.load().enabled:
+        if self._bell is None and BellSettings.load().enabled and not self._database.dialect.reports_writes:
             self._bell = Bell(self._ring, self._ring_in_flood)
         try:
             yield worker

@@ -91,6 +91,7 @@ class Dialect(Protocol):
     lacks: frozenset[str]  # missing SQL features, by the names in `second_forms.py`
     has_schemas: bool  # tables can be in a named schema
     notifies: bool  # one connection can wake another through the database
+    reports_writes: bool  # a listener learns of any write without a notification, by the operating system
     listen_url: str | None  # address for listening, if not the main one
     whole_trips: bool  # a transaction can be sent as one message; see `run_whole`
     writers: int | None  # number of concurrent write transactions; None: unlimited

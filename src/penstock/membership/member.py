@@ -193,6 +193,11 @@ class Member:
         """Return the members present now, this one included, as far as one look can tell."""
         return self._database.look(self.living)
 
+    def count_slots(self, tx: Transaction, living: list[str]) -> tuple[int, int]:
+        """Return how many slots it owns, and how many no living member owns."""
+        ((owned, free),) = tx.rows("membership", "gauge_slots", owner=self.id, living=living)
+        return owned, free
+
     def gone(self, tx: Transaction) -> list[str]:
         """Return the dedicated members whose processes have certainly ended."""
         rows = tx.rows("membership", "members_dedicated")

@@ -172,8 +172,7 @@ class Ticker:
     def _id(self) -> str:
         """Return the id of the store, read once."""
         if not self._store_id:
-            read = self._database.look(lambda tx: tx.rows("database", "meta_read", name="log_id"))
-            self._store_id = read[0][0]
+            self._store_id = self._database.look(rows.read_store_id)
         return self._store_id
 
     def _own_ms(self) -> int | None:

@@ -88,7 +88,8 @@ class Worker:
     ) -> None:
         """`schema`: a watch that has looked at the tables already, if there is one.
 
-        `periodic`: the schedules. `settled`: called with results once they are written, for a worker of one group on one topic.
+        `periodic`: the schedules. `settled`: called with results once they are written, for a worker of one
+        group on one topic.
         """
         self._plan = plan = plan or WorkerPlan()
         self._store, self._database, self._clock = store, store.database, steady(clock)

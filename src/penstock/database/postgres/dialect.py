@@ -128,6 +128,7 @@ class PostgresDialect:
     has_schemas = True
     notifies = True
     whole_trips = True
+    reports_writes = False
     writers: int | None = None
 
     def __init__(

@@ -29,7 +29,7 @@ from ..contract import Params, Result, Row, Rows, TransactionState
 from ..ending import refuse_end
 from .private_file import make_private
 from .shared_file import FileConnection, shared_file
-from .write_watch import Sign, WriteWatch
+from .write_watch import Sign, WriteWatch, can_watch
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500
@@ -101,6 +101,7 @@ class SqliteDialect:
     has_schemas = False
     notifies = False
     whole_trips = False
+    reports_writes = can_watch()
     listen_url: str | None = None
     writers: int | None = 1
 

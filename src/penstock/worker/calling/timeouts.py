@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from math import inf
 
 from penstock.errors import HandlerTimeout
 
@@ -29,7 +30,7 @@ class Timeouts:
 
     def __init__(self, state: RunnerState, limiters: Limiters) -> None:
         self._state, self._limiters = state, limiters
-        self._shortest = _LONGEST_LOOK_SECONDS
+        self._shortest = inf
 
     @property
     def look_seconds(self) -> float:
@@ -39,7 +40,7 @@ class Timeouts:
     def expect(self, handlers: Iterable[Handler]) -> None:
         """Record the time-outs of handlers that are about to be called."""
         for handler in handlers:
-            self._shortest = min(self._shortest, handler.timeout_seconds or _LONGEST_LOOK_SECONDS)
+            self._shortest = min(self._shortest, handler.timeout_seconds or inf)
 
     def look(self) -> None:
         """Give up the calls that are over their time."""
