@@ -161,11 +161,11 @@ class BellConnection:
         if listener is not None:
             listener.wake()
 
-    def hurry(self) -> None:
+    def expect_write(self) -> None:
         """Poll more often for a while: a publishing transaction of this process is ending."""
         listener = self._listener
         if listener is not None:
-            listener.hurry()
+            listener.expect_write()
 
     def stop(self) -> None:
         """Let the present wait end, and connect no more; returns at once."""

@@ -74,7 +74,7 @@ class NotificationListener(Protocol):
     def wake(self) -> None:
         """End the wait, or the next one, perhaps without a text. From any thread, even after `close`."""
 
-    def hurry(self) -> None:
+    def expect_write(self) -> None:
         """Poll more often for a while, since this process is committing. From any thread."""
 
     def is_pooled(self) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from penstock.app import Outbox
 from penstock.errors import Error, SchemaError
-from penstock.worker.health import WorkerHealth
+from penstock.worker.status import WorkerHealth
 
 from .store_probe import StoreProbe, StoreSilence
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from penstock import metrics
 from penstock.app import Outbox
 from penstock.metrics import Labels, Series
-from penstock.worker.banner import own_version
+from penstock.worker.status import own_version
 
 from .exposition import exposition
 

@@ -7,9 +7,8 @@ from enum import StrEnum
 from penstock.clock import SYSTEM, Clock
 from penstock.database.database import Transaction
 from penstock.log.store import Store
-from penstock.membership.lease import lease_clocks
 from penstock.membership.member import MemberState
-from penstock.membership.process import Process
+from penstock.membership.process import Process, lease_clocks
 from penstock.membership.serving import decode_serves
 from penstock.membership.status import decode_status
 

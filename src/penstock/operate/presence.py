@@ -7,9 +7,8 @@ from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.membership.domain import touch
 from penstock.membership.filters import Filter
-from penstock.membership.lease import lease_clocks
 from penstock.membership.member import MemberState
-from penstock.membership.process import Process
+from penstock.membership.process import Process, lease_clocks
 from penstock.membership.serving import Domain, decode_serves
 
 

@@ -25,16 +25,14 @@ from .calling.hung_calls import HungCalls
 from .calling.runner import Runner
 from .group import bounds
 from .group.delivery import GroupDelivery
-from .group.read_cache import ReadCache
-from .group.trials import Trials
-from .handed_over import HandedOver, TopicEntry
-from .lease_check import LeaseCheck
+from .group.read_cache import MovedRecords, ReadCache, TopicEntry
+from .group.suspects import Trials
+from .group.unit_threads import UnitThreads
+from .handler import about_record
 from .log_ends import LogEnds
-from .log_fields import about_record
-from .served_groups import AnyDelivery, RunningGroup, ServedGroups
+from .served_groups import AnyDelivery, LeaseCheck, RunningGroup, ServedGroups
 from .status import status_of
 from .turn import Steps, Turn
-from .unit.unit_threads import UnitThreads
 from .unsettled import FEW_RESULTS, Unsettled
 
 logger = logging.getLogger("penstock.delivery")
@@ -74,7 +72,7 @@ class DeliveryLoop:
         self._clock = clock
         self._backoff = Backoff("delivery", polling, is_told)
         self._turn = Turn(self, clock, self._backoff)
-        self._ends, self._moved = LogEnds(log, self._backoff), HandedOver()
+        self._ends, self._moved = LogEnds(log, self._backoff), MovedRecords()
         self._cache, lease = ReadCache(log, clock), LeaseCheck(member)
         wake = self._turn.posted.set  # not a method of ours: threads call it for every record
         self.hung = HungCalls(threads=threads, clock=clock, changed=wake, store=store)
@@ -145,7 +143,7 @@ class DeliveryLoop:
 
     def stop(self, grace_seconds: float) -> None:
         """Start nothing more, wait `grace_seconds` for running handlers, settle and release everything."""
-        if self._grace_ends is None:  # otherwise `hurry` was called before
+        if self._grace_ends is None:  # otherwise `cut_short` was called before
             self._grace_ends = self._clock.monotonic() + grace_seconds
         self._turn.stop()
 
@@ -154,7 +152,7 @@ class DeliveryLoop:
         self._abandoned = True
         self.stop(grace_seconds)
 
-    def hurry(self) -> None:
+    def cut_short(self) -> None:
         """Stop waiting for running handlers."""
         self._grace_ends = 0.0
         self._turn.post()
@@ -258,10 +256,10 @@ class DeliveryLoop:
                         yield partial(_write_all, groups)
                     finally:
                         for each in groups:
-                            each.settling.confirm()
+                            each.settlements.confirm()
             for group in self._groups:
                 group.delivery.reader.let_rest()
-                self._groups.tell_share(group)
+                self._groups.update_share(group)
         except BaseException:
             self._unsettled.add(1, self._clock.monotonic(), pressing=True)
             raise
@@ -272,10 +270,10 @@ class DeliveryLoop:
     def _plan(group: RunningGroup, *, is_new: bool) -> bool:
         """Plan the settlement of a group, or find an earlier one; return whether there is one to write."""
         if not is_new:
-            return group.delivery.settling.has_unwritten
+            return group.delivery.settlements.has_unwritten
         group.settled()
         group.delivery.late.count()
-        return group.delivery.settling.plan()
+        return group.delivery.settlements.plan()
 
     def _settle(self) -> None:
         """Settle within the turn."""
@@ -461,4 +459,4 @@ class DeliveryLoop:
 
 def _write_all(groups: Sequence[GroupDelivery]) -> None:
     for group in groups:
-        group.settling.write()
+        group.settlements.write()

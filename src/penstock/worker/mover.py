@@ -87,8 +87,8 @@ class Mover:
 
     def flooded(self, seconds: float) -> None:
         """Report that events are staged for `seconds` without a ring for each: it polls instead."""
-        self._flood_until = max(self._flood_until, self._clock.monotonic() + seconds)
-        self.ring()
+        self._note_flood(seconds)
+        self._wake()
 
     @property
     def trouble(self) -> str:
@@ -138,9 +138,13 @@ class Mover:
             if word == LOGGED:
                 self._logged()
             elif seconds := flood_seconds(word):
-                self.flooded(seconds)
+                self._note_flood(seconds)
             elif not is_test(word):
                 self._staged.append(staged_slots(word))
+
+    def _note_flood(self, seconds: float) -> None:
+        self._flood_until = max(self._flood_until, self._clock.monotonic() + seconds)
+        self._staged.append(None)
 
     def _hears(self) -> bool:
         return self._bell is not None and self._bell.hears

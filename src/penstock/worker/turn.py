@@ -81,11 +81,6 @@ class Turn:
         finally:
             self._lock.release()
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether it was told to stop."""
-        return self._stopping.is_set()
-
     def stop(self) -> None:
         """Let the next turn be the last; returns at once."""
         self._stopping.set()

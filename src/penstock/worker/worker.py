@@ -29,25 +29,22 @@ from penstock.outbox.bell import BellSettings
 from penstock.outbox.sequencer import Pass
 from penstock.outbox.whole_move import MOST_RECORDS
 
-from .banner import tell_start
 from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
-from .group.settling import Settled
+from .group.read_cache import MOST_MOVED_BYTES
+from .group.settlements import Settled
+from .group.suspects import Trials
 from .group.transactional import TransactionalDelivery
-from .group.trials import Trials
-from .handed_over import HAND_OVER_BYTES
 from .handlers import Handlers
-from .health import WorkerHealth
 from .measures import Measures, begin_series
 from .membership_loop import MembershipCalls, MembershipLoop, ServingPlan, filters_of
 from .mover import Mover
 from .retention import RetentionService
 from .served_groups import AnyDelivery
-from .status import with_services
+from .status import WorkerHealth, log_start, with_services
 from .subscription import Subscription
-from .ticker import TickSource
-from .ticking import TickingService
+from .ticker import TickingService, TickSource
 
 logger = logging.getLogger("penstock.worker")
 
@@ -118,7 +115,7 @@ class Worker:
             bell=self._bell,
             moved=self._moved,
             logged=self._delivery.ring,
-            hand_over_bytes=HAND_OVER_BYTES,
+            hand_over_bytes=MOST_MOVED_BYTES,
         )
         self._retention = RetentionService(
             store,
@@ -161,7 +158,7 @@ class Worker:
                 gained=self._mover.ring,
                 given_up=lambda: self._delivery.hung.given_up,
                 status=self._status,
-                joined=lambda members: tell_start(where, subscriptions, self._member.id, members),
+                joined=lambda members: log_start(where, subscriptions, self._member.id, members),
                 announce=lambda groups: make_groups(self._database, groups, self._clock),
             ),
             schema,
@@ -200,14 +197,14 @@ class Worker:
     def staged(self, slots: frozenset[int] | None) -> None:
         """Report the end of a transaction that published through this process, and its slots if known."""
         if self._bell is not None and not self._database.dialect.notifies:
-            self._bell.hurry()  # it may not be on disk yet; the bell rings when it is
+            self._bell.expect_write()  # it may not be on disk yet; the bell rings when it is
         else:
             self._mover.ring(slots)
 
     def flooded(self, seconds: float) -> None:
         """Report that this process publishes for `seconds` without a report for each transaction."""
         if self._bell is not None and not self._database.dialect.notifies:
-            self._bell.hurry()  # from then on it looks often enough
+            self._bell.expect_write()  # from then on it looks often enough
         else:
             self._mover.flooded(seconds)
 
@@ -234,9 +231,9 @@ class Worker:
         self._handlers.is_served = False
         self._stopped.set()
 
-    def hurry(self) -> None:
+    def cut_short(self) -> None:
         """Stop waiting for handlers in a stop that is under way."""
-        self._delivery.hurry()
+        self._delivery.cut_short()
 
     def health(self) -> WorkerHealth:
         """Return its groups, its lease and its activity; from any thread, without a query."""

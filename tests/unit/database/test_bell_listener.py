@@ -123,7 +123,7 @@ def test_a_notification_is_handed_on_with_its_word(
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"], indirect=True)
 def test_a_write_to_a_file_is_heard(bell: BellListener, engine: StoreEngine, heard: Heard) -> None:
-    bell._bell.hurry()
+    bell._bell.expect_write()
     with engine.connect() as conn:
         engine.outbox.publish(conn, "t", 1)
         conn.commit()

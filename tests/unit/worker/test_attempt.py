@@ -29,7 +29,7 @@ from penstock.redaction import ErrorText
 from penstock.testing import FakeClock
 from penstock.testing.records import a_record
 from penstock.worker.calling.attempt import attempt
-from penstock.worker.calling.inline_calls import InlineCalls
+from penstock.worker.calling.loop import InlineCalls
 from penstock.worker.handler import Handler
 
 

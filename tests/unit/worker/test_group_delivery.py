@@ -24,8 +24,8 @@ from penstock.testing.outbox_suite import in_one_partition
 from penstock.testing.records import some_records
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
-from penstock.worker.group.trials import ALONE_SECONDS, QUIET_SECONDS, Trials
-from penstock.worker.task import HandlerTask
+from penstock.worker.group.suspects import ALONE_SECONDS, QUIET_SECONDS, Trials
+from penstock.worker.handler import HandlerTask
 from tests.conformance.engines import StoreEngine
 
 

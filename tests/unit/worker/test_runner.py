@@ -22,8 +22,7 @@ from penstock.testing.records import a_record
 from penstock.worker.calling.hung_calls import HungCalls
 from penstock.worker.calling.limiter import Limiter
 from penstock.worker.calling.runner import ProcessingSettings, Runner
-from penstock.worker.handler import Handler
-from penstock.worker.task import HandlerTask, TaskPlace
+from penstock.worker.handler import Handler, HandlerTask, TaskPlace
 from tests.crash.waiting import wait_until
 
 WAIT = 60.0  # seconds after which a test gives up; none waits so long

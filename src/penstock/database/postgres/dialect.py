@@ -421,7 +421,7 @@ class PostgresListener:
                 if self._calls is not None:
                     os.write(self._calls[1], b"\1")
 
-    def hurry(self) -> None:
+    def expect_write(self) -> None:
         """Nothing to do: notifications are pushed."""
 
     def is_pooled(self) -> bool:

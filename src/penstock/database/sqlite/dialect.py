@@ -412,7 +412,7 @@ class SqliteListener:
         self._is_woken = True
         self._writes.wake()
 
-    def hurry(self) -> None:
+    def expect_write(self) -> None:
         """Poll often for a while: the driver reports the end of a transaction before it is on disk."""
         self._writes.wake()
 

@@ -11,8 +11,8 @@ from penstock.clock import SYSTEM
 from penstock.log.entry import Entry
 from penstock.log.sql.log import SqlLog
 from penstock.testing.handling_suite import Seen, subscribe
-from penstock.worker import handed_over
-from penstock.worker.handed_over import HandedOver
+from penstock.worker.group import read_cache
+from penstock.worker.group.read_cache import MovedRecords
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.working import working
@@ -23,7 +23,7 @@ def entry(offset: int, value: bytes = b"") -> tuple[int, Entry]:
 
 
 def test_what_was_put_is_fetched_once_and_in_order() -> None:
-    moved = HandedOver()
+    moved = MovedRecords()
     assert moved.fetch() == []
     moved.put([entry(0), entry(1)])
     moved.put([entry(2)])
@@ -32,8 +32,8 @@ def test_what_was_put_is_fetched_once_and_in_order() -> None:
 
 
 def test_what_nobody_fetches_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handed_over, "_WAITING_BYTES", 1000)
-    moved = HandedOver()
+    monkeypatch.setattr(read_cache, "_WAITING_BYTES", 1000)
+    moved = MovedRecords()
     for offset in range(10):
         moved.put([entry(offset, b"x" * 100)])
     kept = moved.fetch()
@@ -100,7 +100,7 @@ class TestInAWorker:
     def test_what_is_dropped_on_the_way_is_read(
         self, outbox: Outbox, reads: list[Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(handed_over, "_WAITING_BYTES", 0)
+        monkeypatch.setattr(read_cache, "_WAITING_BYTES", 0)
         seen = Seen()
         subscribe(outbox, "g", seen)
         with working(outbox):
