@@ -27,7 +27,7 @@ class Runnable(Protocol):
     def stop(self) -> None:
         """End; returns when that is done."""
 
-    def hurry(self) -> None:
+    def cut_short(self) -> None:
         """Stop waiting in a stop that is under way."""
 
     def failure(self) -> Error | None:
@@ -60,10 +60,10 @@ class Several:
             for done in [threads.submit(each.stop) for each in self._services]:
                 done.result()
 
-    def hurry(self) -> None:
+    def cut_short(self) -> None:
         """Stop waiting in stops that are under way."""
         for each in self._services:
-            each.hurry()
+            each.cut_short()
 
     def failure(self) -> Error | None:
         """Return why none of them can do its work; None while one can."""
@@ -86,7 +86,7 @@ class Nothing:
     def stop(self) -> None:
         """Nothing to end."""
 
-    def hurry(self) -> None:
+    def cut_short(self) -> None:
         """Nothing to wait for."""
 
     def failure(self) -> Error | None:
@@ -170,7 +170,7 @@ def _signals(worker: Runnable, stopping: Event) -> Iterator[None]:
     def hear(number: signal.Signals) -> None:
         heard.append(number)
         if len(heard) > 1:
-            worker.hurry()
+            worker.cut_short()
             logger.warning("%s again: not waiting for handlers", number.name)
         else:
             stopping.set()

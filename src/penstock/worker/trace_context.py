@@ -20,7 +20,7 @@ RecordCall = Callable[[Record], Any]
 BatchCall = Callable[[list[Record], list[Any]], Any]
 
 
-def carrying(call: RecordCall, group: str, *, is_async: bool) -> RecordCall:
+def in_context(call: RecordCall, group: str, *, is_async: bool) -> RecordCall:
     """Return a handler's call, made in the context of the record it is for."""
 
     def carried(record: Record) -> Any:
@@ -38,7 +38,7 @@ def carrying(call: RecordCall, group: str, *, is_async: bool) -> RecordCall:
     return carried
 
 
-def carrying_many(call: BatchCall, group: str, *, is_async: bool) -> BatchCall:
+def batch_in_context(call: BatchCall, group: str, *, is_async: bool) -> BatchCall:
     """Return a batch handler's call, in a span if tracing is on."""
 
     def carried(records: list[Record], events: list[Any]) -> Any:

@@ -18,7 +18,7 @@ from penstock.database.dialects import open_database
 from penstock.database.naming import Names
 from penstock.database.sqlite.dialect import SqliteConnection, SqliteDialect
 from penstock.log.store import store_of
-from penstock.worker.sequencing import SequencingService
+from penstock.worker.mover import Mover
 from tests.conformance.engines import StoreEngine
 from tests.crash.clocks import SleepwalkingClock
 from tests.crash.waiting import wait_until
@@ -72,7 +72,7 @@ def values(outbox: Outbox) -> list[Any]:
 
 
 def test_a_running_service_moves_what_is_staged(engine: StoreEngine, database: Database) -> None:
-    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
+    service = Mover(store_of(database), SYSTEM, polling=QUICK)
     publish(engine, 1)
     service.start()
     wait_until(lambda: staged(engine) == 0, "the first is moved")
@@ -85,7 +85,7 @@ def test_a_running_service_moves_what_is_staged(engine: StoreEngine, database: D
 def test_it_looks_after_each_wait_also_if_its_clock_stands_still(
     engine: StoreEngine, database: Database
 ) -> None:
-    service = SequencingService(store_of(database), SleepwalkingClock(), polling=QUICK)
+    service = Mover(store_of(database), SleepwalkingClock(), polling=QUICK)
     service.start()
     for value in (1, 2):
         publish(engine, value)
@@ -95,7 +95,7 @@ def test_it_looks_after_each_wait_also_if_its_clock_stands_still(
 
 
 def test_a_ring_makes_it_look_at_once(engine: StoreEngine, database: Database) -> None:
-    service = SequencingService(store_of(database), SYSTEM, polling=SELDOM)
+    service = Mover(store_of(database), SYSTEM, polling=SELDOM)
     service.start()
     publish(engine, 1)
     service.ring()
@@ -104,7 +104,7 @@ def test_a_ring_makes_it_look_at_once(engine: StoreEngine, database: Database) -
 
 
 def test_start_and_stop_may_be_called_twice_and_again(engine: StoreEngine, database: Database) -> None:
-    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
+    service = Mover(store_of(database), SYSTEM, polling=QUICK)
     service.stop()
     for value in (1, 2):
         service.start()
@@ -117,7 +117,7 @@ def test_start_and_stop_may_be_called_twice_and_again(engine: StoreEngine, datab
 
 
 def test_a_service_that_stops_gives_its_slots_back(engine: StoreEngine, database: Database) -> None:
-    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
+    service = Mover(store_of(database), SYSTEM, polling=QUICK)
     publish(engine, 1)
     service.start()
     wait_until(lambda: staged(engine) == 0, "it owns the slots")
@@ -141,7 +141,7 @@ def test_a_store_that_goes_away_is_said_once_and_waited_for(
     """P9: it resumes by itself, and the log says so once per change of state."""
     dialect, database = leaving
     engine = StoreEngine(f"sqlite:///{tmp_path / 'shop.db'}")
-    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
+    service = Mover(store_of(database), SYSTEM, polling=QUICK)
     with caplog.at_level(logging.WARNING, "penstock.sequencing"):
         service.start()
         publish(engine, 1)
@@ -163,7 +163,7 @@ def test_a_store_that_goes_away_is_said_once_and_waited_for(
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 def test_connections_that_the_server_ends_are_replaced(engine: StoreEngine, database: Database) -> None:
-    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
+    service = Mover(store_of(database), SYSTEM, polling=QUICK)
     service.start()
     for value in range(5):
         publish(engine, value)
@@ -184,7 +184,7 @@ def test_missing_tables_are_waited_for_too(
 ) -> None:
     """A worker may start before the migration; it says what is missing, once."""
     _, database = leaving
-    service = SequencingService(store_of(database), SYSTEM, polling=QUICK)
+    service = Mover(store_of(database), SYSTEM, polling=QUICK)
     with caplog.at_level(logging.WARNING, "penstock.sequencing"):
         service.start()
         wait_until(lambda: caplog.records, "it has said what is missing")

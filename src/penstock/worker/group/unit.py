@@ -31,13 +31,20 @@ from ..calling.attempt import (
     last_try,
     needs_last_try,
 )
-from ..log_fields import about_record
-from ..task import HandlerTask
-from .claim import Claim
-from .cursor_move import CursorLost, CursorMove
-from .session_end import SessionLost, causes, explained, store_answers, what_broke
-from .transaction_calls import FallbackInTransaction, call_handler, error_after, is_fit_to_commit, with_tx
-from .unit_end import Broken, Committed, Part, Undone, UnitOutcome
+from ..handler import HandlerTask, about_record
+from .transaction_calls import (
+    FallbackInTransaction,
+    SessionLost,
+    call_handler,
+    causes,
+    error_after,
+    explained,
+    is_fit_to_commit,
+    store_answers,
+    what_broke,
+    with_tx,
+)
+from .unit_outcome import Broken, Claim, Committed, CursorLost, CursorMove, Part, Undone, UnitOutcome
 
 logger = logging.getLogger("penstock.handlers")
 

@@ -17,11 +17,9 @@ from penstock.redaction import traced, words
 
 from ..calling.attempt import count
 from ..calling.hung_calls import HungCalls
-from ..handler import Handler
-from ..log_fields import about_handler
-from ..task import HandlerTask
+from ..handler import Handler, HandlerTask, about_handler
 from .unit import Unit
-from .unit_end import Broken
+from .unit_outcome import Broken
 
 logger = logging.getLogger("penstock.handlers")
 

@@ -10,8 +10,8 @@ from penstock import Outbox
 from penstock.clock import SYSTEM
 from penstock.log.entry import Entry
 from penstock.log.sql.log import SqlLog
-from penstock.worker import handed_over
-from penstock.worker.handed_over import HandedOver
+from penstock.worker.group import read_cache
+from penstock.worker.group.read_cache import MovedRecords
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.suites.handling_suite import Seen, subscribe
@@ -23,7 +23,7 @@ def entry(offset: int, value: bytes = b"") -> tuple[int, Entry]:
 
 
 def test_what_was_put_is_fetched_once_and_in_order() -> None:
-    moved = HandedOver()
+    moved = MovedRecords()
     assert moved.fetch() == []
     moved.put([entry(0), entry(1)])
     moved.put([entry(2)])
@@ -32,8 +32,8 @@ def test_what_was_put_is_fetched_once_and_in_order() -> None:
 
 
 def test_what_nobody_fetches_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handed_over, "_WAITING_BYTES", 1000)
-    moved = HandedOver()
+    monkeypatch.setattr(read_cache, "_WAITING_BYTES", 1000)
+    moved = MovedRecords()
     for offset in range(10):
         moved.put([entry(offset, b"x" * 100)])
     kept = moved.fetch()
@@ -52,7 +52,7 @@ def test_what_waits_is_thrown_away_when_partitions_change_hands(monkeypatch: pyt
     loop._cache.expect(topic)
     loop.grown({}, [(topic.id, entry(0, b"erased since")[1])])
     monkeypatch.setattr(loop._groups, "exchange", loop._cache.clear)  # as it does for a group that is seen to
-    loop._turn()
+    loop._turn._make(loop.own(timed=False))
     assert loop._cache._rows == {}
     assert loop._moved.fetch() == []
     outbox.close()
@@ -100,7 +100,7 @@ class TestInAWorker:
     def test_what_is_dropped_on_the_way_is_read(
         self, outbox: Outbox, reads: list[Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(handed_over, "_WAITING_BYTES", 0)
+        monkeypatch.setattr(read_cache, "_WAITING_BYTES", 0)
         seen = Seen()
         subscribe(outbox, "g", seen)
         with working(outbox):

@@ -274,7 +274,7 @@ def test_a_transaction_that_rolls_back_rings_in_vain(outbox: Outbox, engine: Sto
 _HANGS = """
 import os, signal, sys
 from threading import Event, Thread
-from penstock.worker import running
+from penstock.worker import runnable
 
 class Hangs:
     def start(self): Thread(target=self.signals, daemon=True).start()
@@ -288,11 +288,11 @@ class Hangs:
     def stop(self):
         self.stops.set()
         Event().wait()
-    def hurry(self): pass
+    def cut_short(self): pass
     def failure(self): return None
 
-running.FORCED_SECONDS = 0.2
-running.run(Hangs())
+runnable.FORCED_SECONDS = 0.2
+runnable.run(Hangs())
 """
 
 
