@@ -9,7 +9,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, column_property, mapped_colu
 from penstock import Outbox
 from penstock.errors import InvalidTopic, InvalidTracking, InvalidType
 from penstock.outbox.tracking.declaration import text_of
-from penstock.outbox.tracking.stores import address_of
+from penstock.outbox.tracking.sqlalchemy import address_of
 from tests.architecture.alone import run_alone
 
 
