@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from bench import Case, Ratio, Run, Target, Variant
 from bench.cases.lake_commit import put
-from penstock.pipeline.iceberg.catalog import begin
+from penstock.pipeline.lake.iceberg.catalog import begin
 
 _BEFORE, _COMMITS = 120, 10  # as many snapshots as a table keeps, and some
 

@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from penstock.pipeline.delta_log import LogState, add_files, read_log
-from penstock.pipeline.storage.local import LocalStorage
+from penstock.pipeline.lake.delta.log import LogState, add_files, read_log
+from penstock.pipeline.lake.storage.local import LocalStorage
 from tests.pipeline.test_table import Query, all_places, ends, rows_of
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from penstock.database.naming import Names
 from penstock.errors import StoreLocked
-from penstock.pipeline.fetch import open_fetcher, sqlite, sqlite_drivers
-from penstock.pipeline.fetch.contract import Request
-from penstock.pipeline.fetch.sqlite_drivers import ArrowDriver, PlainDriver, is_open_here
 from penstock.pipeline.offsets import Piece
+from penstock.pipeline.source.fetch import open_fetcher, sqlite, sqlite_drivers
+from penstock.pipeline.source.fetch.contract import Request
+from penstock.pipeline.source.fetch.sqlite_drivers import ArrowDriver, PlainDriver, is_open_here
 from tests.pipeline.hurting import HOLDER
 from tests.pipeline.stores import PARTITIONS, LogStore
 

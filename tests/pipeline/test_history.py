@@ -13,11 +13,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.errors import AnotherLog, HistoryTakenBack
 from penstock.operate.erase import erase
 from penstock.operate.restored import restored
-from penstock.pipeline.figures import lake_figures
+from penstock.pipeline.lake.paths import folder_of
+from penstock.pipeline.lake.reconcile.figures import lake_figures
+from penstock.pipeline.lake.rewind import cut_back
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.paths import folder_of
-from penstock.pipeline.source import StreamReader
-from penstock.pipeline.taken_back import cut_back
+from penstock.pipeline.source.data_source import StreamReader
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver, places

@@ -13,10 +13,10 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import EndsLost, RangesDiffer
-from penstock.pipeline import kept_sources
-from penstock.pipeline.contract import SOURCES
-from penstock.pipeline.table import LakeTable
-from penstock.pipeline.tables import describe
+from penstock.pipeline.lake.contract import SOURCES
+from penstock.pipeline.lake.delta import kept_sources
+from penstock.pipeline.lake.delta.table import LakeTable
+from penstock.pipeline.lake.tables import describe
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_lake import lake_rows

@@ -13,12 +13,12 @@ from deltalake.exceptions import DeltaError
 
 from penstock import points
 from penstock.errors import MarkMissing, RangesDiffer, TableDiffers
-from penstock.pipeline.committing import AFTER_COMMIT, BEFORE_COMMIT
-from penstock.pipeline.lake import AFTER_MARK, BEFORE_MARK, Lake
-from penstock.pipeline.lake_state import known_tables, reset
-from penstock.pipeline.paths import tables_in
-from penstock.pipeline.sink import DeltaSink
-from penstock.pipeline.tables import describe
+from penstock.pipeline.lake.commit import AFTER_COMMIT, BEFORE_COMMIT
+from penstock.pipeline.lake.lake import AFTER_MARK, BEFORE_MARK, Lake
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.lake.sink import DeltaSink
+from penstock.pipeline.lake.state import known_tables, reset
+from penstock.pipeline.lake.tables import describe
 from tests.pipeline.test_table import PARTITIONS, SCHEMA, Ends, Query, all_places, ends, rows_of
 
 OLD_LAKES = Path(__file__).with_name("lakes_before_the_mark.tar.xz")
@@ -144,7 +144,7 @@ def test_without_the_look_at_the_tables_the_same_crash_doubles(
     """The control of the test above."""
     number, types = lake.plan(ends(0), ends(20)), ["a", "b"]
     cut_short(lake, AFTER_COMMIT, number, lake.write(ends(0), ends(20), types))
-    monkeypatch.setattr("penstock.pipeline.identity.ByOffsets.is_in", lambda self, table: False)
+    monkeypatch.setattr("penstock.pipeline.lake.identity.ByOffsets.is_in", lambda self, table: False)
     lake.commit(number, lake.write(ends(0), ends(20), types))
     assert len(lake_rows(to)) > len(all_places(20))
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cli import pipeline_course
 from penstock.errors import AnotherLog, SparkNotStarted, TableMissing
-from penstock.pipeline.lake_state import reader_name, remember, reset
+from penstock.pipeline.lake.state import reader_name, remember, reset
 from penstock.pipeline.offsets import Piece
 from penstock.pipeline.query import Job, Progress
 from penstock.pipeline.reader import PipelineReader

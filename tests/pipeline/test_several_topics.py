@@ -12,9 +12,9 @@ from penstock.errors import InvalidOption
 from penstock.pipeline.checkpoint import read_batch
 from penstock.pipeline.offset_forms import by_topic
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.options import read_all, read_options
-from penstock.pipeline.several_topics import SeveralTopics
-from penstock.pipeline.source import BatchReader, PenstockSource, StreamReader
+from penstock.pipeline.source.data_source import BatchReader, PenstockSource, StreamReader
+from penstock.pipeline.source.options import read_all, read_options
+from penstock.pipeline.source.several_topics import SeveralTopics
 from penstock.pipeline.versions import ReadAllAvailable, ReadMaxRows
 from penstock.testing.records import a_record
 from tests.pipeline.stores import TOPIC, LogStore

@@ -30,9 +30,9 @@ from penstock.operate.erase import erase
 from penstock.operate.restored import restored
 from penstock.pipeline.columns import arrow_schema
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.options import SourceOptions, read_options, written_offsets
-from penstock.pipeline.source import BatchReader, StreamReader
-from penstock.pipeline.view import Heads, TopicView
+from penstock.pipeline.source.data_source import BatchReader, StreamReader
+from penstock.pipeline.source.options import SourceOptions, read_options, written_offsets
+from penstock.pipeline.source.view import Heads, TopicView
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore, row_of
 
 Rows = list[dict[str, Any]]
@@ -405,7 +405,7 @@ def test_each_range_walks_the_index_and_not_the_topic(sqlite_store: LogStore) ->
 
 def test_an_unreachable_server_says_so() -> None:
     url = "postgresql://me:secret@127.0.0.1:1/x"
-    from penstock.pipeline.fetch import open_fetcher
+    from penstock.pipeline.source.fetch import open_fetcher
 
     with pytest.raises(StoreUnreachable) as refused:
         open_fetcher(url, read_options({"url": url}).names)
@@ -426,7 +426,7 @@ def test_small_batches_keep_apart_and_the_first_after_a_pause_does_not_wait(
     sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Hand()
-    monkeypatch.setattr("penstock.pipeline.source.SYSTEM", clock)
+    monkeypatch.setattr("penstock.pipeline.source.data_source.SYSTEM", clock)
     reader = stream(sqlite_store, minOffsetsPerTrigger=20, maxTriggerDelay="5s")
     place = reader.initialOffset()
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, InputPartition
 
 from penstock.errors import InvalidPipeline, PipelineFailed
-from penstock.pipeline.paths import tables_in
+from penstock.pipeline.lake.paths import tables_in
 from penstock.pipeline.query import Job, Running, start_function, start_lake
 from penstock.testing.records import a_record
 from tests.pipeline.stores import TOPIC, TYPES, LogStore, row_of

@@ -14,15 +14,15 @@ from deltalake import DeltaTable
 
 from penstock.cli import group
 from penstock.errors import BatchDiffers, InvalidOption, KeyInTwoPartitions, RangesDiffer, RowWithoutKey
-from penstock.pipeline.committing import AppendFiles, TablePart, commit
-from penstock.pipeline.identity import ByEpoch, ByOffsets
+from penstock.pipeline.lake.commit import AppendFiles, TablePart, commit
+from penstock.pipeline.lake.data_files import OpenFile
+from penstock.pipeline.lake.delta.table import LakeTable
+from penstock.pipeline.lake.identity import ByEpoch, ByOffsets
+from penstock.pipeline.lake.storage import Location
+from penstock.pipeline.lake.upsert import BUCKETS, buckets
+from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert.reading import forget_deleted, live_rows
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.storage import Location
-from penstock.pipeline.table import LakeTable
-from penstock.pipeline.upsert import BUCKETS, buckets
-from penstock.pipeline.upsert.merging import Upsert
-from penstock.pipeline.upsert.reading import forget_deleted, live_rows
-from penstock.pipeline.writing import OpenFile
 
 SCHEMA = pa.schema(
     [

@@ -25,7 +25,7 @@ from .stopping import stop_heard
 
 if TYPE_CHECKING:
     from penstock.gateway.rest.api import RestApi
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.storage import Location
 
 _DEFAULT = "127.0.0.1:8420"
 

@@ -12,7 +12,7 @@ class LakePath(click.Path):
         """Return the location."""
         if not isinstance(value, str) or "://" not in value:
             return super().convert(value, param, ctx)
-        from penstock.pipeline.paths import table_path
+        from penstock.pipeline.lake.paths import table_path
 
         found = table_path(param.opts[0] if param else "path", value)
         if self.exists and not found.exists():

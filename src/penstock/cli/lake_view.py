@@ -12,7 +12,7 @@ from penstock.operate.reconcile import Reconciliation, reconcile
 from .reconcile import lake_tables
 
 if TYPE_CHECKING:
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.storage import Location
 
 
 class FolderLake:
@@ -20,7 +20,7 @@ class FolderLake:
 
     def __init__(self, store: Store, folder: "Location") -> None:
         try:
-            from penstock.pipeline import tables
+            from penstock.pipeline.lake import tables
         except ImportError as exc:
             raise MissingExtra("--lake", "spark") from exc
         self._tables, self._store, self._folder = tables, store, folder.absolute()

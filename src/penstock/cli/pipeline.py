@@ -14,7 +14,7 @@ from .pipeline_upkeep import erase_rows, optimize_tables, path_argument, show_hi
 from .tables import print_table
 
 if TYPE_CHECKING:
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.storage import Location
 
 
 @click.group("pipeline")
@@ -69,7 +69,7 @@ def run(ctx: click.Context, /, pipeline: str, **given: Any) -> None:
 @json_option
 def list_tables(path: "Location", as_json: bool) -> None:
     """List the tables of a folder: rows, files, bytes."""
-    from penstock.pipeline.tables import describe
+    from penstock.pipeline.lake.tables import describe
 
     found = describe(path.absolute())
     if as_json:
@@ -87,7 +87,7 @@ def list_tables(path: "Location", as_json: bool) -> None:
 @json_option
 def show(path: "Location", as_json: bool) -> None:
     """Show the end offset of each topic in each table."""
-    from penstock.pipeline.tables import describe
+    from penstock.pipeline.lake.tables import describe
 
     found = describe(path.absolute())
     if as_json:

@@ -16,12 +16,17 @@ from penstock.database.url import plain_url
 from penstock.errors import Error
 from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
+from penstock.pipeline.address import check_reach, is_local
 from penstock.pipeline.declared import Pipeline
 from penstock.pipeline.kafka_address import is_kafka
-from penstock.pipeline.kinds import ICEBERG
-from penstock.pipeline.lake_state import finish_reset
-from penstock.pipeline.modes import APPEND, Mode, check_lake
-from penstock.pipeline.paths import check_catalog
+from penstock.pipeline.lake.kinds import ICEBERG
+from penstock.pipeline.lake.modes import APPEND, Mode, check_lake
+from penstock.pipeline.lake.paths import check_catalog
+from penstock.pipeline.lake.rebuild import make_again
+from penstock.pipeline.lake.sink import begin_iceberg, check_delta
+from penstock.pipeline.lake.state import finish_reset
+from penstock.pipeline.lake.storage import Location, storage_of
+from penstock.pipeline.lake.upkeep import LakeUpkeep
 from penstock.pipeline.query import (
     FrameFunction,
     Job,
@@ -30,17 +35,12 @@ from penstock.pipeline.query import (
     start_function,
     start_lake,
 )
-from penstock.pipeline.reach import check_reach, is_local
 from penstock.pipeline.reader import PipelineReader
-from penstock.pipeline.rebuild import make_again
 from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
-from penstock.pipeline.sink import begin_iceberg, check_delta
-from penstock.pipeline.storage import Location, storage_of
-from penstock.pipeline.upkeep import LakeUpkeep
-from penstock.pipeline.view import open_view
-from penstock.pipeline.write_back import WriteTarget
+from penstock.pipeline.source.view import open_view
+from penstock.pipeline.writeback.writer import WriteTarget
 from penstock.signals import hearing
 
 from .listen_address import refuse_open

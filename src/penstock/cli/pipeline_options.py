@@ -11,26 +11,26 @@ from .options import Decorator, prefix_option, schema_option, url_option
 from .units import size
 
 if TYPE_CHECKING:
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.storage import Location
 
 
 def _folder(ctx: click.Context, param: click.Parameter, given: str | None) -> "Location | None":
     """Return a folder by its path or URL; other URLs are refused rather than taken as a path."""
-    from penstock.pipeline.paths import table_path
+    from penstock.pipeline.lake.paths import table_path
 
     return None if given is None else table_path("--to", given)
 
 
 def _checkpoint(ctx: click.Context, param: click.Parameter, given: str | None) -> Path | None:
     """Return a folder on a disk. Raises InvalidOption for a URL."""
-    from penstock.pipeline.paths import local_path
+    from penstock.pipeline.lake.paths import local_path
 
     return None if given is None else local_path("--checkpoint", given)
 
 
 def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
     """Return the option if it can be parsed."""
-    from penstock.pipeline.partitioning import Partitioning
+    from penstock.pipeline.lake.partitioning import Partitioning
 
     Partitioning.parse(given, "--partition-by")
     return given

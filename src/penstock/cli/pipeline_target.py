@@ -27,7 +27,7 @@ def registered(target: str) -> Any:
 
 def declare(ctx: click.Context, found: Any, given: dict[str, Any]) -> None:
     """Use a pipeline's declared options where none was given."""
-    from penstock.pipeline.paths import table_path
+    from penstock.pipeline.lake.paths import table_path
 
     declared = {
         "topic": found.source,

@@ -14,7 +14,7 @@ from .options import json_option, opened, store_options
 from .output import print_json
 
 if TYPE_CHECKING:
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.storage import Location
 
 
 @click.command("reconcile")
@@ -76,7 +76,7 @@ def lake_tables(store: Store, lake: "Location | None", topic: str, *, values: bo
     """Return the figures of a topic in the tables of a lake; none without a lake."""
     if lake is None:
         return []
-    from penstock.pipeline.figures import lake_figures
+    from penstock.pipeline.lake.reconcile.figures import lake_figures
 
     found = lake_figures(lake.absolute(), store.log, topic, values=values)
     return [

@@ -9,15 +9,15 @@ import click
 from penstock.clock import to_ms
 from penstock.database.address import short_name
 from penstock.pipeline.declared import Pipeline
-from penstock.pipeline.lake_state import Replayed
-from penstock.pipeline.modes import check_lake
+from penstock.pipeline.lake.modes import check_lake
+from penstock.pipeline.lake.paths import table_path
+from penstock.pipeline.lake.state import Replayed
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.options import EARLIEST, LATEST, ReadingPlace, read_offsets
-from penstock.pipeline.paths import table_path
 from penstock.pipeline.query import Job, start_function, start_lake
-from penstock.pipeline.replaying import ReplayedRange, ReplayPlace, begun, planned, replaying
+from penstock.pipeline.replay import ReplayedRange, ReplayPlace, begun, planned, replaying
 from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
+from penstock.pipeline.source.options import EARLIEST, LATEST, ReadingPlace, read_offsets
 
 from .asking import confirm
 from .output import print_json

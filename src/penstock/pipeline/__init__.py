@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .declared import BatchId, Pipeline, pipeline
     from .formats import register
+    from .lake.typed.decoding import decode
+    from .progress import SourceMetrics, source_metrics
     from .session import spark_session
-    from .topic_metrics import SourceMetrics, source_metrics
-    from .typed.decoding import decode
 
 __all__ = [
     "BatchId",
@@ -36,11 +36,11 @@ def __getattr__(name: str) -> Any:
 
         return getattr(declared, name)
     if name == "decode":
-        from .typed.decoding import decode
+        from .lake.typed.decoding import decode
 
         return decode
     if name in ("SourceMetrics", "source_metrics"):
-        from .topic_metrics import SourceMetrics, source_metrics
+        from .progress import SourceMetrics, source_metrics
 
         return SourceMetrics if name == "SourceMetrics" else source_metrics
     if name == "register":

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from penstock.errors import MissingExtra
 
-from .modes import COMPLETE, Mode
+from .lake.modes import COMPLETE, Mode
 
 try:
     from pyspark.sql import DataFrame

@@ -15,22 +15,22 @@ from penstock.clock import to_ms
 from penstock.database.naming import Names
 from penstock.errors import Error, InvalidPipeline, MissingExtra
 
+from .backfill import TopicRecords, hand_out
 from .batches import batch_by_batch
 from .checkpoint import begun_batch, read_batch
 from .declared import BatchId, Pipeline
 from .failure import failure, java_gone
-from .handing_out import TopicRecords, hand_out
-from .kinds import DELTA
-from .lake_state import begin_checkpoint, check_tables, reader_name
-from .modes import Mode, function_rows, lake_rows
+from .lake.kinds import DELTA
+from .lake.modes import Mode, function_rows, lake_rows
+from .lake.partitioning import Partitioning
+from .lake.paths import CONTROL, local_path
+from .lake.state import begin_checkpoint, check_tables, reader_name
+from .lake.storage import Location
 from .offsets import Ends, Piece
-from .options import read_options
-from .partitioning import Partitioning
-from .paths import CONTROL, local_path
 from .places import PLACE
+from .progress import source_metrics
 from .settings import PipelineSettings
-from .storage import Location
-from .topic_metrics import source_metrics
+from .source.options import read_options
 from .versions import TELLS_START
 
 try:

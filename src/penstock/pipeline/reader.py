@@ -15,7 +15,7 @@ from penstock.log.store import open_store
 
 from .batch_spans import tell_progress
 from .kafka_address import is_kafka
-from .lake_state import (
+from .lake.state import (
     check_tables,
     forget_reader,
     is_unnamed,
@@ -24,11 +24,11 @@ from .lake_state import (
     reader_name,
 )
 from .offsets import Ends, Piece, before_starts
-from .options import EARLIEST, LATEST, ReadingPlace, read_offsets, read_options
 from .query import Job, Progress, source_options
 from .settings import PipelineSettings
-from .source import continued
-from .view import open_view, removed, report_removed
+from .source.data_source import continued
+from .source.options import EARLIEST, LATEST, ReadingPlace, read_offsets, read_options
+from .source.view import open_view, removed, report_removed
 
 logger = logging.getLogger("penstock.pipeline")
 _FROM = "--from"  # the command's name for `startingOffsets`

@@ -1,0 +1,1 @@
+"""Tables that take each batch once: Delta or Iceberg, in folders or buckets."""

@@ -1,0 +1,1 @@
+"""Topics as a source for Spark: what is read, in which batches, and by which tasks."""

@@ -1,0 +1,1 @@
+"""Topics as a target: the rows of a query become records, exactly once."""
