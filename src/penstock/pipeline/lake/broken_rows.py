@@ -4,7 +4,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from penstock.errors import MissingExtra, TableAsksMore
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+from pyspark.sql.types import StructType
+
+from penstock.errors import TableAsksMore
 
 from .delta.rules import TableRules
 from .kinds import table_at
@@ -13,15 +19,6 @@ from .routing import BROKEN, ITSELF
 from .rules import Planned
 from .storage import Location
 from .typed.routing import REJECTED
-
-try:
-    from pyspark.errors import PySparkException
-    from pyspark.logger import PySparkLogger
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
-    from pyspark.sql.types import StructType
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 
 class HeldRows(NamedTuple):

@@ -14,8 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError, DeltaError
+
 from penstock import points
-from penstock.errors import FilesUnseen, MissingExtra, PipelineFailed, StorageAway
+from penstock.errors import FilesUnseen, PipelineFailed, StorageAway
 
 from .contract import DataFile, Table
 from .delta.rules import TableRules
@@ -25,12 +28,6 @@ from .kinds import opened, table_at
 from .paths import is_table
 from .rules import check_filled, check_rules
 from .storage import Location, location
-
-try:
-    import pyarrow as pa
-    from deltalake.exceptions import CommitFailedError, DeltaError
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 BEFORE_COMMIT = points.declare(
     "pipeline.before_table_commit", "The files of a batch are written; no table points to them."

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import msgspec
+import pyarrow as pa
 
-from penstock.errors import MissingExtra, TableDamaged, TableDiffers
+from penstock.errors import TableDamaged, TableDiffers
 
 from ..history import Past
 from ..offsets import Ends
@@ -30,11 +31,6 @@ from .identity import (
 )
 from .paths import made_again_by
 from .storage import Location, location
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 ROWS, FILES = "penstock.rows", "penstock.files"  # in each commit: how many it added
 SOURCES = "penstock.sources"  # in each commit: the topics that feed the table

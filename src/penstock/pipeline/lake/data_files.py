@@ -4,19 +4,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from uuid import uuid4
 
-from penstock.errors import Error, MissingExtra
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import Error
 
 from .contract import DataFile
 from .partitioning import Partitioning, PartValues
 from .routing import Routing
 from .statistics import Statistics
 from .storage import Location, storage_of
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _GROUP_BYTES = 32 << 20  # rows gathered for one row group of a file
 _HELD_BYTES = 128 << 20  # rows gathered for all files of a task

@@ -11,7 +11,10 @@ they are older than an age: a batch may be in flight, and its commit leaves such
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.errors import AnotherLog, MissingExtra
+import numpy as np
+from deltalake.exceptions import CommitFailedError
+
+from penstock.errors import AnotherLog
 from penstock.log.contract import Log, OffsetRange, Position, Topic
 from penstock.model.limits import ERASED
 
@@ -29,12 +32,6 @@ from .rewriting import Rewritten, without
 from .state import known_reader, known_tables, note_erased, replayed
 from .storage import Location, asks_storage
 from .tables import existing_tables, unborn
-
-try:
-    import numpy as np
-    from deltalake.exceptions import CommitFailedError
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _TRIES = 20
 _READ = 4096  # offsets read at a time

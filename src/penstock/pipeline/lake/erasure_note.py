@@ -12,7 +12,9 @@ backup, nor those of another incarnation.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from penstock.errors import MissingExtra
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..offsets import Ends, Piece, Range
 from ..places import PLACE, Places
@@ -21,13 +23,6 @@ from .identity import BatchIdentity, ByOffsets, Source
 from .rewriting import Goes, cleaned
 from .state import ErasedPlaces, erased_places
 from .storage import Location
-
-try:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 
 def places_ahead(source: Source, erased: Places, ends: Ends) -> ErasedPlaces:

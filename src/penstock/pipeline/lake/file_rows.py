@@ -7,13 +7,8 @@ Arrow can neither compare nor filter some of these, and a rewritten file would k
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from penstock.errors import MissingExtra
-
-try:
-    import pyarrow as pa
-    from pyarrow import types
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
+import pyarrow as pa
+from pyarrow import types
 
 _ROWS = 1 << 13
 

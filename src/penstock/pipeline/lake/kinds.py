@@ -2,17 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from penstock.errors import MissingExtra
+import pyarrow as pa
 
 from .contract import Table
 from .delta.table import LakeTable
 from .paths import catalog_root, is_delta
 from .storage import Location
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 DELTA, ICEBERG = "delta", "iceberg"
 

@@ -13,8 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError
+
 from penstock import points
-from penstock.errors import MarkMissing, MissingExtra, PipelineFailed
+from penstock.errors import MarkMissing, PipelineFailed
 
 from ..history import Past
 from ..offsets import Ends, Range
@@ -26,12 +29,6 @@ from .kinds import table_at
 from .paths import CONTROL, is_table, tables_in
 from .state import remember
 from .storage import Location
-
-try:
-    import pyarrow as pa
-    from deltalake.exceptions import CommitFailedError
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 BEFORE_MARK = points.declare(
     "pipeline.before_mark", "All tables of a lake hold the batch; the lake's mark has not moved."

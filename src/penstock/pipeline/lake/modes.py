@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from penstock.errors import InvalidOption, MissingExtra
+from penstock.errors import InvalidOption
 from penstock.model.event_types import EventTypes
 
 from ..columns import TIMES
@@ -17,12 +19,6 @@ from .typed.lake import TypedLake, raw_name
 from .typed.routing import TABLE, Layout
 from .upsert import DELETED
 from .upsert.frame import NO_KEY, RECORD_KEY, by_record_key, raw_rows, with_bucket
-
-try:
-    from pyspark.sql import DataFrame
-    from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 APPEND, UPSERT, COMPLETE = "append", "upsert", "complete"
 

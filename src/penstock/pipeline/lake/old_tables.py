@@ -13,18 +13,15 @@ snapshots are lost. Of an unreadable table all files are kept, as files.
 
 from collections.abc import Collection, Iterator
 
-from penstock.errors import Error, MissingExtra
+from deltalake.exceptions import DeltaError
+
+from penstock.errors import Error
 
 from .contract import DataFile, PartOf, Table
 from .kinds import opened, table_at
 from .paths import CATALOG, CATALOG_DATABASE, CONTROL, OLD, catalog_root, is_delta, is_table, tables_in
 from .routing import ITSELF
 from .storage import Location, asks_storage, storage_of
-
-try:
-    from deltalake.exceptions import DeltaError
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _NAME_MAPPING = "schema.name-mapping.default"  # each Iceberg table makes its own
 

@@ -8,15 +8,12 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from penstock.errors import InvalidOption, MissingExtra
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import InvalidOption
 
 from ..years import all_known_ms
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 PartValues = tuple[tuple[str, str | None], ...]  # column → value, as Delta's log has them
 _FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}

@@ -10,8 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import msgspec
-
-from penstock.errors import MissingExtra
+from pyspark.sql import SparkSession
 
 from ..offsets import Range
 from ..query import Job, asking, source_options
@@ -23,11 +22,6 @@ from .modes import lake_rows
 from .paths import is_table
 from .rows_left import not_in_log
 from .state import known_tables, made_again, reader_name
-
-try:
-    from pyspark.sql import SparkSession
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 
 def make_again(spark: SparkSession, job: Job, tell: Callable[[str], None]) -> list[str]:

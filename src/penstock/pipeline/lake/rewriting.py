@@ -4,18 +4,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from penstock.errors import MissingExtra, StorageAway
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import StorageAway
 
 from .contract import DataFile, PartOf, Table
 from .data_files import OpenFile
 from .file_rows import file_rows, file_schema
 from .storage import Location, location, storage_of
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 Goes = Callable[[pa.RecordBatch], pa.Array]  # from rows to a mask of those to remove
 

@@ -8,15 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from penstock.errors import InvalidOption, MissingExtra
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import InvalidOption
 
 from .paths import folder_of
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 ITSELF = "."  # the target folder is the one table
 BROKEN = "__broken"  # a column of rows: the rule of their table that they break, or NULL

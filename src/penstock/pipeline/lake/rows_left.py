@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.errors import MissingExtra
+import numpy as np
+import numpy.typing as npt
+
 from penstock.log.contract import LogIdentity
 
 from ..places import PLACE, Numbers, Places
@@ -13,12 +15,6 @@ from .identity import Source
 from .kinds import table_at
 from .paths import tables_in
 from .storage import Location
-
-try:
-    import numpy as np
-    import numpy.typing as npt
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _Gone = Callable[[Numbers, Numbers], npt.NDArray[np.bool_]]
 

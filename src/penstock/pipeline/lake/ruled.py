@@ -3,16 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.errors import MissingExtra, RowsBreakRules
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import RowsBreakRules
 
 from .routing import BROKEN, Routing, TableRows
 from .typed.routing import REASON, REJECTED
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
-from penstock.errors import MissingExtra, RowsBreakRules, RulesChanged, TableAsksMore
+from penstock.errors import RowsBreakRules, RulesChanged, TableAsksMore
 
 from .contract import DataFile, Table
 from .delta.rules import TableRules
@@ -19,11 +20,6 @@ from .kinds import table_at
 from .paths import tables_in
 from .routing import ITSELF
 from .storage import Location, location, storage_of
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 Planned = Mapping[str, TableRules]  # by table: its folder below the target folder
 

@@ -11,8 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
 
-from penstock.errors import InvalidOption, MissingExtra
+from penstock.errors import InvalidOption
 
 from ..checkpoint import read_batch
 from ..offsets import Range
@@ -31,17 +38,6 @@ from .routing import ITSELF, Routing, routing_of
 from .rules import Planned, decoded
 from .state import NEW, check_checkpoint, check_tables, remember
 from .storage import Location, asking, location, storage_of
-
-try:
-    import pyarrow as pa
-    from pyspark.sql.datasource import (
-        DataSource,
-        DataSourceArrowWriter,
-        WriterCommitMessage,
-    )
-    from pyspark.sql.types import StructType
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 
 @dataclass
@@ -95,7 +91,7 @@ def check_delta(root: Location) -> None:
 
 
 def begin_iceberg(root: Location, catalog: str | None, namespace: str | None) -> None:
-    """Make a folder a lake of Iceberg tables. Raises InvalidOption, MissingExtra."""
+    """Make a folder a lake of Iceberg tables. Raises InvalidOption."""
     from .iceberg.catalog import begin
 
     begin(root, catalog, namespace)

@@ -21,17 +21,11 @@ from math import inf
 from typing import Any
 
 import msgspec
-
-from penstock.errors import MissingExtra
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
 
 from ..years import EPOCH, known_ms
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import types
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 Path = tuple[str, ...]  # of a field: the column, and where that is a struct, the fields below it
 

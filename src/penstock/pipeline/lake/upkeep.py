@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import Event, Thread
 
+from deltalake.exceptions import CommitFailedError
+
 from penstock.clock import SYSTEM
-from penstock.errors import MissingExtra
 
 from ..settings import PipelineSettings
 from .kinds import table_at
@@ -24,11 +25,6 @@ from .paths import tables_in
 from .storage import Location, asking, asks_storage, storage_of
 from .tables import existing_tables
 from .upsert.reading import forget_deleted, has_deleted
-
-try:
-    from deltalake.exceptions import CommitFailedError
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 logger = logging.getLogger("penstock.pipeline")
 _STEPS = (1 << 20, 16 << 20)  # bytes, below the final size

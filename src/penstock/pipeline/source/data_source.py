@@ -10,8 +10,16 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+
 from penstock.clock import SYSTEM
-from penstock.errors import MissingExtra
 from penstock.log.contract import Position, Topic
 
 from ..columns import record_batch, spark_schema
@@ -34,18 +42,6 @@ from .fetch.contract import Request
 from .options import LATEST, ReadingPlace, SourceOptions, read_all
 from .place_keeping import PlaceKeeping
 from .view import Heads, TopicView, open_view, removed, report_removed
-
-try:
-    import pyarrow as pa
-    from pyspark.sql.datasource import (
-        DataSource,
-        DataSourceArrowWriter,
-        DataSourceReader,
-        DataSourceStreamReader,
-        InputPartition,
-    )
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _TASK_RECORDS = 2_000  # a second task costs two more Python workers, and a file for each table
 

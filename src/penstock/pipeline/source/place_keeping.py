@@ -8,15 +8,10 @@ else. So a reader that gets `latestOffset` before any `partitions` belongs to a 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock.errors import MissingExtra
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ..offset_forms import Form
-
-try:
-    import pyarrow as pa
-    from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 
 class PlaceKeeping(DataSourceStreamReader):

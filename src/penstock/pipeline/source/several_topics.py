@@ -8,19 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.errors import MissingExtra
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ..offset_forms import Form, by_topic, of_topics, standing
 from ..offsets import Range
 from ..versions import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from .data_source import StreamReader, Task, read_task
 from .options import SourceOptions
-
-try:
-    import pyarrow as pa
-    from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 
 class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):

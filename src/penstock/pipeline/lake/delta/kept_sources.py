@@ -12,18 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from penstock.clock import SYSTEM
-from penstock.errors import EndsLost, MissingExtra
+from penstock.errors import EndsLost
 
 from ...places import PLACE
 from ..contract import OF_LAKE, SOURCES, Table
 from ..identity import Source, Transactions, application
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 logger = logging.getLogger("penstock.pipeline")
 _ENDS = "penstock.ends"

@@ -18,17 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError
 
 from penstock.clock import SYSTEM
-from penstock.errors import MissingExtra
 
 from ..storage import Location, storage_of
-
-try:
-    import pyarrow as pa
-    from deltalake.exceptions import CommitFailedError
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _KINDS = ("txn", "metaData", "protocol")
 _MARKERS = tuple(f'"{kind}"'.encode() for kind in _KINDS)

@@ -9,9 +9,13 @@ from typing import Any, Self
 from urllib.parse import unquote
 
 import msgspec
+import pyarrow as pa
+from deltalake import DeltaTable, Schema, WriterProperties
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 
 from penstock.clock import SYSTEM
-from penstock.errors import Error, MissingExtra, TableAsksMore
+from penstock.errors import Error, TableAsksMore
 
 from ...offsets import Ends
 from ..contract import (
@@ -32,14 +36,6 @@ from ..storage import Location, storage_of
 from .kept_sources import due_properties, found_again
 from .log import KEPT_MS, LogState, Protocol, add_files, read_log
 from .rules import TableRules, deletion_vectors, delta_rules
-
-try:
-    import pyarrow as pa
-    from deltalake import DeltaTable, Schema, WriterProperties
-    from deltalake.exceptions import DeltaError
-    from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 logger = logging.getLogger("penstock.pipeline")
 _LOG_FILES = (".json", ".checkpoint.parquet")

@@ -4,3 +4,7 @@
 as Arrow, `joining.py` joins small files, `files.py` lists the files that snapshots point to, so that others
 can be removed, and `bucket_io.py` gives pyiceberg access to the objects of a bucket.
 """
+
+from ...extra import check_extra
+
+check_extra("a lake of Iceberg tables", "iceberg", "pyiceberg")

@@ -8,14 +8,9 @@ used, for tasks never see the catalog and could not get them.
 from io import BytesIO
 from typing import Any
 
-from penstock.errors import MissingExtra
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 
 from ..storage.bucket import BUCKETS, BucketPath
-
-try:
-    from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
-except ImportError as exc:
-    raise MissingExtra("a lake of Iceberg tables", "iceberg") from exc
 
 _IN_PARTS = ".parquet"
 

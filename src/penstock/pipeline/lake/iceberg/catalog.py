@@ -13,6 +13,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError
+from pyiceberg.io import FileIO
+from pyiceberg.table.metadata import TableMetadata
+from requests.adapters import HTTPAdapter
+from requests.exceptions import ConnectionError as NoConnection
+from requests.exceptions import Timeout
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.exc import IntegrityError, ProgrammingError
+from sqlalchemy.pool import NullPool
 
 from penstock.database.address import short_name, without_password
 from penstock.errors import CatalogAway, InvalidOption, MissingExtra
@@ -20,22 +32,6 @@ from penstock.errors import CatalogAway, InvalidOption, MissingExtra
 from ..paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, check_catalog, is_delta
 from ..storage import Location, storage_of
 from .files import address_of, at
-
-try:
-    from pyiceberg.catalog import Catalog, load_catalog
-    from pyiceberg.catalog.rest import RestCatalog
-    from pyiceberg.catalog.sql import SqlCatalog
-    from pyiceberg.exceptions import NamespaceAlreadyExistsError
-    from pyiceberg.io import FileIO
-    from pyiceberg.table.metadata import TableMetadata
-    from requests.adapters import HTTPAdapter
-    from requests.exceptions import ConnectionError as NoConnection
-    from requests.exceptions import Timeout
-    from sqlalchemy import Engine, create_engine, event
-    from sqlalchemy.exc import IntegrityError, ProgrammingError
-    from sqlalchemy.pool import NullPool
-except ImportError as exc:
-    raise MissingExtra("a lake of Iceberg tables", "iceberg") from exc
 
 NAME = "penstock"
 _WAIT_SECONDS = 60

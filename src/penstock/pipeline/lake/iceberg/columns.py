@@ -3,17 +3,11 @@
 from typing import Any
 
 import msgspec
-
-from penstock.errors import MissingExtra
-
-try:
-    import pyarrow as pa
-    from deltalake import Schema as DeltaSchema
-    from pyiceberg.catalog import Catalog
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
-    from pyiceberg.schema import Schema
-except ImportError as exc:
-    raise MissingExtra("a lake of Iceberg tables", "iceberg") from exc
+import pyarrow as pa
+from deltalake import Schema as DeltaSchema
+from pyiceberg.catalog import Catalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
 
 
 def arrow_of(schema: Schema) -> pa.Schema:

@@ -2,15 +2,10 @@
 
 from collections.abc import Collection, Iterator
 
-from penstock.errors import MissingExtra
+from pyiceberg.table import Table as Loaded
+from pyiceberg.table.snapshots import Snapshot
 
 from ..storage import Location, location
-
-try:
-    from pyiceberg.table import Table as Loaded
-    from pyiceberg.table.snapshots import Snapshot
-except ImportError as exc:
-    raise MissingExtra("a lake of Iceberg tables", "iceberg") from exc
 
 
 def at(address: str) -> Location:

@@ -2,17 +2,12 @@
 
 from collections.abc import Sequence
 
-from penstock.errors import MissingExtra
+import pyarrow as pa
 
 from ..data_files import OpenFile
 from ..file_rows import file_rows
 from ..rewriting import Rewritten, fitting
 from ..storage import Location, storage_of
-
-try:
-    import pyarrow as pa
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 
 def joined(

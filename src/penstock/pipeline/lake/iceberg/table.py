@@ -13,9 +13,27 @@ from typing import Any, Self
 from uuid import UUID
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake.exceptions import CommitFailedError
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    ServerError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.table import FileScanTask, TableProperties, Transaction
+from pyiceberg.table import Table as Loaded
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import TableUpdate
+from pyiceberg.table.update.snapshot import ExpireSnapshots
+from pyiceberg.transforms import IdentityTransform, parse_transform
 
 from penstock.clock import SYSTEM
-from penstock.errors import InvalidOption, MissingExtra, PipelineFailed, TableAsksMore
+from penstock.errors import InvalidOption, PipelineFailed, TableAsksMore
 
 from ...offsets import Ends
 from ..contract import (
@@ -41,28 +59,6 @@ from .catalog import catalog_of, is_beside, make_namespace
 from .columns import arrow_of, form_of, kept
 from .files import address_of, at, metadata_files, needed
 from .joining import joined
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from deltalake.exceptions import CommitFailedError
-    from pyiceberg.catalog import Catalog
-    from pyiceberg.exceptions import (
-        CommitFailedException,
-        NoSuchTableError,
-        ServerError,
-        TableAlreadyExistsError,
-    )
-    from pyiceberg.io.pyarrow import parquet_files_to_data_files
-    from pyiceberg.table import FileScanTask, TableProperties, Transaction
-    from pyiceberg.table import Table as Loaded
-    from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.refs import MAIN_BRANCH
-    from pyiceberg.table.update import TableUpdate
-    from pyiceberg.table.update.snapshot import ExpireSnapshots
-    from pyiceberg.transforms import IdentityTransform, parse_transform
-except ImportError as exc:
-    raise MissingExtra("a lake of Iceberg tables", "iceberg") from exc
 
 _OPERATION = (
     "penstock.operation"  # in the summary of a snapshot: its operation, where Iceberg has no word for it

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.errors import MissingExtra
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...offsets import Ends, Piece
 from ...places import PLACE, Places
@@ -20,12 +21,6 @@ from ..paths import folder_of
 from ..storage import Location
 from ..typed.routing import REJECTED
 from .record_columns import fit, is_by_type, types_in
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _GATHERED_ROWS = 1 << 17
 

@@ -11,7 +11,10 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
-from penstock.errors import MissingExtra
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock.log.contract import Bounds, Log, OffsetRange, Topic
 from penstock.log.entry import Entry
 from penstock.model.limits import ERASED
@@ -26,13 +29,6 @@ from ..lake import Lake
 from ..storage import Location
 from ..upsert import DELETED
 from .record_columns import ENVELOPE, fit, has_values, says_deletions, types_in
-
-try:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _BLOCK = 4096  # offsets
 _READ_BYTES = 16 << 20

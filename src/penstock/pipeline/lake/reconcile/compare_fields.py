@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock.errors import MissingExtra
+import pyarrow.compute as pc
+
 from penstock.log.contract import Log, Position, Topic
 from penstock.model.limits import ERASED
 
@@ -13,11 +14,6 @@ from ..contract import Table
 from .compare import Compared
 from .field_values import agrees
 from .record_columns import field_names
-
-try:
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _ROWS = 128  # rows whose values are in memory at a time
 

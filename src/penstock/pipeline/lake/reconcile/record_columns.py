@@ -6,7 +6,8 @@ one of which may be called `value`. The table of a user's function may have any 
 
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.errors import MissingExtra
+import pyarrow as pa
+from pyarrow import types
 
 from ...columns import COLUMNS
 from ..contract import Table
@@ -14,12 +15,6 @@ from ..lake import Lake
 from ..paths import is_table
 from ..state import known_reader
 from ..upsert import BUCKET, DELETED, KEY_PROPERTY
-
-try:
-    import pyarrow as pa
-    from pyarrow import types
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 ENVELOPE = tuple(name for name in COLUMNS if name != "value")
 

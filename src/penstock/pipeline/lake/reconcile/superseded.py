@@ -12,7 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from penstock.errors import MissingExtra
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry
 from penstock.model.limits import ERASED
@@ -28,14 +32,6 @@ from ..typed.routing import REASON, REJECTED
 from ..upsert import KEY_PROPERTY
 from ..upsert.latest import PLACE
 from .record_columns import fit, types_in
-
-try:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _NEEDED = (*PLACE, "topic", "type", "key")
 _READ = 1000  # records of the log read at a time

@@ -8,17 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
-from penstock.errors import MissingExtra, NoColumns
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from penstock.errors import NoColumns
 
 from .classes import shape_of
 from .expressions import Projections, all_of, decoded_document, document_whole, first_of, with_steps
 from .shapes import Entries, FieldsShape, Items, Shape
-
-try:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 REJECTED = "rejected"
 _DOCUMENT, _TOP = "__document", "$[0]"

@@ -10,19 +10,15 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
+from deltalake.exceptions import CommitFailedError
 
-from penstock.errors import MissingExtra, TableDiffers
+from penstock.errors import TableDiffers
 
 from ..commit import TablePart
 from ..contract import Table
 from ..identity import BatchIdentity
 from ..kinds import opened, table_at
 from ..paths import made_again_by
-
-try:
-    from deltalake.exceptions import CommitFailedError
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 
 class Evolve:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, TypeGuard
 
-from penstock.errors import MissingExtra
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from .shapes import (
     UNBOUNDED,
@@ -25,12 +26,6 @@ from .shapes import (
     ScalarShape,
     Shape,
 )
-
-try:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _OFFSET = r"([Zz]|[+-]\d{2}:?\d{2})"
 _DAY = r"(?!0000)\d{4}-\d{2}-\d{2}"

@@ -11,7 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.errors import InvalidOption, MissingExtra, NoColumns
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from penstock.errors import InvalidOption, NoColumns
 from penstock.model.codec import Json
 from penstock.model.event_types import EventType, EventTypes
 
@@ -26,12 +29,6 @@ from .decoding import REJECTED, TypedColumns, TypedEvent, parsed, typed_columns
 from .expressions import with_steps
 from .routing import DELETED, REASON, TABLE, TOMBSTONE, Layout
 from .shapes import is_time
-
-try:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _ENVELOPE = tuple(name for name in COLUMNS if name != "value")
 _BESIDE = (DELETED, "bucket")  # of tables of upserts

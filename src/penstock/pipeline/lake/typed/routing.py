@@ -5,17 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.errors import InvalidOption, MissingExtra
+from penstock.errors import InvalidOption
 
 from ..paths import folder_of
 from ..routing import TableRows, fitted
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 TABLE, REASON, DELETED, REJECTED = "__table", "reason", "deleted", "rejected"
 TOMBSTONE = "__tombstone"

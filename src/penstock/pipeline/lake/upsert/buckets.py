@@ -11,17 +11,12 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
-from penstock.errors import MissingExtra
+import numpy as np
+import pyarrow as pa
 
 from ..file_rows import file_rows
 from ..storage import Location, storage_of
 from . import BUCKET
-
-try:
-    import numpy as np
-    import pyarrow as pa
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 HELD_BYTES = 64 << 20
 

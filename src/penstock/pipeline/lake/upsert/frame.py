@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 
-from penstock.errors import InvalidOption, MissingExtra
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from penstock.errors import InvalidOption
 
 from ..typed.lake import raw_name
 from ..typed.routing import REASON, REJECTED, TABLE
 from . import BUCKET, BUCKETS, DELETED
-
-try:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 RECORD_KEY = ("key",)
 NO_KEY = "the record has no key, so it cannot be upserted"

@@ -11,17 +11,14 @@ Rows of a stateful query have no position; the row of the later batch is the lat
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.errors import KeyInTwoPartitions, MissingExtra
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import KeyInTwoPartitions
 
 from ...places import Numbers
-
-try:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 PLACE = ("partition", "offset")
 

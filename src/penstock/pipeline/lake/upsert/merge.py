@@ -8,7 +8,11 @@ record without a value leaves a row marked `deleted`, for as long as an older re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.errors import InvalidOption, MissingExtra, RowWithoutKey
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import InvalidOption, RowWithoutKey
 
 from ..commit import TablePart, discard, remove
 from ..contract import DataFile, PartOf, Table
@@ -23,13 +27,6 @@ from ..typed.routing import REASON, REJECTED
 from . import BUCKET, BUCKETS, KEY_PROPERTY
 from .buckets import KeyBuckets
 from .latest import PLACE, Order, key_of
-
-try:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _ROWS = 1 << 13
 _FILE_ROWS = 1 << 20  # a bucket of more rows has several files

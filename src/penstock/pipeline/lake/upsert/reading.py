@@ -1,18 +1,15 @@
 """Reading tables of upserts without their deleted rows, and removing old deleted rows."""
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock.clock import SYSTEM
-from penstock.errors import InvalidOption, MissingExtra
+from penstock.errors import InvalidOption
 
 from ..kinds import table_at
 from ..rewriting import without
 from ..storage import Location
 from . import BUCKET, DELETED
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _HOUR_MS = 3_600_000
 _COLUMNS = {DELETED, BUCKET, "timestamp"}

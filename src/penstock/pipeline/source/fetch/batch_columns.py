@@ -12,19 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.errors import InvalidBatch, MissingExtra
+from penstock.errors import InvalidBatch
 from penstock.log.kafka_form import ID, OUR_SOURCE, OWNER, RAW, SOURCE, TYPE, VERSION, entries_of
 from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.compression import TooManyBytes, unpacked
 from penstock.wire.kafka.record_batch import HEADER_BYTES, BatchHeader
 
 from ...places import Numbers
-
-try:
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _SHORT = 128  # average bytes of a piece, up to which pieces are gathered byte by byte
 _MOST_HEADERS = 32  # of a record, for the fast path

@@ -3,20 +3,17 @@
 from collections.abc import Iterator
 from contextlib import closing
 
+import adbc_driver_manager
+import pyarrow as pa
+from adbc_driver_postgresql import dbapi
+
 from penstock.database.address import without_password
 from penstock.database.naming import Names
 from penstock.database.statements import statement
-from penstock.errors import MissingExtra, StoreUnreachable
+from penstock.errors import StoreUnreachable
 
 from ...offsets import Piece, before_starts
 from .contract import WANTED, Request
-
-try:
-    import adbc_driver_manager
-    import pyarrow as pa
-    from adbc_driver_postgresql import dbapi
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 
 class PostgresFetcher:

@@ -8,23 +8,19 @@ from collections.abc import Iterator
 from itertools import chain
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.database.address import FORMS
 from penstock.database.naming import Names
 from penstock.database.sqlite.dialect import SqliteDialect
 from penstock.database.statements import statement
-from penstock.errors import InvalidUrl, MissingExtra
+from penstock.errors import InvalidUrl
 from penstock.log.store import open_store
 
 from ...offsets import Piece, before_starts
 from .contract import WANTED, Request
 from .sqlite_drivers import open_driver
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _BATCH_ROWS = 16_384  # each batch costs Python and Java something, however small it is
 _BATCH_BYTES = 16 << 20

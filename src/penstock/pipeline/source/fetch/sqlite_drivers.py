@@ -14,15 +14,12 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from penstock.database.sqlite.dialect import BUSY_SECONDS
-from penstock.errors import MissingExtra, StoreLocked, StoreUnreachable
+import adbc_driver_manager
+import pyarrow as pa
+from adbc_driver_sqlite import dbapi
 
-try:
-    import adbc_driver_manager
-    import pyarrow as pa
-    from adbc_driver_sqlite import dbapi
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
+from penstock.database.sqlite.dialect import BUSY_SECONDS
+from penstock.errors import StoreLocked, StoreUnreachable
 
 _ROWS_TOGETHER = 128  # at a mebibyte each, as large as the largest batch of small rows
 _MAPPED_BYTES = 2_147_418_112  # the most that SQLite maps; mapped pages are not copied
