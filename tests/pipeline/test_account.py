@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from penstock.pipeline.lake.delta import table
 from penstock.pipeline.lake.delta.table import LakeTable
-from penstock.pipeline.lake.reconcile.account import account, sources
+from penstock.pipeline.lake.reconcile.figures import account, sources
 from penstock.pipeline.offsets import Piece
 from tests.pipeline.test_table import Query, ends
 

@@ -17,11 +17,10 @@ from penstock.log.entry import content_of
 from penstock.log.files.log import FileLog
 from penstock.log.sql.log import SqlLog
 from penstock.pipeline.offsets import Ends, Piece, Range
-from penstock.pipeline.source.admission import AdmittedPiece, admit_bytes
-from penstock.pipeline.source.data_source import StreamReader
 from penstock.pipeline.source.options import read_all as read_topics
 from penstock.pipeline.source.options import read_options
-from penstock.pipeline.source.several_topics import SeveralTopics
+from penstock.pipeline.source.stream import SeveralTopics, StreamReader
+from penstock.pipeline.source.view import AdmittedPiece, admit_bytes
 from penstock.testing.records import a_record
 from tests.kafka.served import Served
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore

@@ -20,8 +20,8 @@ from penstock.pipeline.lake.paths import tables_in
 from penstock.pipeline.lake.sink import DeltaSink
 from penstock.pipeline.lake.storage import Location
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.source.data_source import StreamReader
 from penstock.pipeline.source.options import read_options
+from penstock.pipeline.source.stream import StreamReader
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore
 
 

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.pipeline.columns import COLUMNS, record_batch
-from penstock.pipeline.lake.commit import AppendFiles, Committing, TablePart, commit
+from penstock.pipeline.lake.commit import AppendFiles, Committing, Evolve, TablePart, commit
 from penstock.pipeline.lake.data_files import FileWriter
 from penstock.pipeline.lake.identity import by_application
 from penstock.pipeline.lake.kinds import table_at
@@ -22,7 +22,6 @@ from penstock.pipeline.lake.partitioning import Partitioning
 from penstock.pipeline.lake.routing import OneTable
 from penstock.pipeline.lake.sink import begin_iceberg
 from penstock.pipeline.lake.storage import location
-from penstock.pipeline.lake.typed.evolving import Evolve
 from penstock.testing.records import a_record
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, LogStore

@@ -17,7 +17,7 @@ from penstock.pipeline.lake.paths import folder_of
 from penstock.pipeline.lake.reconcile.figures import lake_figures
 from penstock.pipeline.lake.rewind import cut_back
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.source.data_source import StreamReader
+from penstock.pipeline.source.stream import StreamReader
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver, places

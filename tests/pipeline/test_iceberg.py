@@ -24,7 +24,7 @@ from pyiceberg.expressions import visitors
 from pyiceberg.table import Table as Loaded
 
 from penstock.errors import InvalidOption, PipelineFailed, RangesDiffer, TableDamaged, TableDiffers
-from penstock.pipeline.lake.commit import AppendFiles, TablePart, commit
+from penstock.pipeline.lake.commit import AppendFiles, Evolve, TablePart, commit
 from penstock.pipeline.lake.data_files import FileWriter, OpenFile
 from penstock.pipeline.lake.erasure import _rows
 from penstock.pipeline.lake.iceberg.catalog import begin, catalog_of
@@ -37,11 +37,9 @@ from penstock.pipeline.lake.routing import OneTable
 from penstock.pipeline.lake.sink import IcebergSink
 from penstock.pipeline.lake.state import reset
 from penstock.pipeline.lake.tables import describe, history, vacuum
-from penstock.pipeline.lake.typed.evolving import Evolve
-from penstock.pipeline.lake.upkeep import optimize
+from penstock.pipeline.lake.upkeep import forget_deleted, live_rows, optimize
 from penstock.pipeline.lake.upsert import BUCKETS
 from penstock.pipeline.lake.upsert.merge import Upsert
-from penstock.pipeline.lake.upsert.reading import forget_deleted, live_rows
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.places import Places
 from tests.pipeline import test_table

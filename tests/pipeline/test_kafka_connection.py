@@ -16,7 +16,7 @@ import pytest
 from penstock.errors import Damaged, InvalidOption, StoreError, StoreUnreachable
 from penstock.log.kafka_settings import KafkaSettings
 from penstock.pipeline.source import kafka_connection
-from penstock.pipeline.source.data_source import BatchReader
+from penstock.pipeline.source.batch import BatchReader
 from penstock.pipeline.source.kafka_topic import KafkaTopicReader
 from penstock.pipeline.source.options import read_options
 from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS

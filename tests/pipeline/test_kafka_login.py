@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import Error, InvalidOption, StoreError, UnknownTopic
 from penstock.log.kafka_settings import KafkaSettings
-from penstock.pipeline.source.data_source import BatchReader
+from penstock.pipeline.source.batch import BatchReader
 from penstock.pipeline.source.kafka_connection import BrokerConnection
 from penstock.pipeline.source.kafka_topic import KafkaTopicReader
 from penstock.pipeline.source.options import read_options

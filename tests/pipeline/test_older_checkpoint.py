@@ -10,13 +10,12 @@ import pytest
 
 from penstock.errors import BatchDiffers, WriteOutOfOrder
 from penstock.pipeline.declared import BatchId
-from penstock.pipeline.lake.commit import AppendFiles, Committing, TablePart, commit
+from penstock.pipeline.lake.commit import AppendFiles, Committing, Evolve, TablePart, commit
 from penstock.pipeline.lake.data_files import OpenFile
 from penstock.pipeline.lake.iceberg.catalog import begin
 from penstock.pipeline.lake.identity import BatchIdentity, ByEpoch, by_application
 from penstock.pipeline.lake.kinds import table_at
 from penstock.pipeline.lake.storage import Location
-from penstock.pipeline.lake.typed.evolving import Evolve
 from penstock.pipeline.lake.upsert.merge import Upsert
 from tests.pipeline.test_table import Query, all_places, ends, rows_of
 from tests.pipeline.test_upsert_merging import SCHEMA, a_part, a_row

@@ -12,17 +12,17 @@ from deltalake import DeltaTable
 from pyiceberg.types import StringType
 
 from penstock.errors import RowsBreakRules, RulesChanged, TableAsksMore
-from penstock.pipeline.lake.commit import AppendFiles, Committing, TablePart, commit
+from penstock.pipeline.lake.broken_rows import rules_in
+from penstock.pipeline.lake.commit import AppendFiles, Committing, Evolve, TablePart, commit
+from penstock.pipeline.lake.contract import TableRules
 from penstock.pipeline.lake.data_files import FileWriter
-from penstock.pipeline.lake.delta.rules import TableRules
 from penstock.pipeline.lake.identity import by_application
 from penstock.pipeline.lake.kinds import table_at
 from penstock.pipeline.lake.partitioning import Partitioning
 from penstock.pipeline.lake.paths import folder_of, type_of
 from penstock.pipeline.lake.routing import BROKEN, OneTable, Routing, routing_of
-from penstock.pipeline.lake.rules import Planned, encoded, rules_in
+from penstock.pipeline.lake.rules import Planned, encoded
 from penstock.pipeline.lake.sink import begin_iceberg
-from penstock.pipeline.lake.typed.evolving import Evolve
 from penstock.pipeline.lake.upsert.merge import Upsert
 from tests.pipeline.test_iceberg import loaded
 from tests.pipeline.test_lake import lake_rows

@@ -10,18 +10,16 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.limits import ERASED
-from penstock.pipeline.lake.commit import commit
+from penstock.pipeline.lake.commit import Evolve, commit
 from penstock.pipeline.lake.iceberg.catalog import begin
 from penstock.pipeline.lake.kinds import table_at
-from penstock.pipeline.lake.old_tables import drop_old, old_tables
+from penstock.pipeline.lake.old_tables import drop_old, not_in_lake, old_tables
 from penstock.pipeline.lake.paths import folder_of, tables_in
-from penstock.pipeline.lake.rows_left import not_in_lake
 from penstock.pipeline.lake.sink import DeltaSink, IcebergSink
 from penstock.pipeline.lake.state import check_tables, finish_reset, known_tables, made_again, remember, reset
 from penstock.pipeline.lake.storage import Location, location
 from penstock.pipeline.lake.storage.local import LocalStorage
 from penstock.pipeline.lake.tables import vacuum
-from penstock.pipeline.lake.typed.evolving import Evolve
 from penstock.pipeline.lake.upsert.merge import Upsert
 from penstock.pipeline.offsets import Range
 from tests.pipeline import test_table

@@ -22,16 +22,20 @@ from penstock.errors import (
     HistoryTakenBack,
     InvalidOption,
     RecordsRemoved,
+    StoreLocked,
     StoreUnreachable,
     StoreUnsupported,
     UnknownTopic,
 )
+from penstock.log.store import open_store
 from penstock.operate.erase import erase
 from penstock.operate.restored import restored
 from penstock.pipeline.columns import arrow_schema
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.source.data_source import BatchReader, StreamReader
+from penstock.pipeline.source import view
+from penstock.pipeline.source.batch import BatchReader
 from penstock.pipeline.source.options import SourceOptions, read_options, written_offsets
+from penstock.pipeline.source.stream import StreamReader
 from penstock.pipeline.source.view import Heads, TopicView
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore, row_of
 
@@ -223,6 +227,41 @@ def test_a_stream_takes_up_where_its_last_batch_ended(store: LogStore) -> None:
     assert [len(each) for each in rows] == [100, 50]
     assert places(rows[0] + rows[1]) == sorted(store.records())
     assert reader.latestOffset(second, ReadAllAvailable()) == second
+
+
+def test_a_query_opens_its_store_once(sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Any] = []
+    monkeypatch.setattr(view, "open_store", lambda *where: opened.append(open_store(*where)) or opened[-1])
+    reader = stream(sqlite_store)
+    place = reader.initialOffset()
+    for _ in range(3):
+        sqlite_store.fill(10)
+        before, place = place, reader.latestOffset(place, ReadAllAvailable())
+        reader.reportLatestOffset()
+        assert reader.partitions(before, place)
+    reader.stop()
+    assert len(opened) == 1
+
+
+def test_an_error_in_planning_leaves_no_store_open(
+    sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Any] = []
+    monkeypatch.setattr(view, "open_store", lambda *where: opened.append(open_store(*where)) or opened[-1])
+    reader = stream(sqlite_store)
+    start = reader.initialOffset()
+
+    def locked(view: TopicView) -> Heads:
+        raise StoreLocked("shop.db")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TopicView, "heads", locked)
+        with pytest.raises(StoreLocked):
+            reader.latestOffset(start, ReadAllAvailable())
+    sqlite_store.fill(10)
+    assert reader.latestOffset(start, ReadAllAvailable()) != start
+    reader.stop()
+    assert len(opened) == 2
 
 
 def test_a_batch_keeps_its_start_when_the_query_begins_again(store: LogStore) -> None:
@@ -426,7 +465,7 @@ def test_small_batches_keep_apart_and_the_first_after_a_pause_does_not_wait(
     sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Hand()
-    monkeypatch.setattr("penstock.pipeline.source.data_source.SYSTEM", clock)
+    monkeypatch.setattr("penstock.pipeline.source.stream.SYSTEM", clock)
     reader = stream(sqlite_store, minOffsetsPerTrigger=20, maxTriggerDelay="5s")
     place = reader.initialOffset()
 

@@ -9,8 +9,8 @@ import pytest
 
 from penstock import Outbox
 from penstock.errors import InvalidOption
+from penstock.pipeline.lake.routing import ByType, Layout
 from penstock.pipeline.lake.typed.lake import TypedLake
-from penstock.pipeline.lake.typed.routing import ByType, Layout
 
 
 def test_a_registered_type_named_rejected_does_not_take_the_table_of_rejected_rows() -> None:

@@ -19,9 +19,9 @@ from penstock.pipeline.lake.data_files import OpenFile
 from penstock.pipeline.lake.delta.table import LakeTable
 from penstock.pipeline.lake.identity import ByEpoch, ByOffsets
 from penstock.pipeline.lake.storage import Location
+from penstock.pipeline.lake.upkeep import forget_deleted, live_rows
 from penstock.pipeline.lake.upsert import BUCKETS, buckets
 from penstock.pipeline.lake.upsert.merge import Upsert
-from penstock.pipeline.lake.upsert.reading import forget_deleted, live_rows
 from penstock.pipeline.offsets import Range
 
 SCHEMA = pa.schema(

@@ -17,15 +17,14 @@ from penstock import Record
 from penstock.errors import TableDamaged
 from penstock.log.contract import Position
 from penstock.pipeline.columns import COLUMNS, arrow_schema
-from penstock.pipeline.lake.commit import Committing, TablePart
+from penstock.pipeline.lake.commit import Committing, Evolve, TablePart
 from penstock.pipeline.lake.identity import ByOffsets
 from penstock.pipeline.lake.lake import Lake
 from penstock.pipeline.lake.paths import folder_of
 from penstock.pipeline.lake.reconcile import superseded
-from penstock.pipeline.lake.typed.evolving import Evolve
+from penstock.pipeline.lake.upkeep import forget_deleted
 from penstock.pipeline.lake.upsert import BUCKETS
 from penstock.pipeline.lake.upsert.merge import Upsert
-from penstock.pipeline.lake.upsert.reading import forget_deleted
 from penstock.pipeline.offsets import Range
 from penstock.testing.records import a_record
 from tests.pipeline.stores import PARTITIONS, TOPIC, TYPES, LogStore, row_of

@@ -5,7 +5,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, functions
 
-from penstock.pipeline.lake.reconcile.account import account, sources
+from penstock.pipeline.lake.reconcile.figures import account, sources
 from penstock.pipeline.query import Job, Running, start_function, start_lake
 from penstock.pipeline.session import spark_session
 

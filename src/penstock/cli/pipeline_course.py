@@ -16,9 +16,8 @@ from penstock.database.url import plain_url
 from penstock.errors import Error
 from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
-from penstock.pipeline.address import check_reach, is_local
+from penstock.pipeline.address import check_reach, is_kafka, is_local
 from penstock.pipeline.declared import Pipeline
-from penstock.pipeline.kafka_address import is_kafka
 from penstock.pipeline.lake.kinds import ICEBERG
 from penstock.pipeline.lake.modes import APPEND, Mode, check_lake
 from penstock.pipeline.lake.paths import check_catalog
@@ -27,6 +26,7 @@ from penstock.pipeline.lake.sink import begin_iceberg, check_delta
 from penstock.pipeline.lake.state import finish_reset
 from penstock.pipeline.lake.storage import Location, storage_of
 from penstock.pipeline.lake.upkeep import LakeUpkeep
+from penstock.pipeline.progress import PipelineSeries
 from penstock.pipeline.query import (
     FrameFunction,
     Job,
@@ -36,7 +36,6 @@ from penstock.pipeline.query import (
     start_lake,
 )
 from penstock.pipeline.reader import PipelineReader
-from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.source.view import open_view

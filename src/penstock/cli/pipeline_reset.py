@@ -15,7 +15,7 @@ from .pipeline_upkeep import path_argument
 
 if TYPE_CHECKING:
     from penstock.pipeline.lake.contract import Table
-    from penstock.pipeline.lake.rows_left import RowsLeft
+    from penstock.pipeline.lake.old_tables import RowsLeft
     from penstock.pipeline.lake.state import ResetDone
     from penstock.pipeline.lake.storage import Location
 
@@ -123,7 +123,7 @@ def _not_in_log(root: "Location", tables: tuple[str, ...], given: dict[str, Any]
 
 def _rows_left(table: "Table", given: dict[str, Any]) -> "RowsLeft":
     from penstock.database.naming import Names
-    from penstock.pipeline.lake.rows_left import RowsLeft, not_in_log
+    from penstock.pipeline.lake.old_tables import RowsLeft, not_in_log
     from penstock.pipeline.source.view import open_view
 
     topic = next((each.topic for each in table.sources()), given["topic"])
@@ -136,8 +136,7 @@ def _rows_left(table: "Table", given: dict[str, Any]) -> "RowsLeft":
 
 def _drop_old(root: "Location", yes: bool) -> None:
     from penstock.pipeline.lake.kinds import table_at
-    from penstock.pipeline.lake.old_tables import can_be_read, drop_old, old_tables
-    from penstock.pipeline.lake.rows_left import not_in_lake
+    from penstock.pipeline.lake.old_tables import can_be_read, drop_old, not_in_lake, old_tables
 
     found = old_tables(root)
     for each in found:

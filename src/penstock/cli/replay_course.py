@@ -13,9 +13,9 @@ from penstock.pipeline.lake.modes import check_lake
 from penstock.pipeline.lake.paths import table_path
 from penstock.pipeline.lake.state import Replayed
 from penstock.pipeline.offsets import Range
+from penstock.pipeline.progress import PipelineSeries
 from penstock.pipeline.query import Job, start_function, start_lake
 from penstock.pipeline.replay import ReplayedRange, ReplayPlace, begun, planned, replaying
-from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
 from penstock.pipeline.source.options import EARLIEST, LATEST, ReadingPlace, read_offsets
 

@@ -25,12 +25,12 @@ from penstock.model.limits import ERASED
 from penstock.model.outcome import Done, outcome_of
 from penstock.model.record import Record
 
+from .address import is_kafka
 from .declared import Pipeline
-from .kafka_address import is_kafka
 from .offsets import Piece
 from .places import PLACE
-from .python_worker import settle_in
 from .source.view import removed, report_removed
+from .versions import settle_in
 
 try:
     import pyarrow as pa

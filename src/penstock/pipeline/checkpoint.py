@@ -23,8 +23,7 @@ import msgspec
 from penstock.errors import InvalidOption
 
 from .lake.paths import local_path
-from .offset_forms import by_topic, is_ours
-from .offsets import Range
+from .offsets import Range, by_topic, is_ours
 
 _NOTHING = "-"  # a source that has given nothing yet
 _HEADING_LINES = 2

@@ -1,14 +1,37 @@
-"""Metrics of our topics from a query's progress: Spark gives offsets as text, and no metrics of its own."""
+"""The progress of a running query: its micro-batches, and the metrics made from them.
+
+Spark gives offsets as text, and no metrics of its own.
+"""
 
 from ast import literal_eval
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from .offset_forms import by_topic, is_ours
-from .offsets import Ends, Piece, Range
+from penstock import metrics
+from penstock.clock import to_ms
+
+from .offsets import Ends, Piece, Range, by_topic, is_ours
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One micro-batch: its rows, its speed, and how many records wait behind it, where Spark reports that.
+
+    `ends`: up to where the tables then hold the topic. `pieces`: the records that it read. `began_ms`: when.
+    """
+
+    batch: int
+    rows: int
+    rows_per_second: float
+    seconds: float
+    lag: int | None
+    ends: Ends = field(default_factory=dict)
+    pieces: tuple[Piece, ...] = ()
+    began_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +89,36 @@ def _form(said: str | None) -> Any:
         return msgspec.json.decode(said)
     except msgspec.DecodeError:
         return literal_eval(said)
+
+
+def progress_of(raw: Any) -> Progress:
+    """Return a micro-batch from a query's progress."""
+    topics = source_metrics(raw)
+    return Progress(
+        raw["batchId"],
+        raw["numInputRows"],
+        raw["processedRowsPerSecond"] or 0.0,
+        raw["durationMs"].get("triggerExecution", 0) / 1000,
+        None if any(each.lag is None for each in topics) else sum(each.lag or 0 for each in topics),
+        topics[0].ends if len(topics) == 1 else {},
+        topics[0].pieces if len(topics) == 1 else (),
+        to_ms(datetime.fromisoformat(raw["timestamp"])),
+    )
+
+
+class PipelineSeries:
+    """The series of one pipeline, known by the name under which it reads."""
+
+    def __init__(self, store: str, name: str) -> None:
+        self._store, self._name = store, name
+
+    def count(self, batch: Progress) -> None:
+        """Count a batch that has ended."""
+        metrics.PIPELINE_RECORDS.add(batch.rows, pipeline=self._name)
+        metrics.PIPELINE_BATCH_SECONDS.observe(batch.seconds, pipeline=self._name)
+        if batch.lag is not None:
+            metrics.PIPELINE_LAG.set(batch.lag, store=self._store, pipeline=self._name)
+
+    def count_interruption(self) -> None:
+        """Count an interruption that made the pipeline restart."""
+        metrics.PIPELINE_INTERRUPTIONS.add(pipeline=self._name)

@@ -4,31 +4,27 @@ A pipeline keeps its checkpoint in its target folder (`_penstock/checkpoint`), s
 moved, backed up or removed as one. A new checkpoint begins where the tables end.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.clock import to_ms
 from penstock.database.naming import Names
 from penstock.errors import Error, InvalidPipeline, MissingExtra
 
 from .backfill import TopicRecords, hand_out
-from .batches import batch_by_batch
 from .checkpoint import begun_batch, read_batch
 from .declared import BatchId, Pipeline
 from .failure import failure, java_gone
 from .lake.kinds import DELTA
-from .lake.modes import Mode, function_rows, lake_rows
+from .lake.modes import COMPLETE, Mode, function_rows, lake_rows
 from .lake.partitioning import Partitioning
 from .lake.paths import CONTROL, local_path
 from .lake.state import begin_checkpoint, check_tables, reader_name
 from .lake.storage import Location
-from .offsets import Ends, Piece
 from .places import PLACE
-from .progress import source_metrics
+from .progress import Progress, progress_of
 from .settings import PipelineSettings
 from .source.options import read_options
 from .versions import TELLS_START
@@ -42,6 +38,20 @@ try:
     from pyspark.sql.types import TimestampNTZType, TimestampType
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
+
+
+def batch_by_batch(
+    frame: DataFrame, mode: Mode, sink: str, options: Mapping[str, str], checkpoint: str
+) -> DataStreamWriter:
+    """Return a writer that hands each batch to the sink."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        writer = batch.write.format(sink).mode("append").options(**options)
+        writer.option("checkpointLocation", checkpoint).option("batchNumber", str(number)).save()
+
+    kind = "complete" if mode.name == COMPLETE else "update"
+    return frame.writeStream.outputMode(kind).foreachBatch(write)
+
 
 _TIMES = (TimestampType, TimestampNTZType)
 FrameFunction = Callable[[DataFrame], DataFrame]
@@ -86,23 +96,6 @@ class Job:
     def checkpoint(self) -> Path:
         """The folder of the checkpoint: inside the target folder, if that can hold it."""
         return self.kept_at or local_path("checkpointLocation", str(self.to / CONTROL / "checkpoint"))
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One micro-batch: its rows, its speed, and how many records wait behind it, where Spark reports that.
-
-    `ends`: up to where the tables then hold the topic. `pieces`: the records that it read. `began_ms`: when.
-    """
-
-    batch: int
-    rows: int
-    rows_per_second: float
-    seconds: float
-    lag: int | None
-    ends: Ends = field(default_factory=dict)
-    pieces: tuple[Piece, ...] = ()
-    began_ms: int = 0
 
 
 def source_options(job: Job) -> dict[str, str]:
@@ -266,7 +259,7 @@ class Running:
                 return []
             follows = last["batchId"] == self._told + 1
             recent = [last] if follows else self._query.recentProgress
-        found = [each for each in map(_progress, recent) if each.rows and each.batch > self._told]
+        found = [each for each in map(progress_of, recent) if each.rows and each.batch > self._told]
         if found:
             self._told = found[-1].batch
         elif not follows:
@@ -317,17 +310,3 @@ def _in_full(error: Exception) -> str:
         said.append(str(cause))
         cause = getattr(cause, "_cause", None)
     return "\n".join(said)
-
-
-def _progress(raw: Any) -> Progress:
-    topics = source_metrics(raw)
-    return Progress(
-        raw["batchId"],
-        raw["numInputRows"],
-        raw["processedRowsPerSecond"] or 0.0,
-        raw["durationMs"].get("triggerExecution", 0) / 1000,
-        None if any(each.lag is None for each in topics) else sum(each.lag or 0 for each in topics),
-        topics[0].ends if len(topics) == 1 else {},
-        topics[0].pieces if len(topics) == 1 else (),
-        to_ms(datetime.fromisoformat(raw["timestamp"])),
-    )

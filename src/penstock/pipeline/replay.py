@@ -14,7 +14,8 @@ from .lake.paths import CONTROL, tables_in
 from .lake.state import Replayed, note_replay, replayed
 from .lake.storage import Location
 from .offsets import Ends, Range
-from .query import Job, Progress
+from .progress import Progress
+from .query import Job
 from .source.options import ReadingPlace, written_offsets
 from .source.view import Heads, TopicView, open_view, removed, report_removed
 

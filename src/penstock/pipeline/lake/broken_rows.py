@@ -12,13 +12,12 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import TableAsksMore
 
-from .delta.rules import TableRules
+from .contract import TableRules
 from .kinds import table_at
-from .paths import type_of
-from .routing import BROKEN, ITSELF
+from .paths import tables_in, type_of
+from .routing import BROKEN, ITSELF, REJECTED
 from .rules import Planned
 from .storage import Location
-from .typed.routing import REJECTED
 
 
 class HeldRows(NamedTuple):
@@ -26,6 +25,15 @@ class HeldRows(NamedTuple):
 
     root: Location
     planned: Planned
+
+
+def rules_in(root: Location, *, rewrites: bool) -> dict[str, TableRules]:
+    """Return the rules of the tables at a path, for those that have some. Raises TableAsksMore."""
+    found = {
+        ITSELF if each == root else each.name: table_at(each).rules(rewrites=rewrites)
+        for each in tables_in(root)
+    }
+    return {name: rules for name, rules in found.items() if rules != TableRules()}
 
 
 def with_broken(

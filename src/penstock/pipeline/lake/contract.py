@@ -17,7 +17,6 @@ from penstock.errors import TableDamaged, TableDiffers
 
 from ..history import Past
 from ..offsets import Ends
-from .delta.rules import TableRules
 from .identity import (
     BatchIdentity,
     Source,
@@ -38,6 +37,18 @@ OF_LAKE = "penstock.lake"  # in each commit to a table whose position the mark o
 SCAN_ROWS, SCAN_BYTES = 1 << 15, 32 << 20
 
 PartOf = dict[str, str | None]  # partition column → value
+
+
+class TableRules(msgspec.Struct, frozen=True):
+    """`checks`: conditions in SQL, by name. `filled`: columns that are never NULL."""
+
+    checks: dict[str, str] = {}
+    filled: tuple[str, ...] = ()
+
+    def said(self) -> str:
+        """Return them in words."""
+        said = [f"{name} CHECK ({sql})" for name, sql in self.checks.items()]
+        return ", ".join((*said, *(f"{name} NOT NULL" for name in self.filled))) or "none now"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,13 @@ from ..history import LogNow, check_past, mark_of
 from ..offsets import Range
 from ..places import PLACE, Places
 from .contract import Table, past_of
+from .data_files import Rewritten, without
 from .erasure_note import goes_at, places_ahead
 from .identity import Source, Unmoved
 from .kinds import table_at
 from .lake import Lake
 from .old_tables import old_tables
 from .paths import is_table
-from .rewriting import Rewritten, without
 from .state import known_reader, known_tables, note_erased, replayed
 from .storage import Location, asks_storage
 from .tables import existing_tables, unborn

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from ..offsets import Ends, Piece, Range
 from ..places import PLACE, Places
 from .contract import DataFile
+from .data_files import Goes, cleaned
 from .identity import BatchIdentity, ByOffsets, Source
-from .rewriting import Goes, cleaned
 from .state import ErasedPlaces, erased_places
 from .storage import Location
 

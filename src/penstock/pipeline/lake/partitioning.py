@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import InvalidOption
 
-from ..years import all_known_ms
+from ..columns import all_known_ms
 
 PartValues = tuple[tuple[str, str | None], ...]  # column → value, as Delta's log has them
 _FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}

@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 
 from ..offsets import Range
 from ..query import Job, asking, source_options
-from ..source.data_source import continued
 from ..source.options import written_offsets
+from ..source.stream import continued
 from ..source.view import open_view
 from .kinds import table_at
 from .modes import lake_rows
+from .old_tables import not_in_log
 from .paths import is_table
-from .rows_left import not_in_log
 from .state import known_tables, made_again, reader_name
 
 

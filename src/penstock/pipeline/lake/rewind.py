@@ -17,8 +17,8 @@ from .contract import Table
 from .identity import Source
 from .lake import Lake
 from .old_tables import aside_for, keep_copy
-from .reconcile.account import sources
 from .reconcile.compare import Compared
+from .reconcile.figures import sources
 from .routing import ITSELF
 from .state import reset
 from .storage import Location, asks_storage

@@ -6,12 +6,14 @@ or with other columns, implement `Routing` and let `routing_of` choose it by an 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import InvalidOption
+from penstock.errors import InvalidOption, RowsBreakRules
 
 from .paths import folder_of
 
@@ -95,12 +97,8 @@ def routing_of(options: Mapping[str, str], schema: pa.Schema) -> Routing:
     by = options.get("tableBy") or None
     only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
     if BROKEN in schema.names:
-        from .ruled import Ruled
-
         return Ruled(routing_of(options, schema.remove(schema.get_field_index(BROKEN))), only)
     if options.get("layout"):
-        from .typed.routing import by_type
-
         return by_type(options["layout"], schema, only)
     if by is None:
         return OneTable(schema)
@@ -114,3 +112,116 @@ def routing_of(options: Mapping[str, str], schema: pa.Schema) -> Routing:
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch in exactly these columns."""
     return batch if batch.schema == schema else batch.cast(schema)
+
+
+TABLE, REASON, DELETED, REJECTED = "__table", "reason", "deleted", "rejected"
+TOMBSTONE = "__tombstone"
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """The columns of each typed table, each with its column in the rows, which types share."""
+
+    tables: dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True)
+class ByType:
+    """One table for each type, with its own columns. `only`: rows of other tables are left out."""
+
+    schema: pa.Schema
+    layout: Layout
+    only: tuple[str, ...] = ()
+    several = True
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
+        """Yield the rows of each table. Raises InvalidOption for rows without a type."""
+        rows = fitted(batch, self.schema)
+        names = rows.column(TABLE)
+        for name in pc.unique(names).to_pylist():
+            if not name:
+                raise InvalidOption("tableBy", "type", "a column of strings that are not empty")
+            table = name if name == f"~{REJECTED}" else folder_of(name)
+            if not self.only or table in self.only:
+                yield TableRows(table, self._columns(table, rows.filter(pc.equal(names, name))))
+
+    def schema_of(self, table: str) -> pa.Schema:
+        """Return the columns of a table."""
+        if table in self.layout.tables:
+            columns = self.layout.tables[table].items()
+            typed = [pa.field(name, self.schema.field(shared).type) for name, shared in columns]
+            return pa.schema([*self._without("value"), pa.field(DELETED, pa.bool_()), *typed])
+        if table == REJECTED:
+            return pa.schema([*self._without("bucket"), self.schema.field(REASON)])
+        upserts = "bucket" in self.schema.names
+        return pa.schema([*self._envelope, *([pa.field(DELETED, pa.bool_())] if upserts else [])])
+
+    def _columns(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        schema = self.schema_of(table)
+        if table not in self.layout.tables:
+            arrays = [
+                pc.is_null(rows.column("value")) if name == DELETED else rows.column(name)
+                for name in schema.names
+            ]
+            return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        names = [field.name for field in self._without("value")]
+        names += [TOMBSTONE, *self.layout.tables[table].values()]
+        return pa.RecordBatch.from_arrays([rows.column(name) for name in names], schema=schema)
+
+    @cached_property
+    def _envelope(self) -> list[pa.Field]:
+        shared = {name for columns in self.layout.tables.values() for name in columns.values()}
+        ours = {TABLE, REASON, TOMBSTONE, *shared}
+        return [field for field in self.schema if field.name not in ours]
+
+    def _without(self, name: str) -> list[pa.Field]:
+        return [field for field in self._envelope if field.name != name]
+
+
+def by_type(option: str, schema: pa.Schema, only: tuple[str, ...]) -> ByType:
+    """Return the routing that an option of the sink describes. Raises InvalidOption."""
+    try:
+        layout = msgspec.json.decode(option, type=Layout)
+    except msgspec.MsgspecError as exc:
+        raise InvalidOption("layout", option, "what a typed lake has made") from exc
+    return ByType(schema, layout, only)
+
+
+@dataclass(frozen=True)
+class Ruled:
+    """A routing of rows with a column for the rule they break. `only`: rows of other tables are left out."""
+
+    inner: Routing
+    only: tuple[str, ...] = ()
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several tables in folders, a lake."""
+        return self.inner.several
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
+        """Yield the rows of each table. Raises RowsBreakRules."""
+        broken, sound = batch.column(BROKEN), pc.is_null(batch.column(BROKEN))
+        rows = batch.drop_columns([BROKEN])
+        if broken.null_count < len(broken):
+            rejected = batch.filter(pc.invert(sound))
+            if not self.several:
+                raise RowsBreakRules(rejected.column(BROKEN)[0].as_py())
+            if not self.only or REJECTED in self.only:
+                yield TableRows(REJECTED, self._with_reason(rejected, rejected.column(BROKEN)))
+            rows = rows.filter(sound)
+        for table, each in self.inner.parts(rows) if rows.num_rows else ():
+            unnamed = table == REJECTED and REASON not in each.schema.names  # raw, of a type of that name
+            yield TableRows(
+                table, self._with_reason(each, pa.nulls(len(each), pa.string())) if unnamed else each
+            )
+
+    def schema_of(self, table: str) -> pa.Schema:
+        """Return the columns of a table; `rejected` has the reason."""
+        schema = self.inner.schema_of(table)
+        named = table != REJECTED or REASON in schema.names
+        return schema if named else schema.append(pa.field(REASON, pa.string()))
+
+    def _with_reason(self, rows: pa.RecordBatch, reason: pa.Array) -> pa.RecordBatch:
+        schema = self.schema_of(REJECTED)
+        columns = [reason if name == REASON else rows.column(name) for name in schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -2,10 +2,20 @@
 
 Writers must enforce them, for the format does not. Spark checks each row (`broken_rows.py`), and rows that
 break a rule go to `rejected`. The query is planned with the rules of that moment; each commit first checks
-that the table still has the same rules, and that the files have no NULL where the table allows none.
+that the table still has the same rules, and that the files have no NULL where the table allows none. A Delta
+table that requires more is refused:
+
+| set by others                            | treatment here                                             |
+|------------------------------------------|------------------------------------------------------------|
+| `delta.constraints.NAME`, `delta.invariants` | a condition that must be true of each row; NULL is not |
+| NOT NULL                                 | a column that is never NULL                                |
+| a generated, identity or default value   | refused: only an engine that knows the expression can fill it |
+| column mapping                           | refused: files have other names for their columns          |
+| append only, change data feed, deletion vectors | refused where files are rewritten, as upserts do    |
+| other features of a writer               | refused                                                    |
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -13,24 +23,93 @@ import pyarrow as pa
 
 from penstock.errors import RowsBreakRules, RulesChanged, TableAsksMore
 
-from .contract import DataFile, Table
-from .delta.rules import TableRules
-from .file_rows import file_rows
-from .kinds import table_at
-from .paths import tables_in
-from .routing import ITSELF
-from .storage import Location, location, storage_of
+from .contract import DataFile, Table, TableRules
+from .data_files import file_rows
+from .delta.log import Protocol
+from .storage import location, storage_of
+
+_CHECK = "delta.constraints."
+_NAMED = 7  # from this writer version on, features have names
+_HEEDED = {
+    "appendOnly",
+    "invariants",
+    "checkConstraints",
+    "changeDataFeed",
+    "generatedColumns",
+    "columnMapping",
+    "deletionVectors",
+    "timestampNtz",
+    "v2Checkpoint",
+    "variantType",
+}
+_FILLED_BY_OTHERS = {
+    "delta.generationExpression": "a generated column",
+    "delta.identity.start": "an identity column",
+    "CURRENT_DEFAULT": "a column with a default",
+}
+_NOT_REWRITTEN = {
+    "delta.appendOnly": "is append only",
+    "delta.enableChangeDataFeed": "keeps a change data feed",
+}
+
+
+def delta_rules(
+    path: str,
+    form: Mapping[str, Any],
+    protocol: Protocol,
+    configuration: Mapping[str, str | None],
+    *,
+    rewrites: bool,
+) -> TableRules:
+    """Return the rules of a table with these columns. `rewrites`: whether files are rewritten.
+
+    Raises TableAsksMore.
+    """
+    for what in _unheeded(form, protocol, configuration, rewrites=rewrites):
+        raise TableAsksMore(path, what)
+    checks = {
+        name.removeprefix(_CHECK): sql
+        for name, sql in configuration.items()
+        if name.startswith(_CHECK) and sql is not None
+    }
+    for each in form["fields"]:
+        if "delta.invariants" in each["metadata"]:
+            said = msgspec.json.decode(each["metadata"]["delta.invariants"])
+            checks[each["name"]] = said["expression"]["expression"]
+    return TableRules(checks, tuple(each["name"] for each in form["fields"] if not each["nullable"]))
+
+
+def _unheeded(
+    form: Mapping[str, Any],
+    protocol: Protocol,
+    configuration: Mapping[str, str | None],
+    *,
+    rewrites: bool,
+) -> Iterator[str]:
+    features = sorted({*(protocol.writerFeatures or ())} - _HEEDED)
+    if protocol.minWriterVersion > _NAMED or features:
+        named = ", ".join(features) or f"version {protocol.minWriterVersion}"
+        yield f"what this writer does not know of Delta's protocol ({named})"
+    for each in form["fields"]:
+        for name, what in _FILLED_BY_OTHERS.items():
+            if name in each["metadata"]:
+                yield f"{what} ({each['name']}), whose values only the engine that made it can work out"
+    if (configuration.get("delta.columnMapping.mode") or "none") != "none":
+        yield "column mapping, by which files name their columns otherwise"
+    for name, what in _NOT_REWRITTEN.items():
+        if rewrites and (configuration.get(name) or "").lower() == "true":
+            yield f"{name}: it {what}, and an upsert writes files anew"
+    if rewrites:
+        yield from deletion_vectors(protocol)
+
+
+def deletion_vectors(protocol: Protocol) -> Iterator[str]:
+    """Yield the reason against rewriting files of a table, if deleted rows may still be in them."""
+    if "deletionVectors" in (protocol.writerFeatures or ()):
+        yield "deletion vectors, and files written anew from here would bring deleted rows back"
+
 
 Planned = Mapping[str, TableRules]  # by table: its folder below the target folder
-
-
-def rules_in(root: Location, *, rewrites: bool) -> dict[str, TableRules]:
-    """Return the rules of the tables at a path, for those that have some. Raises TableAsksMore."""
-    found = {
-        ITSELF if each == root else each.name: table_at(each).rules(rewrites=rewrites)
-        for each in tables_in(root)
-    }
-    return {name: rules for name, rules in found.items() if rules != TableRules()}
 
 
 def encoded(planned: Planned) -> str:

@@ -23,12 +23,10 @@ from penstock.errors import InvalidOption
 
 from ..checkpoint import read_batch
 from ..offsets import Range
-from ..python_worker import settle_in
-from ..versions import StreamArrowWriter, arrow_schema_of
+from ..versions import StreamArrowWriter, arrow_schema_of, settle_in
 from .commit import Committing, TablePart, check_seen, commit, committing_of, discard
-from .contract import DataFile
+from .contract import DataFile, TableRules
 from .data_files import FileWriter
-from .delta.rules import TableRules
 from .identity import BatchIdentity, ByOffsets, by_application, identity_of
 from .lake import Lake
 from .old_tables import aside_for, set_aside

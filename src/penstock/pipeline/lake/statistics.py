@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from ..years import EPOCH, known_ms
+from ..columns import EPOCH, known_ms
 
 Path = tuple[str, ...]  # of a field: the column, and where that is a struct, the fields below it
 

@@ -25,7 +25,7 @@ from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 from penstock.wire.kafka.record_batch import BatchHeader, check_batch, headers_in
 
-from ..kafka_address import kafka_address
+from ..address import kafka_address
 from ..offsets import Piece
 from .kafka_connection import BrokerConnection
 

@@ -9,13 +9,14 @@ from penstock.log.kafka_settings import KafkaSettings
 
 from ..history import LogNow, mark_of
 from ..offsets import Ends, Piece
-from .admission import AdmittedPiece
 from .kafka_topic import FETCH_BYTES, KafkaTopicReader
-from .view import Heads, TopicView, holds
+from .view import AdmittedPiece, Heads, TopicView, holds
 
 
 class KafkaView(TopicView):
     """One topic of a Kafka cluster. It has no holds on retention, and no barriers where the topic grew."""
+
+    stays_open = False
 
     def __init__(self, url: str, topic: str, settings: KafkaSettings | None = None) -> None:
         self._reader = KafkaTopicReader(url, topic, settings)
@@ -28,9 +29,13 @@ class KafkaView(TopicView):
         """Return the id of the cluster, with a constant incarnation, for a cluster has none."""
         return self._reader.known().identity
 
+    def topic(self) -> Topic:
+        """Return the topic. Raises UnknownTopic."""
+        return self._reader.known().topic
+
     def heads(self) -> Heads:
         """Return the topic's bounds. Raises UnknownTopic."""
-        return Heads(self._reader.known().topic, self._reader.bounds())
+        return Heads(self.topic(), self._reader.bounds())
 
     def present(self, heads: Heads, places: Collection[Position]) -> LogNow:
         """Return the topic's state now, with marks of the whole content of the records at some positions."""
@@ -58,6 +63,9 @@ class KafkaView(TopicView):
     def held(self, topic: Topic, reader: str) -> Ends:
         """Return nothing."""
         return {}
+
+    def hold(self, topic: Topic, reader: str, ends: Ends) -> None:
+        """Do nothing: a Kafka cluster has its own retention."""
 
     def _offsets_at(self, topic: Topic, timestamp_ms: int) -> Ends:
         return self._reader.offsets_at(timestamp_ms)

@@ -16,8 +16,8 @@ from penstock.database.url import plain_url
 from penstock.errors import InvalidOption
 from penstock.log.kafka_settings import KafkaSettings, kafka_settings
 
+from ..address import is_kafka, kafka_address
 from ..columns import COLUMNS
-from ..kafka_address import is_kafka, kafka_address
 
 EARLIEST, LATEST = "earliest", "latest"
 OTHERS = -1  # as a partition: all that are not named, including those added when the topic grows

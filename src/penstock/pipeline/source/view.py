@@ -1,21 +1,67 @@
-"""A topic as planning sees it: where its partitions begin and end. Used in the driver, never in a task."""
+"""A topic as planning sees it: where its partitions begin and end, and how much of it makes a batch.
+
+Used in the driver, never in a task.
+"""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from penstock.database.naming import Names
 from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
 from penstock.log.contract import Bounds, Growth, LogIdentity, OffsetRange, Position, Topic
-from penstock.log.entry import ENTRY_BYTES
+from penstock.log.entry import ENTRY_BYTES, Entry
 from penstock.log.kafka_settings import KafkaSettings
 from penstock.log.store import open_store
 
+from ..address import is_kafka
 from ..history import LogNow, mark_of
-from ..kafka_address import is_kafka
 from ..offsets import Ends, Piece, before_starts, said
-from .admission import AdmittedPiece
 from .options import LATEST, OTHERS, ReadingPlace
+
+
+class AdmittedPiece(NamedTuple):
+    """The beginning of a piece: its end and its bytes."""
+
+    end: int
+    bytes: int
+
+
+# From pieces and the most bytes of each to the longest beginnings that fit; for None, to the first records.
+Fit = Callable[[Sequence[Piece], int | None], Mapping[int, AdmittedPiece]]
+_PACKED = 8  # a rest smaller than this part of the bound is not shared out
+
+
+def admit_bytes(starts: Ends, ends: Ends, at_most: int, fit: Fit) -> Ends:
+    """Return ends that admit records up to a number of bytes, or one record.
+
+    A batch never exceeds the bound, unless its only record is larger. Partitions share the bound equally;
+    where a share is too small for their next records, fewer of them share the rest. The partition with the
+    lowest offset always gets its next record: so a partition whose record fits no share does not starve,
+    since the others move on until its offset is the lowest.
+    """
+    pieces = [Piece(p, starts.get(p, 0), end) for p, end in ends.items() if end > starts.get(p, 0)]
+    waiting = sorted(pieces, key=lambda piece: piece.start)
+    if not waiting:
+        return ends
+    admitted = ends | {piece.partition: piece.start for piece in waiting}
+
+    def take(some: Sequence[Piece], share: int | None) -> int:
+        taken = fit(some, share)
+        admitted.update({partition: each.end for partition, each in taken.items()})
+        return sum(each.bytes for each in taken.values())
+
+    left, sharing = at_most - take(waiting[:1], None), len(waiting)
+    while sharing and left > at_most // _PACKED:
+        rest = [Piece(p, admitted[p], end) for p, _, end in waiting if admitted[p] < end][:sharing]
+        if not rest:
+            break
+        left -= take(rest, left // len(rest))
+        sharing //= 2
+    return admitted
+
 
 logger = logging.getLogger("penstock.pipeline")
 _FIRST_LOOK, _FURTHER = 128, 4  # records of a piece to read first, and the factor for each further read
@@ -50,6 +96,7 @@ class TopicView:
         self._store = open_store(url, names)
         self._log = self._store.log
         self._name = topic
+        self.stays_open = self._store.is_one  # whether it may stay open between uses
 
     def log_id(self) -> str:
         """Return the id of the log, assigned when its tables were made."""
@@ -59,9 +106,13 @@ class TopicView:
         """Return the id of the log, and its incarnation."""
         return self._log.identity()
 
+    def topic(self) -> Topic:
+        """Return the topic. Raises UnknownTopic."""
+        return self._log.topic(self._name)
+
     def heads(self) -> Heads:
         """Return the topic's bounds. Raises UnknownTopic."""
-        topic = self._log.topic(self._name)
+        topic = self.topic()
         bounds = self._log.all_bounds(topic)
         if not bounds:
             raise UnknownTopic(self._name)
@@ -105,6 +156,14 @@ class TopicView:
         """Return the offsets from which on a reader holds retention back; none if it does not."""
         return self._log.holds(topic).get(reader, {})
 
+    def hold(self, topic: Topic, reader: str, ends: Ends) -> None:
+        """Make retention keep the records from some offsets on for a reader; for no offsets, release them."""
+        self._log.hold(reader, topic, ends)
+
+    def entries(self, topic: Topic, ranges: Sequence[OffsetRange], max_bytes: int) -> Sequence[Entry]:
+        """Return records of some ranges, up to a number of bytes."""
+        return self._log.read_ranges(topic, ranges, max_bytes=max_bytes).entries
+
     def resolve(self, place: ReadingPlace, heads: Heads, option: str) -> Ends:
         """Return the current offsets of a reading position. Raises InvalidOption."""
         general = self._general(place, heads)
@@ -145,6 +204,41 @@ def open_view(url: str, names: Names, topic: str, kafka: KafkaSettings | None = 
     from .kafka_view import KafkaView
 
     return KafkaView(url, topic, kafka)
+
+
+class HeldView:
+    """The view of one topic, opened once per query: on first use, and again after an error. For one thread.
+
+    Only that of a database stays open: a directory has one writer, which must find it free, and the brokers
+    of a Kafka cluster end idle connections. Tasks get none.
+    """
+
+    def __init__(self, url: str, names: Names, topic: str, kafka: KafkaSettings | None = None) -> None:
+        self._where = url, names, topic, kafka
+        self._open: TopicView | None = None
+
+    @contextmanager
+    def used(self) -> Iterator[TopicView]:
+        """Yield the view. An error in the block closes it."""
+        view, self._open = self._open or open_view(*self._where), None
+        try:
+            yield view
+        except BaseException:
+            view.close()
+            raise
+        if view.stays_open:
+            self._open = view
+        else:
+            view.close()
+
+    def close(self) -> None:
+        """Close the view; a later use opens it again."""
+        view, self._open = self._open, None
+        if view is not None:
+            view.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_open": None}
 
 
 def holds(heads: Heads, place: Position) -> bool:

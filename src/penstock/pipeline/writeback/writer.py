@@ -33,11 +33,10 @@ from penstock.model.partition import partition_for
 from penstock.model.record import TOKEN
 from penstock.wire.kafka.headers import encode_headers
 
+from ..address import is_kafka
 from ..checkpoint import read_batch
-from ..kafka_address import is_kafka
-from ..python_worker import settle_in
 from ..source.options import check_known
-from ..versions import StreamArrowWriter, arrow_schema_of
+from ..versions import StreamArrowWriter, arrow_schema_of, settle_in
 
 _TOGETHER = 5_000  # records of one transaction of a task
 _TOGETHER_BYTES = 16 << 20

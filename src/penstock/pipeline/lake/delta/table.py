@@ -27,15 +27,16 @@ from ..contract import (
     PartOf,
     Size,
     Table,
+    TableRules,
     declared,
     notes_of,
 )
 from ..identity import BatchIdentity, Source, Transactions
 from ..paths import is_delta
+from ..rules import deletion_vectors, delta_rules
 from ..storage import Location, storage_of
 from .kept_sources import due_properties, found_again
 from .log import KEPT_MS, LogState, Protocol, add_files, read_log
-from .rules import TableRules, deletion_vectors, delta_rules
 
 logger = logging.getLogger("penstock.pipeline")
 _LOG_FILES = (".json", ".checkpoint.parquet")

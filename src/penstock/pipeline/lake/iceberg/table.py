@@ -47,18 +47,16 @@ from ..contract import (
     PartOf,
     Size,
     Table,
+    TableRules,
     declared,
     notes_of,
 )
-from ..delta.rules import TableRules
+from ..data_files import without
 from ..identity import BatchIdentity, Source, Transactions
 from ..paths import descriptions
-from ..rewriting import without
 from ..storage import Location, storage_of
 from .catalog import catalog_of, is_beside, make_namespace
-from .columns import arrow_of, form_of, kept
-from .files import address_of, at, metadata_files, needed
-from .joining import joined
+from .files import address_of, arrow_of, at, form_of, joined, kept, metadata_files, needed
 
 _OPERATION = (
     "penstock.operation"  # in the summary of a snapshot: its operation, where Iceberg has no word for it

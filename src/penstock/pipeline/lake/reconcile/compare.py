@@ -20,9 +20,9 @@ from penstock.log.entry import Entry
 from penstock.model.limits import ERASED
 from penstock.wire.kafka.headers import decode_headers
 
+from ...columns import known_ms
 from ...offsets import Ends, Piece, joined
 from ...places import PLACE, Numbers, Places
-from ...years import known_ms
 from ..contract import Table
 from ..identity import Source
 from ..lake import Lake

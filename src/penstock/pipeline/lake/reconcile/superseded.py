@@ -27,8 +27,8 @@ from ..contract import Table
 from ..identity import Source
 from ..lake import Lake
 from ..paths import folder_of, is_table
+from ..routing import REASON, REJECTED
 from ..storage import Location
-from ..typed.routing import REASON, REJECTED
 from ..upsert import KEY_PROPERTY
 from ..upsert.latest import PLACE
 from .record_columns import fit, types_in

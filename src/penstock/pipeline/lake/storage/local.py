@@ -1,4 +1,8 @@
-"""Lakes in folders of a file system, which the driver and all executors see."""
+"""Lakes in folders of a file system, which the driver and all executors see.
+
+A file is on the disk when its bytes and its name are, so its folder is synced, too: after a power cut nothing
+may point to a missing file.
+"""
 
 import os
 import shutil
@@ -11,7 +15,24 @@ from uuid import uuid4
 from penstock.errors import InvalidOption
 
 from .contract import Storage, TextChange
-from .on_disk import bring_to_disk, sync
+
+
+def bring_to_disk(*files: Path) -> None:
+    """Sync files, then their folders; a folder that may not be opened is skipped."""
+    for file in files:
+        sync(file)
+    for folder in dict.fromkeys(file.parent for file in files):
+        with suppress(PermissionError):
+            sync(folder)
+
+
+def sync(path: Path) -> None:
+    """Sync a file's bytes, or a folder's names."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class LocalStorage(Storage[Path]):

@@ -23,11 +23,10 @@ from ..broken_rows import HeldRows, with_broken
 from ..kinds import table_at
 from ..partitioning import Partitioning
 from ..paths import folder_of, is_table
-from ..routing import BROKEN
+from ..routing import BROKEN, DELETED, REASON, TABLE, TOMBSTONE, Layout
 from ..storage import Location
 from .decoding import REJECTED, TypedColumns, TypedEvent, parsed, typed_columns
 from .expressions import with_steps
-from .routing import DELETED, REASON, TABLE, TOMBSTONE, Layout
 from .shapes import is_time
 
 _ENVELOPE = tuple(name for name in COLUMNS if name != "value")

@@ -1,8 +1,6 @@
 """Upserts: tables that hold the latest row of each key. A record without a value deletes its key.
 
-`frame.py` prepares the rows in Spark, `merging.py` merges a batch into a table, bucket by bucket, `latest.py`
-chooses between two rows of a key, `reading.py` reads and cleans tables, `superseded.py` tells `reconcile`
-which records a table need not hold.
+`merge.py` merges a batch into a table, bucket by bucket, and `latest.py` chooses between two rows of a key.
 """
 
 DELETED, BUCKET, BUCKETS = "deleted", "bucket", 16

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from ..file_rows import file_rows
+from ..data_files import file_rows
 from ..storage import Location, storage_of
 from . import BUCKET
 

@@ -14,16 +14,13 @@ import pyarrow.compute as pc
 
 from penstock.errors import InvalidOption, RowWithoutKey
 
-from ..commit import TablePart, discard, remove
+from ..commit import Evolve, TablePart, discard, evolve, remove
 from ..contract import DataFile, PartOf, Table
-from ..data_files import OpenFile
-from ..file_rows import file_rows
+from ..data_files import OpenFile, file_rows, fitting
 from ..identity import BatchIdentity, ByOffsets
 from ..kinds import opened, table_at
-from ..rewriting import fitting
+from ..routing import REASON, REJECTED
 from ..storage import Location, location, storage_of
-from ..typed.evolving import Evolve, evolve
-from ..typed.routing import REASON, REJECTED
 from . import BUCKET, BUCKETS, KEY_PROPERTY
 from .buckets import KeyBuckets
 from .latest import PLACE, Order, key_of

@@ -1,11 +1,12 @@
 """From a store's address to its fetcher; a task imports only the driver it needs."""
 
+from penstock.database.dialects import dialect_name
 from penstock.database.naming import Names
 from penstock.errors import StoreUnsupported
 from penstock.log.files.url import directory_in
 from penstock.log.kafka_settings import KafkaSettings
 
-from ...kafka_address import is_kafka
+from ...address import is_kafka
 from .contract import Fetcher
 
 
@@ -23,12 +24,12 @@ def open_fetcher(url: str, names: Names, topic: str = "", kafka: KafkaSettings |
         from .files import FilesFetcher
 
         return FilesFetcher(directory)
-    scheme = url.partition("://")[0]
-    if scheme in ("postgresql", "postgres"):
+    dialect = dialect_name(url)
+    if dialect == "postgres":
         from .postgres import PostgresFetcher
 
         return PostgresFetcher(url, names)
-    if scheme != "memory":
+    if dialect == "sqlite":
         from .sqlite import SqliteFetcher
 
         return SqliteFetcher(url, names)

@@ -2,7 +2,7 @@
 
 A fetcher is opened in a worker of Spark, one per task. It yields batches of a bounded size with the columns
 `partition, offset, type, timestamp_ms, key, value, headers`; a column that is not requested is all null.
-Two SQLite libraries in one process drop each other's locks (`sqlite_drivers.py`): no code of ours opens a
+Two SQLite libraries in one process drop each other's locks (`sqlite.py`): no code of ours opens a
 SQLite file while a fetcher has it open.
 """
 
