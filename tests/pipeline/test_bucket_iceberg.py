@@ -36,6 +36,7 @@ from penstock.pipeline.lake.iceberg.table import IcebergTable
 from penstock.pipeline.lake.kinds import kind_of, table_at
 from penstock.pipeline.lake.old_tables import drop_old
 from penstock.pipeline.lake.paths import is_table, tables_in
+from penstock.pipeline.lake.rewind import cut_table
 from penstock.pipeline.lake.sink import IcebergSink, check_delta
 from penstock.pipeline.lake.state import remember, reset
 from penstock.pipeline.lake.storage import Location, location, storage_of
@@ -155,7 +156,7 @@ def test_batches_are_there_once_through_upkeep_and_all_readers_say_so(
     assert appended(table, 50, 60)
 
     (source,) = table_at(table).sources()
-    assert table_at(table).cut_back(source, {0: 55}, {0: 7}) == 5
+    assert cut_table(table_at(table), source, {0: 55}, {0: 7}) == 5
     assert offsets(table) == list(range(55))
     assert appended(table, 55, 60)
     assert not any(SECRET.encode() in content for content in objects(table.parent).values())

@@ -109,7 +109,7 @@ def test_a_foreign_log_is_refused(sqlite_store: LogStore, tmp_path: Path, kept: 
     driver.step()
     foreign = LogStore(f"sqlite:///{tmp_path}/foreign.db")
     foreign.fill(100)
-    driver.reader._options = replace(driver.reader._options, url=foreign.url)
+    driver.reader = StreamReader(replace(driver.reader._options, url=foreign.url))
     with pytest.raises(AnotherLog, match=r"was made from log \S+, but this is log \S+"):
         _ = driver.step() if kept == "checkpoint" else Driver(foreign, tmp_path / "lake", tmp_path / "two")
     foreign.close()

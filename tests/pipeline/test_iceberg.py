@@ -33,6 +33,7 @@ from penstock.pipeline.lake.identity import ByOffsets, Unmoved
 from penstock.pipeline.lake.kinds import table_at
 from penstock.pipeline.lake.partitioning import Partitioning
 from penstock.pipeline.lake.paths import is_table, tables_in
+from penstock.pipeline.lake.rewind import cut_table
 from penstock.pipeline.lake.routing import OneTable
 from penstock.pipeline.lake.sink import IcebergSink
 from penstock.pipeline.lake.state import reset
@@ -345,7 +346,7 @@ def test_a_table_is_cut_back_to_where_the_log_was(table: Path) -> None:
     for n in (0, 10):
         appended(table, n, n + 10)
     (source,) = table_at(table).sources()
-    assert table_at(table).cut_back(source, {0: 5}, {0: 7}) == 15
+    assert cut_table(table_at(table), source, {0: 5}, {0: 7}) == 15
     assert table_at(table).ends(source) == {0: 5}
     assert len(offsets(table)) == 5
     assert appended(table, 5, 12)
@@ -431,7 +432,7 @@ def test_files_of_a_commit_that_counts_though_the_catalog_said_nothing_stay(
         known = Unmoved(tuple(table.sources()), False)
         works: dict[str, Any] = {
             "compact": lambda: table.compact(1 << 20),
-            "cut_back": lambda: table.cut_back(table.sources()[0], {0: 15}, {}),
+            "cut_back": lambda: cut_table(table, table.sources()[0], {0: 15}, {}),
             "erase": lambda: _rows(path, {TOPIC: erased}, known, dry_run=False),
         }
 

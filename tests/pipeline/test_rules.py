@@ -224,7 +224,7 @@ def test_files_that_may_hold_deleted_rows_are_not_written_anew(tmp_path: Path) -
     table = table_at(to)
     for act in (
         lambda: table.compact(1 << 30),
-        lambda: table.replace((), sorted(table.file_names()), SCHEMA, None, []),
+        lambda: table.replace((), sorted(table.file_names())),
     ):
         with pytest.raises(TableAsksMore, match="would bring deleted rows back"):
             act()

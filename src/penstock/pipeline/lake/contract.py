@@ -36,7 +36,7 @@ SOURCES = "penstock.sources"  # in each commit: the topics that feed the table
 OF_LAKE = "penstock.lake"  # in each commit to a table whose position the mark of a lake keeps
 SCAN_ROWS, SCAN_BYTES = 1 << 15, 32 << 20
 
-PartOf = dict[str, str | None]  # partition column → value
+PartOf = Mapping[str, str | None]  # partition column → value
 
 
 class TableRules(msgspec.Struct, frozen=True):
@@ -185,35 +185,39 @@ class Table(ABC):
         """
 
     @abstractmethod
-    def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
-        """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
-
-    @abstractmethod
-    def replace(
+    def commit(
         self,
         added: Sequence[tuple[PartOf, DataFile]],
         removed: Sequence[str],
-        schema: pa.Schema,
-        identity: BatchIdentity | None,
-        partition_by: list[str],
+        transactions: Transactions,
+        notes: Mapping[str, str],
     ) -> None:
-        """Add files, each with its part, and remove others in one transaction. Raises CommitFailedError."""
+        """Add files, each with its part, and remove others, with transactions and notes, in one transaction.
 
-    @abstractmethod
-    def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
-        """Record in the table that it holds a topic up to some ends. Raises CommitFailedError."""
-
-    @abstractmethod
-    def cut_back(self, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
-        """Move the ends of the table back to given offsets, and remove the rows from there on.
-
-        Return how many. The table takes the source's incarnation. After a crash, cutting back again finishes
-        the work. Raises CommitFailedError.
+        Raises CommitFailedError, TableAsksMore.
         """
 
     @abstractmethod
     def drop(self) -> None:
         """Remove the table from its catalog, if it has one; the caller removes its folder afterwards."""
+
+    def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
+        """Add files and the batch's identity. Raises CommitFailedError."""
+        self.replace([(each.part, each) for each in files], (), identity)
+
+    def replace(
+        self,
+        added: Sequence[tuple[PartOf, DataFile]],
+        removed: Sequence[str],
+        identity: BatchIdentity | None = None,
+    ) -> None:
+        """Add files and remove others, with the identity of a batch, if any. Raises CommitFailedError."""
+        transactions = [] if identity is None else identity.transactions(self)
+        self.commit(added, removed, transactions, notes_of(identity, added))
+
+    def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
+        """Record in the table that it holds a topic up to some ends. Raises CommitFailedError."""
+        self.commit((), (), *declared(source, ends, marks))
 
     @property
     def folder(self) -> Location:
@@ -260,9 +264,12 @@ class Table(ABC):
         return TableDamaged(self.path, why, made_again_by(self.folder))
 
 
-def notes_of(identity: BatchIdentity, rows: int, files: int) -> dict[str, str]:
+def notes_of(identity: BatchIdentity | None, added: Sequence[tuple[PartOf, DataFile]]) -> dict[str, str]:
     """Return the notes that a commit carries beside its rows."""
-    notes = {SOURCES: msgspec.json.encode(identity.sources()).decode(), ROWS: str(rows), FILES: str(files)}
+    notes = {ROWS: str(sum(each.rows for _, each in added)), FILES: str(len(added))}
+    if identity is None:
+        return notes
+    notes |= {SOURCES: msgspec.json.encode(identity.sources()).decode()}
     return notes | {OF_LAKE: "true"} if identity.of_lake else notes
 
 

@@ -164,7 +164,7 @@ class Rewritten:
     def put(self, table: Table) -> None:
         """Commit the new files in place of the old ones. Raises CommitFailedError."""
         if self.removed:
-            table.replace(self.added, self.removed, table.arrow_schema(), None, table.partition_columns())
+            table.replace(self.added, self.removed)
 
     def abandon(self) -> None:
         """Remove the new files, before any commit was tried."""

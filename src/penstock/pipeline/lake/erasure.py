@@ -205,8 +205,7 @@ def _rows(path: Location, erased: Mapping[str, Places], known: Unmoved, dry_run:
 
 def _say(table: Table, known: Unmoved, done: Rewritten) -> None:
     """Commit to a table, which keeps its topics and ends. Raises CommitFailedError."""
-    columns = table.partition_columns()
-    table.replace(done.added, done.removed, table.arrow_schema(), known, columns)
+    table.replace(done.added, done.removed, known)
 
 
 def _purged(path: Location, known: Unmoved, older_than_hours: int) -> int:

@@ -5,8 +5,7 @@ source partition. A batch is committed to the tables that it has rows for; then 
 [start, end): the mark is at `start` and a table at or before it → commit; the table is at `end` → it has the
 batch already; anything else is an error. A crash leaves the mark behind some tables, never ahead of one.
 
-A pipeline into one table needs no mark: that table's own end moves with every batch. Lakes from versions
-without the mark committed to all tables each time: the first batch makes the mark from the tables' ends.
+A pipeline into one table needs no mark: that table's own end moves with every batch.
 """
 
 from collections.abc import Sequence
@@ -120,10 +119,7 @@ class Lake:
             LakeTable(self._mark).declare(source, cuts, marks)
 
     def _marked(self, identity: ByOffsets) -> LakeTable:
-        """Return the mark, made if missing. It knows a topic before the first commit to a table.
-
-        So if it does not know one, the topic is new here, or a version without the mark has written it.
-        """
+        """Return the mark, made if missing. It knows a topic before the lake's first commit to a table."""
         self.check_mark()
         mark = LakeTable.opened(self._mark, _SCHEMA, _CONFIGURATION)
         new = [each for each in identity.ranges if each.pieces() and not mark.is_fed_by(source_of(each))]
@@ -155,7 +151,7 @@ class Lake:
 
 
 def _begun(batch: Range, source: Source, tables: Sequence[Table]) -> tuple[Ends, dict[int, int]]:
-    """Return the mark's start for a topic new to it: where the tables are, or where the batch begins."""
+    """Return the mark's start for a topic new to it: where tables filled alone end, or the batch begins."""
     ends = [table.ends(source) for table in tables] or [batch.starts]
     least = {p: min(each.get(p, 0) for each in ends) for p in batch.ends}
     pasts = [past for table in tables for past in pasts_of(table, batch.topic)]

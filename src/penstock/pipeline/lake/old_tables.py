@@ -158,7 +158,7 @@ def _keep_iceberg(source: Location, target: Location, found: dict[str, Location]
 
 def _add(table: Table, names: Collection[str]) -> None:
     files: list[tuple[PartOf, DataFile]] = [({}, DataFile(table.path, name, 0, 0, "")) for name in names]
-    table.replace(files, (), table.arrow_schema(), None, table.partition_columns())
+    table.replace(files, ())
 
 
 _Gone = Callable[[Numbers, Numbers], npt.NDArray[np.bool_]]

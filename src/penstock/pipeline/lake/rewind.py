@@ -5,15 +5,20 @@ beside it until it is dropped (`set_aside.py`). The next run reads the log's rec
 all rows, but keeps those that retention has long deleted from the log; a rebuild would lose them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import AnotherLog, InvalidOption
 from penstock.log.contract import Log, Position, Topic
 
 from ..history import mark_of
 from ..offsets import Ends, Piece, said
-from .contract import Table
+from ..places import PLACE
+from .contract import Table, declared
+from .data_files import Rewritten, without
 from .identity import Source
 from .lake import Lake
 from .old_tables import aside_for, keep_copy
@@ -82,9 +87,33 @@ def _cut(lake: Lake, compared: Sequence[Compared], source: Source, places: list[
             name = ITSELF if table.folder == lake.root else table.folder.name
             keep_copy(lake.root, name, aside_for(lake.root, name))
         places += beyond
-        rows += table.cut_back(source, cuts, _marks(compared[0], cuts))
+        rows += cut_table(table, source, cuts, _marks(compared[0], cuts))
     places[:] = sorted(set(places))
     return rows
+
+
+def cut_table(table: Table, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
+    """Move the ends of a table back, and remove the rows from there on, in one commit; return how many.
+
+    The table takes the source's incarnation. Raises CommitFailedError.
+    """
+    ends = table.ends(source)
+    beyond = {p: cut for p, cut in cuts.items() if cut < ends.get(p, 0)}
+
+    def goes(rows: pa.RecordBatch) -> pa.Array:
+        gone = pa.array([False] * rows.num_rows)
+        for partition, cut in beyond.items():
+            mine = pc.equal(rows.column("partition"), partition)
+            gone = pc.or_kleene(gone, pc.and_kleene(mine, pc.greater_equal(rows.column("offset"), cut)))
+        return gone
+
+    done = without(table, PLACE, goes) if beyond else Rewritten()
+    try:
+        table.commit(done.added, done.removed, *declared(source, cuts, marks))
+    except BaseException:
+        done.take_back(table)
+        raise
+    return done.rows
 
 
 def _check_upserts(lake: Lake, tables: Sequence[Table], source: Source, parted: Ends) -> None:

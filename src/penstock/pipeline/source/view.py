@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from penstock.database.naming import Names
-from penstock.errors import InvalidOption, RecordsRemoved, StoreUnsupported, UnknownTopic
+from penstock.errors import InvalidOption, RecordsRemoved, StoreError, StoreUnsupported, UnknownTopic
 from penstock.log.contract import Bounds, Growth, LogIdentity, OffsetRange, Position, Topic
 from penstock.log.entry import ENTRY_BYTES, Entry
 from penstock.log.kafka_settings import KafkaSettings
@@ -97,6 +97,14 @@ class TopicView:
         self._log = self._store.log
         self._name = topic
         self.stays_open = self._store.is_one  # whether it may stay open between uses
+
+    def is_current(self) -> bool:
+        """Return whether the store may still be used: not if another file has its name now."""
+        try:
+            self._store.database.look(lambda tx: None)
+        except StoreError:
+            return False
+        return True
 
     def log_id(self) -> str:
         """Return the id of the log, assigned when its tables were made."""
@@ -219,7 +227,9 @@ class HeldView:
 
     @contextmanager
     def used(self) -> Iterator[TopicView]:
-        """Yield the view. An error in the block closes it."""
+        """Yield the view. An error in the block closes it, and so does a file that was replaced."""
+        if self._open is not None and not self._open.is_current():
+            self.close()
         view, self._open = self._open or open_view(*self._where), None
         try:
             yield view

@@ -3,8 +3,8 @@
 delta-rs loads the list of all files of a table before it answers anything, and again after each commit: the
 cost of a commit would grow with the number of files. It answers for one application at a time, and a lake
 asks for each of 256 partitions. So this module reads the log: some columns of the checkpoint, then the
-commits after it; and it writes the commits that only add files. Logs of other forms (a checkpoint in parts or
-of the second kind, a newer protocol) are left to delta-rs.
+commits after it. Logs of other forms (a checkpoint in parts or of the second kind) are left to delta-rs. All
+our commits of rows are written here, whoever has read the log.
 
 | file                                 | holds                                                        |
 |--------------------------------------|--------------------------------------------------------------|
@@ -27,7 +27,6 @@ from ..storage import Location, storage_of
 
 _KINDS = ("txn", "metaData", "protocol")
 _MARKERS = tuple(f'"{kind}"'.encode() for kind in _KINDS)
-_READER, _WRITER = 1, 2  # protocol versions that ask nothing of a writer who only adds files
 _INTERVAL = 10
 # The time of an application transaction: `delta.setTransactionRetentionDuration` lets engines drop old ones.
 KEPT_MS = 253402300799999
@@ -77,10 +76,10 @@ class _LogLine(msgspec.Struct):
 
 @dataclass
 class LogState:
-    """A table's log at a version."""
+    """A table's log at a version. `applications` None: only delta-rs knows them."""
 
     version: int = -1
-    applications: dict[str, int] = field(default_factory=dict)
+    applications: dict[str, int] | None = field(default_factory=dict)
     metadata: MetaData | None = None
     protocol: Protocol | None = None
 
@@ -90,17 +89,6 @@ class LogState:
         form: dict[str, Any] = msgspec.json.decode(self.metadata.schemaString)
         return form
 
-    def can_be_added_to(self) -> bool:
-        """Return whether this module may write a commit that adds files: the protocol asks nothing more."""
-        protocol = self.protocol
-        return (
-            protocol is not None
-            and protocol.minReaderVersion <= _READER
-            and protocol.minWriterVersion <= _WRITER
-            and not protocol.readerFeatures
-            and not protocol.writerFeatures
-        )
-
     def checkpoint_is_due(self) -> bool:
         """Return whether the table's own checkpoint is due at this version."""
         assert self.metadata is not None
@@ -109,7 +97,7 @@ class LogState:
 
     def take(self, action: _LogLine) -> None:
         """Apply an action."""
-        if action.txn is not None:
+        if action.txn is not None and self.applications is not None:
             self.applications[action.txn.appId] = action.txn.version
         self.metadata = action.metaData or self.metadata
         self.protocol = action.protocol or self.protocol
@@ -149,16 +137,24 @@ def _commit(file: Location) -> list[bytes] | None:
 
 def _checkpoint_version(log: Location, version: int | None) -> int | None:
     """Return the version of the last checkpoint; KeyError: it is of another form, or later than wanted."""
-    try:
-        last: dict[str, Any] = msgspec.json.decode((log / "_last_checkpoint").read_bytes())
-    except FileNotFoundError:
-        if any(log.glob("*.checkpoint*")):  # commits before it may have been cleaned up
-            raise KeyError("another form") from None
+    last = _last_checkpoint(log)
+    if last is None:
         return None
     later = version is not None and last["version"] > version
     if later or (last.get("parts") or 1) > 1 or "v2Checkpoint" in last:
         raise KeyError("another form")
     return int(last["version"])
+
+
+def _last_checkpoint(log: Location) -> dict[str, Any] | None:
+    try:
+        last: dict[str, Any] = msgspec.json.decode((log / "_last_checkpoint").read_bytes())
+    except FileNotFoundError:
+        named = [each.name.partition(".")[0] for each in log.glob("*.checkpoint*") if each.is_file()]
+        versions = [int(each) for each in named if each.isdecimal()]
+        # Its form is unknown, and commits before it may have been cleaned up.
+        return {"version": max(versions), "v2Checkpoint": None} if versions else None
+    return last
 
 
 def _take_checkpoint(file: Location, state: LogState) -> None:
@@ -176,35 +172,31 @@ def _given(form: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def add_files(
+def write_commit(
     table: Location,
     state: LogState,
-    files: Iterable[Mapping[str, Any]],
+    actions: Iterable[Mapping[str, Any]],
     transactions: Sequence[tuple[str, int]],
     notes: Mapping[str, str],
     properties: Mapping[str, str] | None = None,
 ) -> LogState:
     """Write the commit after a state, to the disk; return the state after it.
 
-    `files`: Delta's `add` actions. `properties`: set in the same commit; concurrent commits of others must
-    then be repeated. Raises CommitFailedError if that version exists already.
+    `actions`: Delta's `add` and `remove` actions. `properties`: set in the same commit; concurrent commits of
+    others must then be repeated. Raises CommitFailedError if that version exists already.
     """
     assert state.metadata is not None
-    now_ms, version = SYSTEM.now_ms(), state.version + 1
-    how = {"mode": "Append", "partitionBy": msgspec.json.encode(state.metadata.partitionColumns).decode()}
+    now_ms, version, metadata = SYSTEM.now_ms(), state.version + 1, state.metadata
+    how = {"mode": "Append", "partitionBy": msgspec.json.encode(metadata.partitionColumns).decode()}
     info = {"timestamp": now_ms, "operation": "WRITE", "operationParameters": how, "engineInfo": "penstock"}
-    actions: list[dict[str, Any]] = [{"commitInfo": info | dict(notes)}]
-    actions += [{"add": {**each, "modificationTime": now_ms, "dataChange": True}} for each in files]
-    actions += [
-        {"txn": {"appId": name, "version": end, "lastUpdated": KEPT_MS}} for name, end in transactions
-    ]
-    metadata = state.metadata
+    lines = [{"commitInfo": info | dict(notes)}, *actions]
+    lines += [{"txn": {"appId": name, "version": end, "lastUpdated": KEPT_MS}} for name, end in transactions]
     if properties:
         metadata = msgspec.structs.replace(metadata, configuration=metadata.configuration | dict(properties))
-        actions.append({"metaData": msgspec.to_builtins(metadata)})
-    _put(table / "_delta_log" / f"{version:020}.json", b"".join(map(_line, actions)))
-    applications = state.applications | dict(transactions)
-    return LogState(version, applications, metadata, state.protocol)
+        lines.append({"metaData": msgspec.to_builtins(metadata)})
+    _put(table / "_delta_log" / f"{version:020}.json", b"".join(map(_line, lines)))
+    known = state.applications
+    return LogState(version, None if known is None else known | dict(transactions), metadata, state.protocol)
 
 
 def _line(action: Mapping[str, Any]) -> bytes:
@@ -221,11 +213,12 @@ def _put(file: Location, commit: bytes) -> None:
         _refuse_passed(file)
         storage_of(file).put_new(file, commit)
         _refuse_passed(file)
-    except (FileExistsError, KeyError) as exc:  # KeyError: a checkpoint is being written
+    except FileExistsError as exc:
         raise CommitFailedError(f"{file.name} is there already") from exc
 
 
 def _refuse_passed(file: Location) -> None:
     """Raise FileExistsError for the name of a commit that a checkpoint has passed."""
-    if (_checkpoint_version(file.parent, None) or 0) >= int(file.name.partition(".")[0]):
+    last = _last_checkpoint(file.parent)
+    if last is not None and last["version"] >= int(file.name.partition(".")[0]):
         raise FileExistsError

@@ -11,13 +11,12 @@ from urllib.parse import unquote
 import msgspec
 import pyarrow as pa
 from deltalake import DeltaTable, Schema, WriterProperties
-from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import CommitProperties
 
 from penstock.clock import SYSTEM
 from penstock.errors import Error, TableAsksMore
 
-from ...offsets import Ends
 from ..contract import (
     OF_LAKE,
     SCAN_BYTES,
@@ -28,15 +27,13 @@ from ..contract import (
     Size,
     Table,
     TableRules,
-    declared,
-    notes_of,
 )
-from ..identity import BatchIdentity, Source, Transactions
+from ..identity import Source, Transactions
 from ..paths import is_delta
 from ..rules import deletion_vectors, delta_rules
 from ..storage import Location, storage_of
 from .kept_sources import due_properties, found_again
-from .log import KEPT_MS, LogState, Protocol, add_files, read_log
+from .log import LogState, MetaData, Protocol, read_log, write_commit
 
 logger = logging.getLogger("penstock.pipeline")
 _LOG_FILES = (".json", ".checkpoint.parquet")
@@ -68,11 +65,37 @@ class LakeTable(Table):
             self._asked = DeltaTable(self.path, version, storage_options=_options(self._at))
         return self._asked
 
-    def _known(self) -> LogState | None:
-        """Return the state in the log, at the table's version; None: only delta-rs can read it."""
+    def _state(self) -> LogState:
+        """Return the state in the log, at the table's version; by delta-rs if only that can read it."""
         if self._log is None:
-            self._log = read_log(self._at, None if self._asked is None else self._asked.version())
+            found = read_log(self._at, None if self._asked is None else self._asked.version())
+            self._log = found or self._asked_state()
         return self._log
+
+    def _asked_state(self) -> LogState:
+        said, protocol = self._table.metadata(), self._table.protocol()
+        metadata = MetaData(
+            self._table.schema().to_json(),
+            list(said.partition_columns),
+            dict(said.configuration),
+            str(said.id),
+            said.name,
+            said.description,
+            createdTime=said.created_time,
+        )
+        versions = protocol.min_reader_version, protocol.min_writer_version
+        features = Protocol(*versions, protocol.reader_features, protocol.writer_features)
+        return LogState(self._table.version(), None, metadata, features)
+
+    def _metadata(self) -> MetaData:
+        found = self._state().metadata
+        assert found is not None
+        return found
+
+    def _protocol(self) -> Protocol:
+        found = self._state().protocol
+        assert found is not None
+        return found
 
     def _forget(self) -> None:
         """Drop the loaded state after a commit: the next access reads it again."""
@@ -112,8 +135,7 @@ class LakeTable(Table):
 
     def moment(self) -> str:
         """Return its version."""
-        log = self._known()
-        return str(self._table.version() if log is None else log.version)
+        return str(self._state().version)
 
     def version_of(self, application: str) -> int | None:
         """Return the version that an application has reached. Raises EndsLost."""
@@ -126,10 +148,8 @@ class LakeTable(Table):
         return self._found
 
     def _version_said(self, application: str) -> int | None:
-        log = self._known()
-        return (
-            self._table.transaction_version(application) if log is None else log.applications.get(application)
-        )
+        known = self._state().applications
+        return self._table.transaction_version(application) if known is None else known.get(application)
 
     def is_empty(self) -> bool:
         """Return whether the table holds no files."""
@@ -149,24 +169,13 @@ class LakeTable(Table):
         ]
 
     def sources(self) -> list[Source]:
-        """Return the topics that feed the table, by its properties; of an old table, by our last commit."""
-        said = self._notes().get(SOURCES)
+        """Return the topics that feed the table, by its properties."""
+        said = self.configuration().get(SOURCES)
         return [] if said is None else msgspec.json.decode(said, type=list[Source])
 
     def is_of_lake(self) -> bool:
         """Return whether it was committed to as one of several tables whose common position a mark keeps."""
-        return OF_LAKE in self._notes()
-
-    def _notes(self) -> Mapping[str, Any]:
-        kept = self.configuration()
-        return kept if SOURCES in kept else self._last_notes()
-
-    def _last_notes(self) -> dict[str, Any]:
-        for limit in (1, 50, None):  # mostly it is the last one of many
-            for entry in self._table.history(limit):
-                if SOURCES in entry:
-                    return entry
-        return {}
+        return OF_LAKE in self.configuration()
 
     def size(self) -> Size:
         """Return the size of the table."""
@@ -176,33 +185,17 @@ class LakeTable(Table):
 
     def partition_columns(self) -> list[str]:
         """Return the partition columns of the table."""
-        log = self._known()
-        metadata = None if log is None else log.metadata
-        return list(
-            self._table.metadata().partition_columns if metadata is None else metadata.partitionColumns
-        )
+        return list(self._metadata().partitionColumns)
 
     def configuration(self) -> dict[str, str]:
         """Return the properties of the table."""
-        log = self._known()
-        metadata = None if log is None else log.metadata
-        if metadata is None:
-            return dict(self._table.metadata().configuration)
-        return {name: each for name, each in metadata.configuration.items() if each is not None}
+        return {name: each for name, each in self._metadata().configuration.items() if each is not None}
 
     def rules(self, *, rewrites: bool) -> TableRules:
         """Return the rules that every row must meet. Raises TableAsksMore."""
         return delta_rules(
             self.path, self.schema_form(), self._protocol(), self.configuration(), rewrites=rewrites
         )
-
-    def _protocol(self) -> Protocol:
-        log = self._known()
-        if log is not None and log.protocol is not None:
-            return log.protocol
-        found = self._table.protocol()
-        versions = found.min_reader_version, found.min_writer_version
-        return Protocol(*versions, found.reader_features, found.writer_features)
 
     def _check_rewrite(self) -> None:
         """Refuse to rewrite files that may hold deleted rows. Raises TableAsksMore."""
@@ -211,11 +204,7 @@ class LakeTable(Table):
 
     def schema_form(self) -> dict[str, Any]:
         """Return the columns in Delta's own form."""
-        log = self._known()
-        if log is not None:
-            return log.schema()
-        form: dict[str, Any] = msgspec.json.decode(self._table.schema().to_json())
-        return form
+        return self._state().schema()
 
     def form_of(self, schema: pa.Schema) -> dict[str, Any]:
         """Return in that form the columns that the table would have for a schema."""
@@ -337,70 +326,23 @@ class LakeTable(Table):
         self._forget()
         return gone
 
-    def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
-        """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
-        rows, log = sum(each.rows for each in files), self._known()
-        said = identity.transactions(self), notes_of(identity, rows, len(files))
-        if log is not None and log.can_be_added_to():
-            self._add(log, files, *said)
-            return
-        now_ms = SYSTEM.now_ms()
-        actions = [
-            AddAction(each.name, each.size, dict(each.part), now_ms, True, each.stats) for each in files
-        ]
-        self._transact(actions, said)
-
-    def _transact(
+    def commit(
         self,
-        actions: Sequence[AddAction | RemoveAction],
-        said: tuple[Transactions, Mapping[str, str]] | None,
-        schema: pa.Schema | None = None,
-        partition_by: list[str] | None = None,
+        added: Sequence[tuple[PartOf, DataFile]],
+        removed: Sequence[str],
+        transactions: Transactions,
+        notes: Mapping[str, str],
     ) -> None:
-        """Commit actions, with transactions and notes; with the table's columns, or with others.
-
-        Raises CommitFailedError if another commit came first; StorageAway if the storage does not answer,
-        though the commit may have taken effect.
-        """
-        properties = {} if said is None else due_properties(self, *said)
-        with self._storage.asking(self._at):
-            self._table.create_write_transaction(
-                actions=list(actions),
-                mode="append",
-                schema=self.arrow_schema() if schema is None else schema,
-                partition_by=self.partition_columns() if partition_by is None else partition_by,
-                commit_properties=self._properties(*([], {}) if said is None else said),
-            )
-        self.sync()
-        self._forget()
-        if properties:
-            self._keep(properties)
-
-    def _keep(self, properties: Mapping[str, str]) -> None:
-        """Set properties of the table, in a commit of their own. If it fails, the next commit sets them."""
-        try:
-            with self._storage.asking(self._at):
-                self._table.alter.set_table_properties(
-                    dict(properties),
-                    raise_if_not_exists=False,
-                    commit_properties=CommitProperties(max_commit_retries=0),
-                )
-                self.sync()
-        except (DeltaError, Error) as exc:
-            logger.warning("table %s does not keep its sources: %s", self.path, self._storage.told(exc))
-        self._forget()
-
-    def _add(
-        self, log: LogState, files: Sequence[DataFile], transactions: Transactions, notes: Mapping[str, str]
-    ) -> None:
-        """Add files without delta-rs, which only makes the table's checkpoint. Raises CommitFailedError."""
-        added = [
-            {"path": each.name, "partitionValues": dict(each.part), "size": each.size, "stats": each.stats}
-            for each in files
-        ]
+        """Write a commit; delta-rs only makes the table's checkpoint."""
+        self.rules(rewrites=False)
+        if removed:
+            self._check_rewrite()
+            if self.configuration().get("delta.appendOnly", "").lower() == "true":
+                raise TableAsksMore(self.path, "delta.appendOnly: no rows may be removed or written anew")
         known = [(name, end) for name, end in self._found_again().items() if name not in dict(transactions)]
-        properties = due_properties(self, transactions, notes)
-        after = add_files(self._at, log, added, [*known, *transactions], notes, properties)
+        properties = due_properties(self, transactions, notes) if SOURCES in notes else {}
+        actions = [*self._removals(removed), *map(_addition, added)]
+        after = write_commit(self._at, self._state(), actions, [*known, *transactions], notes, properties)
         self._forget()
         if after.checkpoint_is_due():
             self._log = after
@@ -414,27 +356,19 @@ class LakeTable(Table):
                 logger.warning("table %s has no checkpoint at %d: %s", self.path, after.version, said)
             self._forget()
 
-    def replace(
-        self,
-        added: Sequence[tuple[PartOf, DataFile]],
-        removed: Sequence[str],
-        schema: pa.Schema,
-        identity: BatchIdentity | None,
-        partition_by: list[str],
-    ) -> None:
-        """Add files, each with its part, and remove others in one transaction. Raises CommitFailedError."""
-        if removed:
-            self._check_rewrite()
-        now_ms = SYSTEM.now_ms()
-        actions: list[AddAction | RemoveAction] = [
-            AddAction(each.name, each.size, values, now_ms, True, each.stats) for values, each in added
-        ]
-        actions += [RemoveAction(name, True, now_ms) for name in removed]
-        rows = sum(each.rows for _, each in added)
-        said = None
-        if identity is not None:
-            said = identity.transactions(self), notes_of(identity, rows, len(added))
-        self._transact(actions, said, schema, partition_by)
+    def _removals(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield the actions that remove files, by their paths in the log. Raises CommitFailedError."""
+        if names:
+            named = {unquote(path): path for path in self._paths()}
+            now_ms = SYSTEM.now_ms()
+            for name in names:
+                if name not in named:
+                    raise CommitFailedError(f"{name} is not in the table any more")
+                yield {"remove": {"path": named[name], "dataChange": True, "deletionTimestamp": now_ms}}
+
+    def _paths(self) -> list[str]:
+        found: list[str] = pa.table(self._table.get_add_actions()).column("path").to_pylist()
+        return found
 
     def sync(self) -> None:
         """Sync the last commit: Spark's checkpoint must not be ahead of it after a power cut.
@@ -446,38 +380,14 @@ class LakeTable(Table):
         made = [f"{number:020}{kind}" for number in (version, version + 1) for kind in _LOG_FILES]
         self._storage.bring_to_disk(*(log / name for name in (*made, "_last_checkpoint")))
 
-    def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
-        """Record in the table that it holds a topic up to some ends. Raises CommitFailedError."""
-        self._transact([], declared(source, ends, marks))
-
-    def _properties(self, transactions: Transactions, notes: Mapping[str, str]) -> CommitProperties:
-        known = [(name, end) for name, end in self._found_again().items() if name not in dict(transactions)]
-        return CommitProperties(
-            app_transactions=[Transaction(name, end, KEPT_MS) for name, end in (*known, *transactions)],
-            max_commit_retries=0,  # commits in between must be read first
-            custom_metadata=dict(notes),
-        )
-
-    def cut_back(self, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
-        """Move the ends of the table back to given offsets, and remove the rows from there on.
-
-        Return how many. The table takes the source's incarnation. Rows and ends change in one commit; after a
-        crash, cutting back again finishes the work. Raises CommitFailedError.
-        """
-        ends = self.ends(source)
-        where = [f"(partition = {p} AND offset >= {cut})" for p, cut in cuts.items() if cut < ends.get(p, 0)]
-        removed = 0
-        if where:
-            properties = self._properties(*declared(source, cuts, marks))
-            with self._storage.asking(self._at):
-                done = self._table.delete(" OR ".join(where), commit_properties=properties)
-            removed = int(done["num_deleted_rows"] or 0)
-            self._forget()
-        self.declare(source, cuts, marks)
-        return removed
-
     def drop(self) -> None:
         """Do nothing: a Delta table is known by its folder alone."""
+
+
+def _addition(added: tuple[PartOf, DataFile]) -> dict[str, Any]:
+    part, file = added
+    action = {"path": file.name, "partitionValues": dict(part), "size": file.size, "stats": file.stats}
+    return {"add": action | {"modificationTime": SYSTEM.now_ms(), "dataChange": True}}
 
 
 def _options(path: Location) -> dict[str, str] | None:

@@ -14,7 +14,6 @@ from uuid import UUID
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake.exceptions import CommitFailedError
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
@@ -35,7 +34,6 @@ from pyiceberg.transforms import IdentityTransform, parse_transform
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidOption, PipelineFailed, TableAsksMore
 
-from ...offsets import Ends
 from ..contract import (
     FILES,
     OF_LAKE,
@@ -48,11 +46,8 @@ from ..contract import (
     Size,
     Table,
     TableRules,
-    declared,
-    notes_of,
 )
-from ..data_files import without
-from ..identity import BatchIdentity, Source, Transactions
+from ..identity import Source, Transactions
 from ..paths import descriptions
 from ..storage import Location, storage_of
 from .catalog import catalog_of, is_beside, make_namespace
@@ -249,67 +244,20 @@ class IcebergTable(Table):
         except (OSError, pa.ArrowException) as exc:
             raise self.damaged(str(exc).partition("\n")[0]) from exc
 
-    def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
-        """Add files and the batch's identity in one transaction. Raises CommitFailedError."""
-        notes = notes_of(identity, sum(each.rows for each in files), len(files))
-        self._commit([each.name for each in files], (), identity.transactions(self), notes)
-
-    def replace(
-        self,
-        added: Sequence[tuple[PartOf, DataFile]],
-        removed: Sequence[str],
-        schema: pa.Schema,
-        identity: BatchIdentity | None,
-        partition_by: list[str],
-    ) -> None:
-        """Add files and remove others in one transaction. Raises CommitFailedError."""
-        rows, names = sum(each.rows for _, each in added), [each.name for _, each in added]
-        notes = {ROWS: str(rows), FILES: str(len(names))}
-        if identity is not None:
-            notes = notes_of(identity, rows, len(names))
-        self._commit(names, removed, [] if identity is None else identity.transactions(self), notes)
-
-    def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
-        """Record in the table that it holds a topic up to some ends. Raises CommitFailedError."""
-        self._commit((), (), *declared(source, ends, marks))
-
-    def cut_back(self, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
-        """Move the ends of the table back to given offsets, and remove the rows from there on.
-
-        Rows and ends change in one commit. Raises CommitFailedError.
-        """
-        ends = self.ends(source)
-        beyond = {p: cut for p, cut in cuts.items() if cut < ends.get(p, 0)}
-
-        def goes(rows: pa.RecordBatch) -> pa.Array:
-            gone = pa.array([False] * rows.num_rows)
-            for partition, cut in beyond.items():
-                mine = pc.equal(rows.column("partition"), partition)
-                gone = pc.or_kleene(gone, pc.and_kleene(mine, pc.greater_equal(rows.column("offset"), cut)))
-            return gone
-
-        done = without(self, ["partition", "offset"], goes)
-        added = [each.name for _, each in done.added]
-        try:
-            self._commit(added, done.removed, *declared(source, cuts, marks))
-        except BaseException:
-            done.take_back(self)
-            raise
-        return done.rows
-
     def _begin(self) -> Transaction:
         """Return a transaction on the table as it was loaded, without pyiceberg's retries."""
         self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"  # in this copy only
         return _Remembering(self._table)
 
-    def _commit(
+    def commit(
         self,
-        added: Sequence[str],
+        added: Sequence[tuple[PartOf, DataFile]],
         removed: Sequence[str],
         transactions: Transactions,
         notes: Mapping[str, str],
         operation: str | None = None,
     ) -> None:
+        """Commit on top of the last snapshot. Raises CommitFailedError, TableAsksMore."""
         transaction = self._begin()
         sticky = {name: notes[name] for name in (SOURCES, OF_LAKE) if name in notes}
         properties = {name: str(version) for name, version in transactions} | sticky
@@ -326,7 +274,7 @@ class IcebergTable(Table):
             )
         gone = [each.file for each in tasks]
         producer = _evaluating_alone(update.overwrite()) if gone else update.merge_append()
-        paths = (f"{self._table.location()}/{name}" for name in added)
+        paths = (f"{self._table.location()}/{each.name}" for _, each in added)
         try:
             with producer as files:
                 for data_file in parquet_files_to_data_files(
@@ -389,7 +337,7 @@ class IcebergTable(Table):
             return 0, 0
         notes = {ROWS: "0", FILES: str(len(done.added))}
         try:
-            self._commit([each.name for _, each in done.added], done.removed, [], notes, "optimize")
+            self.commit(done.added, done.removed, [], notes, "optimize")
         except BaseException:
             done.take_back(self)
             raise
@@ -426,7 +374,7 @@ class IcebergTable(Table):
             )
         was = needed(self._table, self._table.snapshots())
         # The snapshot that removes files still describes them; the next one does not.
-        self._commit((), (), [], {}, "erase")
+        self.commit((), (), [], {}, "erase")
         was |= needed(self._table, self._table.snapshots())
         self._expire(set())
         is_now = needed(self._table, self._table.snapshots())

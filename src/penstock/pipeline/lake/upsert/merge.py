@@ -58,7 +58,7 @@ class Upsert:
             with KeyBuckets() as rows:
                 rows.read([location(each.table) / each.name for each in part.files])
                 merge.run(rows)
-            table.replace(merge.added, merge.removed, table.arrow_schema(), identity, partition_by=[BUCKET])
+            table.replace(merge.added, merge.removed, identity)
         except BaseException:
             discard(file for _, file in merge.added)
             raise
