@@ -39,6 +39,7 @@ def test_the_log_says_what_delta_rs_says(query: Query, to: Path, batches: int) -
         query.run(ends(n), ends(n + 1))
     table, log = DeltaTable(to), read_log(to)
     assert log is not None
+    assert log.applications is not None
     assert log.version == table.version() == batches
     assert log.schema() == json.loads(table.schema().to_json())
     assert {name: table.transaction_version(name) for name in log.applications} == log.applications
@@ -47,6 +48,7 @@ def test_the_log_says_what_delta_rs_says(query: Query, to: Path, batches: int) -
     assert (to / "_delta_log" / "_last_checkpoint").exists() == (batches > 10)
     earlier = read_log(to, batches - 1)
     assert earlier is not None
+    assert earlier.applications is not None
     named = earlier.applications.pop("penstock-topic/orders")
     assert named == log.applications["penstock-topic/orders"]
     assert set(earlier.applications.values()) == {batches - 1}

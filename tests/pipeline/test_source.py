@@ -27,7 +27,7 @@ from penstock.errors import (
     StoreUnsupported,
     UnknownTopic,
 )
-from penstock.log.store import open_store
+from penstock.log.store import Store, open_store
 from penstock.operate.erase import erase
 from penstock.operate.restored import restored
 from penstock.pipeline.columns import arrow_schema
@@ -229,9 +229,20 @@ def test_a_stream_takes_up_where_its_last_batch_ended(store: LogStore) -> None:
     assert reader.latestOffset(second, ReadAllAvailable()) == second
 
 
+def counted_stores(monkeypatch: pytest.MonkeyPatch) -> list[Store]:
+    """Return the stores that views open from now on."""
+    opened = list[Store]()
+
+    def counted(url: str, names: Names) -> Store:
+        opened.append(open_store(url, names))
+        return opened[-1]
+
+    monkeypatch.setattr(view, "open_store", counted)
+    return opened
+
+
 def test_a_query_opens_its_store_once(sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[Any] = []
-    monkeypatch.setattr(view, "open_store", lambda *where: opened.append(open_store(*where)) or opened[-1])
+    opened = counted_stores(monkeypatch)
     reader = stream(sqlite_store)
     place = reader.initialOffset()
     for _ in range(3):
@@ -246,8 +257,7 @@ def test_a_query_opens_its_store_once(sqlite_store: LogStore, monkeypatch: pytes
 def test_an_error_in_planning_leaves_no_store_open(
     sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[Any] = []
-    monkeypatch.setattr(view, "open_store", lambda *where: opened.append(open_store(*where)) or opened[-1])
+    opened = counted_stores(monkeypatch)
     reader = stream(sqlite_store)
     start = reader.initialOffset()
 

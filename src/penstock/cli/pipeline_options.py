@@ -1,12 +1,13 @@
 """Options that pipeline commands share."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .listen_address import ListenAddressType, insecure_option
+from .listen_address import ListenAddress, ListenAddressType, insecure_option
 from .options import Decorator, prefix_option, schema_option, url_option
 from .units import size
 
@@ -145,6 +146,49 @@ _COURSE: list[Decorator] = [
     insecure_option,
     click.option("--ui", is_flag=True, help="Serve Spark's web UI, and print its address."),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFlags:
+    """The options of a command that runs a pipeline. `types`: the event types whose fields become columns."""
+
+    url: str
+    prefix: str
+    schema: str | None
+    topic: str
+    allow_loss: bool
+    batch_records: int | None
+    batch_bytes: int | None
+    to: Any
+    partition_by: str | None
+    mode: str
+    key: str | None
+    format: str
+    catalog: str | None
+    namespace: str | None
+    checkpoint: Path | None
+    master: str | None
+    conf: tuple[str, ...]
+    types: Any = None
+    once: bool = False
+    starting: str = "earliest"
+    small_batch_seconds: float | None = None
+    http: ListenAddress | None = None
+    insecure: bool = False
+    ui: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayFlags(JobFlags):
+    """Those of a replay, which always ends."""
+
+    first: str
+    last: str
+    to_topic: str | None
+    dry_run: bool
+    yes: bool
+    as_json: bool
+    once: bool = True
 
 
 def job_options(function: Callable[..., Any]) -> Callable[..., Any]:

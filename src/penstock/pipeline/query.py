@@ -54,7 +54,6 @@ def batch_by_batch(
 
 
 _TIMES = (TimestampType, TimestampNTZType)
-FrameFunction = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,48 +133,36 @@ def events(spark: SparkSession, job: Job, columns: Sequence[str] = ()) -> DataFr
         return spark.readStream.format("penstock").options(**options).load()
 
 
-def start_lake(spark: SparkSession, job: Job) -> "Running":
-    """Start the query that writes a topic to one table for each event type."""
-    with asking():
-        rows, options = lake_rows(events(spark, job), job.mode, job.to)
-    return _start(rows, job, options)
+def begin(spark: SparkSession, job: Job, declared: Pipeline | None = None) -> "Running":
+    """Start the query of a job: into a lake, or as a pipeline is declared. Raises InvalidPipeline.
 
-
-def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunction) -> "Running":
-    """Start a user's pipeline: the function gets the topic, and one table its result.
-
-    Raises InvalidPipeline.
+    A lake has one table for each event type. A declared pipeline writes to a table or a topic, batch by batch
+    or record by record.
     """
+    if declared is None:
+        with asking():
+            rows, options = lake_rows(events(spark, job), job.mode, job.to)
+        return _into_tables(rows, job, options)
+    if declared.each_record:
+        places = events(spark, job, PLACE)
+        return _start(places.writeStream.foreachBatch(_handed_out(declared, job)), job)
+    if declared.each_batch:
+        return _start(events(spark, job).writeStream.foreachBatch(_identified(declared, job)), job)
     source = events(spark, job)
     with asking():
-        made = function(source)
-    made = _checked(name, made)
+        made = declared.function(source)
+    made = _checked(declared.name, made)
+    if declared.topic is not None:
+        with asking():
+            writer = made.writeStream.format("penstock").outputMode("append")
+        target = {"url": job.url, "topic": declared.topic, "prefix": job.names.prefix}
+        return _start(writer.options(**target).option("schema", job.names.schema or ""), job)
     with asking():
         times = [each.name for each in made.schema if isinstance(each.dataType, _TIMES)]
     Partitioning.parse(job.partition_by).check(times)
     with asking():
         rows, options = function_rows(made, job.mode, job.to)
-    return _start(rows, job, options, each_batch=job.mode.upserts)
-
-
-def start_declared(spark: SparkSession, job: Job, declared: Pipeline) -> "Running":
-    """Start a declared pipeline: into a table or a topic, batch by batch or record by record.
-
-    Raises InvalidPipeline.
-    """
-    if declared.each_record:
-        places = events(spark, job, PLACE)
-        return _begin(places.writeStream.foreachBatch(_handed_out(declared, job)), job)
-    if declared.each_batch:
-        return _begin(events(spark, job).writeStream.foreachBatch(_identified(declared, job)), job)
-    if declared.topic is None:
-        return start_function(spark, job, declared.name, declared.function)
-    source = events(spark, job)
-    with asking():
-        made = _checked(declared.name, declared.function(source))
-        writer = made.writeStream.format("penstock").outputMode("append")
-    target = {"url": job.url, "topic": declared.topic, "prefix": job.names.prefix}
-    return _begin(writer.options(**target).option("schema", job.names.schema or ""), job)
+    return _into_tables(rows, job, options, each_batch=job.mode.upserts)
 
 
 def _handed_out(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None]:
@@ -208,16 +195,18 @@ def _checked(name: str, made: Any) -> DataFrame:
     return made
 
 
-def _start(frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: bool = False) -> "Running":
+def _into_tables(
+    frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: bool = False
+) -> "Running":
     check_tables(job.to)
     options = options | job.sink_options()
     writer = frame.writeStream.format(job.sink).outputMode("append").options(**options)
     if each_batch:
         writer = batch_by_batch(frame, job.mode, job.sink, options, str(job.checkpoint))
-    return _begin(writer, job)
+    return _start(writer, job)
 
 
-def _begin(writer: DataStreamWriter, job: Job) -> "Running":
+def _start(writer: DataStreamWriter, job: Job) -> "Running":
     begin_checkpoint(job.to, job.checkpoint)
     writer = writer.queryName(reader_name(job.to)).option("checkpointLocation", str(job.checkpoint))
     if job.once:
