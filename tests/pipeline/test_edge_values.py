@@ -18,8 +18,7 @@ from penstock.pipeline.lake.commit import AppendFiles, Committing, Evolve, Table
 from penstock.pipeline.lake.data_files import FileWriter
 from penstock.pipeline.lake.identity import by_application
 from penstock.pipeline.lake.kinds import table_at
-from penstock.pipeline.lake.partitioning import Partitioning
-from penstock.pipeline.lake.routing import OneTable
+from penstock.pipeline.lake.routing import OneTable, Partitioning
 from penstock.pipeline.lake.sink import begin_iceberg
 from penstock.pipeline.lake.storage import location
 from penstock.testing.records import a_record

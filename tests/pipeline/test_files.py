@@ -18,8 +18,7 @@ from penstock.errors import InvalidOption, TableDiffers
 from penstock.pipeline.lake.commit import AppendFiles, Evolve, TablePart, commit
 from penstock.pipeline.lake.data_files import FileWriter
 from penstock.pipeline.lake.identity import by_application
-from penstock.pipeline.lake.partitioning import Partitioning
-from penstock.pipeline.lake.routing import OneTable
+from penstock.pipeline.lake.routing import OneTable, Partitioning
 
 SCHEMA = pa.schema(
     [

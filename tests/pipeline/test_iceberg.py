@@ -31,18 +31,16 @@ from penstock.pipeline.lake.iceberg.catalog import begin, catalog_of
 from penstock.pipeline.lake.iceberg.table import IcebergTable
 from penstock.pipeline.lake.identity import ByOffsets, Unmoved
 from penstock.pipeline.lake.kinds import table_at
-from penstock.pipeline.lake.partitioning import Partitioning
 from penstock.pipeline.lake.paths import is_table, tables_in
 from penstock.pipeline.lake.rewind import cut_table
-from penstock.pipeline.lake.routing import OneTable
+from penstock.pipeline.lake.routing import OneTable, Partitioning
 from penstock.pipeline.lake.sink import IcebergSink
 from penstock.pipeline.lake.state import reset
 from penstock.pipeline.lake.tables import describe, history, vacuum
 from penstock.pipeline.lake.upkeep import forget_deleted, live_rows, optimize
 from penstock.pipeline.lake.upsert import BUCKETS
 from penstock.pipeline.lake.upsert.merge import Upsert
-from penstock.pipeline.offsets import Range
-from penstock.pipeline.places import Places
+from penstock.pipeline.offsets import Places, Range
 from tests.pipeline import test_table
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command
 from tests.pipeline.rest_catalog import rest_catalog

@@ -13,8 +13,7 @@ from penstock.pipeline.lake.lake import Lake
 from penstock.pipeline.lake.paths import tables_in
 from penstock.pipeline.lake.sink import DeltaSink, IcebergSink
 from penstock.pipeline.lake.state import reset
-from penstock.pipeline.offsets import Range
-from penstock.pipeline.places import PLACE
+from penstock.pipeline.offsets import PLACE, Range
 from tests.pipeline import test_table
 from tests.pipeline.test_table import Query, all_places, ends
 

@@ -18,9 +18,8 @@ from penstock.pipeline.lake.contract import TableRules
 from penstock.pipeline.lake.data_files import FileWriter
 from penstock.pipeline.lake.identity import by_application
 from penstock.pipeline.lake.kinds import table_at
-from penstock.pipeline.lake.partitioning import Partitioning
 from penstock.pipeline.lake.paths import folder_of, type_of
-from penstock.pipeline.lake.routing import BROKEN, OneTable, Routing, routing_of
+from penstock.pipeline.lake.routing import BROKEN, OneTable, Partitioning, Routing, routing_of
 from penstock.pipeline.lake.rules import Planned, encoded
 from penstock.pipeline.lake.sink import begin_iceberg
 from penstock.pipeline.lake.upsert.merge import Upsert

@@ -21,7 +21,6 @@ from penstock.pipeline.declared import Pipeline
 from penstock.pipeline.lake.kinds import ICEBERG
 from penstock.pipeline.lake.modes import APPEND, Mode, check_lake
 from penstock.pipeline.lake.paths import check_catalog
-from penstock.pipeline.lake.rebuild import make_again
 from penstock.pipeline.lake.sink import begin_iceberg, check_delta
 from penstock.pipeline.lake.state import finish_reset
 from penstock.pipeline.lake.storage import Location, storage_of
@@ -33,6 +32,7 @@ from penstock.pipeline.query import (
     begin,
 )
 from penstock.pipeline.reader import PipelineReader
+from penstock.pipeline.replay import make_again
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.source.view import open_view

@@ -8,7 +8,10 @@ tells how many records wait. They are imported on first use: a Spark task import
 of them.
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from penstock.errors import MissingExtra
 
 if TYPE_CHECKING:
     from .declared import BatchId, Pipeline, pipeline
@@ -27,6 +30,18 @@ __all__ = [
     "source_metrics",
     "spark_session",
 ]
+
+
+def check_extra(purpose: str, extra: str, *packages: str) -> None:
+    """Check that the packages of an extra are there, without importing them. Raises MissingExtra."""
+    if any(find_spec(each) is None for each in packages):
+        raise MissingExtra(purpose, extra)
+
+
+def check_spark() -> None:
+    """Check that pipelines have the packages they need. Raises MissingExtra."""
+    drivers = "adbc_driver_postgresql", "adbc_driver_sqlite"
+    check_extra("a pipeline", "spark", "pyspark", "pyarrow", "deltalake", *drivers)
 
 
 def __getattr__(name: str) -> Any:

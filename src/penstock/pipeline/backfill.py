@@ -27,8 +27,7 @@ from penstock.model.record import Record
 
 from .address import is_kafka
 from .declared import Pipeline
-from .offsets import Piece
-from .places import PLACE
+from .offsets import PLACE, Piece
 from .source.view import removed, report_removed
 from .versions import settle_in
 

@@ -16,6 +16,7 @@ from penstock.wire.kafka.headers import decode_headers
 try:
     import pyarrow as pa
     import pyarrow.compute as pc
+    from pyarrow import types
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
@@ -57,6 +58,25 @@ COLUMNS: dict[str, tuple[str, pa.DataType]] = {
 }
 TIMES = tuple(name for name, (_, kind) in COLUMNS.items() if pa.types.is_timestamp(kind))
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")  # not a scalar to multiply by: the first one imports pandas
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Return whether a type holds bytes, as keys and values do."""
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a type holds texts."""
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_headers(kind: pa.DataType) -> bool:
+    """Return whether a type holds headers."""
+    is_list = types.is_list(kind) or types.is_large_list(kind)
+    if not is_list or not types.is_struct(kind.value_type):
+        return False
+    fields = {field.name: field.type for field in kind.value_type}
+    return fields.keys() == {"key", "value"} and is_text(fields["key"]) and is_bytes(fields["value"])
 
 
 def spark_schema(columns: tuple[str, ...]) -> str:

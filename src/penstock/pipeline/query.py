@@ -19,11 +19,11 @@ from .declared import BatchId, Pipeline
 from .failure import failure, java_gone
 from .lake.kinds import DELTA
 from .lake.modes import COMPLETE, Mode, function_rows, lake_rows
-from .lake.partitioning import Partitioning
 from .lake.paths import CONTROL, local_path
+from .lake.routing import Partitioning
 from .lake.state import begin_checkpoint, check_tables, reader_name
 from .lake.storage import Location
-from .places import PLACE
+from .offsets import PLACE
 from .progress import Progress, progress_of
 from .settings import PipelineSettings
 from .source.options import read_options

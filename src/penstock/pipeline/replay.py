@@ -1,22 +1,35 @@
-"""Replays a range of a topic into a folder of its own.
+"""Reading the log again: a range of a topic into a folder of its own, or tables of a lake from the start.
 
-The live pipeline is not involved: a replay has its own checkpoint and tables, does not hold retention back,
+A replay leaves the live pipeline alone: it has its own checkpoint and tables, does not hold retention back,
 and never writes to the folder of a pipeline. The folder records its range, so that an interrupted replay goes
 on with the same one, even if its end was given as `latest`.
+
+A rebuilt table gets its rows up to where the other tables end, in one commit. They are written beside the old
+table, which readers use meanwhile. Then the sink sets the old table aside, where it stays until it is dropped
+(`lake/old_tables.py`), and commits with the identity that the stream's own commit would have; then the stream
+goes on with all tables. After a crash the rebuild starts again.
 """
 
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
+
+import msgspec
+from pyspark.sql import SparkSession
 
 from penstock.errors import InvalidOption
 
-from .lake.paths import CONTROL, tables_in
-from .lake.state import Replayed, note_replay, replayed
+from .lake.kinds import table_at
+from .lake.modes import lake_rows
+from .lake.old_tables import not_in_log
+from .lake.paths import CONTROL, is_table, tables_in
+from .lake.state import Replayed, known_tables, made_again, note_replay, reader_name, replayed
 from .lake.storage import Location
 from .offsets import Ends, Range
 from .progress import Progress
-from .query import Job
+from .query import Job, asking, source_options
 from .source.options import ReadingPlace, written_offsets
+from .source.stream import continued
 from .source.view import Heads, TopicView, open_view, removed, report_removed
 
 ReplayPlace = ReadingPlace | int  # an offset for every partition, or a position that the source understands
@@ -109,3 +122,55 @@ class ReplayedRange:
         """Return how many records of the range are left."""
         ends = self._batch.ends
         return sum(max(0, end - batch.ends.get(partition, 0)) for partition, end in ends.items())
+
+
+def make_again(spark: SparkSession, job: Job, tell: Callable[[str], None]) -> list[str]:
+    """Rebuild the tables that a reset has listed; return their names. Raises AnotherLog, HistoryTakenBack.
+
+    Before it begins, calls `tell` with the number of rows of each table that cannot be rebuilt.
+    """
+    names = known_tables(job.to).again
+    if not names:
+        return []
+    batch = _range(job)
+    for said in _missing(job, names):
+        tell(said)
+    ends = written_offsets(job.topic, batch.ends, others=0)
+    source = source_options(job) | {"startingOffsets": "earliest", "endingOffsets": ends}
+    with asking():
+        frame = spark.read.format("penstock").options(**source).load()
+        rows, how = lake_rows(frame, job.mode, job.to)
+        writer = rows.write.format(job.sink).mode("append").options(**how, **job.sink_options())
+        writer = writer.option("onlyTables", "/".join(names))
+        writer = writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode())
+        with _described(spark, f"{reader_name(job.to)}: {', '.join(names)} again from the log"):
+            writer.save()
+    made_again(job.to)
+    return list(names)
+
+
+@contextmanager
+def _described(spark: SparkSession, said: str) -> Iterator[None]:
+    """Describe the jobs of the block in Spark's UI, which does so only for streams by default."""
+    spark.sparkContext.setJobDescription(said)
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+
+
+def _missing(job: Job, names: Iterable[str]) -> Iterator[str]:
+    with closing(open_view(job.url, job.names, job.topic)) as view:
+        heads, log = view.heads(), view.identity()
+    for name in names:
+        if is_table(job.to / name):
+            left = not_in_log(table_at(job.to / name), heads, log)
+            yield f"table {name}: {left.said('cannot be made again from the log')}"
+
+
+def _range(job: Job) -> Range:
+    """Return the range that the existing tables hold, from the start of the topic."""
+    with closing(open_view(job.url, job.names, job.topic)) as view:
+        found = continued(job.to, view, view.heads())
+    assert found is not None, "a reset of all tables removes the checkpoint, too"
+    return replace(found, starts=dict.fromkeys(found.ends, 0), pending=None)

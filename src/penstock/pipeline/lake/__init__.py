@@ -1,5 +1,5 @@
 """Tables that take each batch once: Delta or Iceberg, in folders or buckets."""
 
-from ..extra import check_spark
+from .. import check_spark
 
 check_spark()

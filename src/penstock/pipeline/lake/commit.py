@@ -20,14 +20,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import msgspec
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from penstock import points
 from penstock.errors import FilesUnseen, PipelineFailed, StorageAway, TableDiffers
 
-from .contract import DataFile, Table, TableRules
+from .contract import DataFile, Table, TableRules, said_types, types_of
 from .erasure_note import left_out
 from .identity import BatchIdentity
 from .kinds import opened, table_at
@@ -197,10 +196,8 @@ def remove(files: Sequence[DataFile]) -> None:
             (location(each.table) / each.name).unlink()
 
 
-class Evolve:
+class Evolve(AppendFiles):
     """Adds every row, after adding the columns that the table lacks."""
-
-    whole = rewrites = False
 
     def opened(self, part: TablePart) -> Table:
         """Return the table, with at least the columns of the part. Raises TableDiffers."""
@@ -208,37 +205,21 @@ class Evolve:
         evolve(part)
         return table_at(part.path)
 
-    def put(self, table: Table, part: TablePart, identity: BatchIdentity) -> None:
-        """Add the files. Raises CommitFailedError."""
-        table.append(part.files, identity)
-
 
 def evolve(part: TablePart) -> None:
     """Add the columns that a table lacks. Raises TableDiffers."""
     table = table_at(part.path)
-    found, wanted = _types(table.schema_form()), _types(table.form_of(part.schema))
+    found, wanted = types_of(table.schema_form()), types_of(table.form_of(part.schema))
     changed = [name for name, kind in wanted.items() if name in found and not _grows(found[name], kind)]
     changed += _cased(found, wanted)
     changed += {"value"} & found.keys() - wanted.keys()  # it is raw, and its rows would have no fields
     if changed:
-        said = _said(changed, found), _said(changed, wanted)
+        said = said_types(found, changed), said_types(wanted, changed)
         raise TableDiffers(str(part.path), *said, made_again_by(part.path))
     new = [name for name, kind in wanted.items() if found.get(name) != kind]
     if any(_is_new(found.get(name), wanted[name]) for name in new):
         with suppress(CommitFailedError):  # another driver did it at the same moment; the commit looks again
             table.add_columns(part.schema, new)
-
-
-def _types(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns with their types, without their metadata."""
-    form = _plain(schema)
-    return {field["name"]: field["type"] for field in form["fields"]}
-
-
-def _plain(form: Any) -> Any:
-    if isinstance(form, dict):
-        return {name: _plain(each) for name, each in form.items() if name not in ("metadata", "nullable")}
-    return [_plain(each) for each in form] if isinstance(form, list) else form
 
 
 def _grows(found: Any, wanted: Any) -> bool:
@@ -272,11 +253,3 @@ def _is_struct(form: Any) -> bool:
 
 def _fields(form: Mapping[str, Any]) -> dict[str, Any]:
     return {field["name"]: field["type"] for field in form["fields"]}
-
-
-def _said(names: Sequence[str], types: Mapping[str, Any]) -> str:
-    words = {
-        name: kind if isinstance(kind, str) else msgspec.json.encode(kind).decode()
-        for name, kind in types.items()
-    }
-    return ", ".join(f"{name} {words[name]}" for name in names if name in types) or "none of these"

@@ -6,12 +6,14 @@ CommitFailedError, whatever the format, if another commit came after the table w
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 import pyarrow as pa
+from deltalake.exceptions import CommitFailedError
 
 from penstock.errors import TableDamaged, TableDiffers
 
@@ -36,6 +38,7 @@ SOURCES = "penstock.sources"  # in each commit: the topics that feed the table
 OF_LAKE = "penstock.lake"  # in each commit to a table whose position the mark of a lake keeps
 SCAN_ROWS, SCAN_BYTES = 1 << 15, 32 << 20
 
+T = TypeVar("T")
 PartOf = Mapping[str, str | None]  # partition column → value
 
 
@@ -253,15 +256,25 @@ class Table(ABC):
         Also one of another partitioning, where partitions are columns. Names and types count; comments,
         properties and column order do not. Columns that other engines have added are NULL in our rows.
         """
-        found, wanted = _columns(self.schema_form()), _columns(self.form_of(schema))
+        found, wanted = types_of(self.schema_form()), types_of(self.form_of(schema))
         needed = {name: found[name] for name in found if name in {*wanted, *self.partition_columns()}}
         if needed != wanted:
-            said = _only(found, wanted), _only(wanted, found)
+            ours = [name for name, kind in wanted.items() if found.get(name) != kind]
+            theirs = [name for name, kind in found.items() if wanted.get(name) != kind]
+            said = said_types(found, theirs), said_types(wanted, ours)
             raise TableDiffers(self.path, *said, made_again_by(self.folder))
 
     def damaged(self, why: str) -> TableDamaged:
         """Return the error of a table that cannot be read."""
         return TableDamaged(self.path, why, made_again_by(self.folder))
+
+
+def until_committed(work: Callable[[], T], tries: int = 20) -> T:
+    """Call a function again as long as other commits come first. Raises CommitFailedError."""
+    for _ in range(tries - 1):
+        with suppress(CommitFailedError):
+            return work()
+    return work()
 
 
 def notes_of(identity: BatchIdentity | None, added: Sequence[tuple[PartOf, DataFile]]) -> dict[str, str]:
@@ -295,10 +308,9 @@ def past_of(table: Table, source: Source) -> Past:
     return Past(f"table {table.path}", *named, ends, marks)
 
 
-def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
+def types_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a table with their types, without their metadata."""
-    plain = _without_metadata(schema)
-    return {field["name"]: _type(field["type"]) for field in plain["fields"]}
+    return {field["name"]: field["type"] for field in _without_metadata(schema)["fields"]}
 
 
 def _without_metadata(form: Any) -> Any:
@@ -308,11 +320,11 @@ def _without_metadata(form: Any) -> Any:
     return [_without_metadata(each) for each in form] if isinstance(form, list) else form
 
 
-def _type(form: Any) -> str:
-    return form if isinstance(form, str) else msgspec.json.encode(form).decode()
-
-
-def _only(these: Mapping[str, str], others: Mapping[str, str]) -> str:
-    """Return in words the columns that the others lack or have with another type."""
-    own = [f"{name} {kind}" for name, kind in these.items() if others.get(name) != kind]
-    return ", ".join(own) or "none of these"
+def said_types(types: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Return in words the columns of some names, as far as there are any."""
+    forms = {name: types[name] for name in names if name in types}
+    words = (
+        f"{name} {form if isinstance(form, str) else msgspec.json.encode(form).decode()}"
+        for name, form in forms.items()
+    )
+    return ", ".join(words) or "none of these"

@@ -19,8 +19,7 @@ from pyarrow import types
 from penstock.errors import Error, StorageAway
 
 from .contract import DataFile, PartOf, Table
-from .partitioning import Partitioning, PartValues
-from .routing import Routing
+from .routing import Partitioning, PartValues, Routing
 from .statistics import Statistics
 from .storage import Location, location, storage_of
 

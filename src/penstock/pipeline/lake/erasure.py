@@ -12,17 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from deltalake.exceptions import CommitFailedError
 
 from penstock.errors import AnotherLog
-from penstock.log.contract import Log, OffsetRange, Position, Topic
+from penstock.log.contract import Log, OffsetRange, Topic
 from penstock.model.limits import ERASED
 
-from ..history import LogNow, check_past, mark_of
-from ..offsets import Range
-from ..places import PLACE, Places
-from .contract import Table, past_of
-from .data_files import Rewritten, without
+from ..history import check_past, log_now
+from ..offsets import PLACE, Places, Range
+from .contract import Table, past_of, until_committed
+from .data_files import without
 from .erasure_note import goes_at, places_ahead
 from .identity import Source, Unmoved
 from .kinds import table_at
@@ -33,7 +31,6 @@ from .state import known_reader, known_tables, note_erased, replayed
 from .storage import Location, asks_storage
 from .tables import existing_tables, unborn
 
-_TRIES = 20
 _READ = 4096  # offsets read at a time
 _DROP = "when nothing in it is needed, drop it: penstock pipeline reset --drop-old"
 
@@ -118,9 +115,7 @@ def _check_history(lake: Lake, log: Log, sources: Sequence[Source]) -> None:
         ]
         once = (past_of(each, replace(source, incarnation=None)) for each in lake.fed_by(source))
         for past in known or once:
-            found = log.at(topic, past.places(), bare=True) if past.places() else ()
-            marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
-            check_past(past, LogNow(log.identity(), topic, log.all_bounds(topic), marks))
+            check_past(past, log_now(log, topic, past.places()))
 
 
 def _unplaced(table: Table, needed: Sequence[str], sources: Sequence[Source]) -> str | None:
@@ -186,41 +181,34 @@ def _rows(path: Location, erased: Mapping[str, Places], known: Unmoved, dry_run:
 
     Commits in any case: that refuses a batch which has not seen the note of these positions.
     """
-    for left in reversed(range(_TRIES)):
+
+    def rewrite() -> int:
         table = table_at(path)
         done = without(table, _columns(table), goes_at(erased), dry_run=dry_run)
         try:
             if not dry_run:
-                _say(table, known, done)
-            return done.rows
-        except CommitFailedError:
-            done.take_back(table)
-            if not left:
-                raise
+                table.replace(done.added, done.removed, known)
         except BaseException:
             done.take_back(table)
             raise
-    raise AssertionError("the last try returns or raises")
+        return done.rows
 
-
-def _say(table: Table, known: Unmoved, done: Rewritten) -> None:
-    """Commit to a table, which keeps its topics and ends. Raises CommitFailedError."""
-    table.replace(done.added, done.removed, known)
+    return until_committed(rewrite)
 
 
 def _purged(path: Location, known: Unmoved, older_than_hours: int) -> int:
     """Remove the past of a table, even while batches come in; return how many files were removed."""
-    gone = 0
-    for left in reversed(range(_TRIES)):
-        try:
-            gone += len(table_at(path).purge(older_than_hours))
-            if not table_at(path).sources():  # the removed past held them
-                _say(table_at(path), known, Rewritten())
-            return gone
-        except CommitFailedError:
-            if not left:
-                raise
-    raise AssertionError("the last try returns or raises")
+
+    def purge() -> int:
+        return len(table_at(path).purge(older_than_hours))
+
+    def name() -> None:
+        if not table_at(path).sources():  # the removed past held them
+            table_at(path).replace((), (), known)
+
+    gone = until_committed(purge)
+    until_committed(name)
+    return gone
 
 
 def _columns(table: Table) -> list[str]:

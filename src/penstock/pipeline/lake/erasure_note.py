@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..offsets import Ends, Piece, Range
-from ..places import PLACE, Places
+from ..offsets import PLACE, Ends, Piece, Places, Range
 from .contract import DataFile
 from .data_files import Goes, cleaned
 from .identity import BatchIdentity, ByOffsets, Source

@@ -9,6 +9,7 @@ query is not a function of a range, so its identity is the query's id, the numbe
 the ranges it was computed from: an older copy of a checkpoint gives known numbers to other batches.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -59,12 +60,16 @@ class Source:
         return f"topic {self.topic} with id {self.topic_id} of log {self.log_id}"
 
 
-class BatchIdentity(Protocol):
-    """The identity of one batch in tables."""
+class BatchIdentity(ABC):
+    """The identity of one batch in tables. `of_lake`: the table is one of several of a lake."""
+
+    of_lake: bool = False
 
     def sources(self) -> list[Source]:
         """Return the topics whose offsets the table keeps."""
+        return []
 
+    @abstractmethod
     def is_in(self, table: Known) -> bool:
         """Return whether the table holds the batch.
 
@@ -73,13 +78,11 @@ class BatchIdentity(Protocol):
 
     def transactions(self, table: Known) -> Transactions:
         """Return the transactions to write beside the batch's data."""
+        return []
 
     def is_nothing(self) -> bool:
         """Return whether a batch without data need not be recorded."""
-
-    @property
-    def of_lake(self) -> bool:
-        """Whether the table is one of several whose common position the lake's mark keeps."""
+        return True
 
 
 def application(log_id: str, topic_id: int, partition: int) -> str:
@@ -124,7 +127,7 @@ def check_name(keeper: str, lake: str, table: Known, source: Source, batch: Sequ
 
 
 @dataclass(frozen=True, slots=True)
-class ByOffsets:
+class ByOffsets(BatchIdentity):
     """A batch that is a function of its ranges.
 
     `of_lake`: for a table that is one of several. A batch without rows for it does not commit to it, so it
@@ -153,10 +156,6 @@ class ByOffsets:
     def sources(self) -> list[Source]:
         """Return the topics of the ranges."""
         return [source_of(each) for each in self.ranges]
-
-    def feeds(self, table: Known) -> bool:
-        """Return whether one of these topics has fed the table."""
-        return any(_knows(table, each) for each in self.ranges if each.ends)
 
     def _answer(self, table: Known, batch: Range) -> bool:
         pieces = batch.pieces()
@@ -195,7 +194,7 @@ class ByOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class ByEpoch:
+class ByEpoch(BatchIdentity):
     """A batch identified by its query or application and its number.
 
     `content`: a hash of its input, where that is known; the table keeps that of the last batch. `continues`:
@@ -206,7 +205,6 @@ class ByEpoch:
     epoch: int
     content: str = ""
     continues: bool = True
-    of_lake = False
 
     def is_in(self, table: Known) -> bool:
         """Compare with the last batch that is in the table; a query must have begun with an empty one.
@@ -232,14 +230,6 @@ class ByEpoch:
         kept = [] if content is None else [(self._content_application, content)]
         return [(self._application, self.epoch), *kept]
 
-    def sources(self) -> list[Source]:
-        """Return none: the rows are not a function of a range."""
-        return []
-
-    def is_nothing(self) -> bool:
-        """Return True: a batch without output leaves no trace; computed again, it has none again."""
-        return True
-
     @property
     def _application(self) -> str:
         return f"penstock-query/{self.name}" if self.continues else self.name
@@ -250,27 +240,19 @@ class ByEpoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmoved:
+class Unmoved(BatchIdentity):
     """No batch: rows are removed or rewritten, and the table keeps its topics and ends."""
 
     known: tuple[Source, ...]
-    of_lake: bool
+    of_lake: bool = False
 
     def is_in(self, table: Known) -> bool:
         """Return False: it is never there."""
         return False
 
-    def transactions(self, table: Known) -> Transactions:
-        """Return none: the table ends where it ended."""
-        return []
-
     def sources(self) -> list[Source]:
         """Return the topics that fed the table before."""
         return list(self.known)
-
-    def is_nothing(self) -> bool:
-        """Return True: without rows it need not be recorded."""
-        return True
 
 
 def identity_of(batch: MicroBatch) -> BatchIdentity:

@@ -12,8 +12,7 @@ from penstock.model.event_types import EventTypes
 
 from ..columns import TIMES
 from .broken_rows import HeldRows, rules_in, with_broken
-from .partitioning import Partitioning
-from .routing import REASON, REJECTED, TABLE, Layout
+from .routing import REASON, REJECTED, TABLE, Layout, Partitioning
 from .rules import encoded
 from .storage import Location
 from .typed.lake import TypedLake, raw_name

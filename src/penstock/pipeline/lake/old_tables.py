@@ -22,7 +22,7 @@ from deltalake.exceptions import DeltaError
 from penstock.errors import Error
 from penstock.log.contract import LogIdentity
 
-from ..places import PLACE, Numbers, Places
+from ..offsets import PLACE, Numbers, Places
 from ..source.view import Heads
 from .contract import DataFile, PartOf, Table
 from .identity import Source

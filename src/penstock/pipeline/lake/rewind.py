@@ -15,8 +15,7 @@ from penstock.errors import AnotherLog, InvalidOption
 from penstock.log.contract import Log, Position, Topic
 
 from ..history import mark_of
-from ..offsets import Ends, Piece, said
-from ..places import PLACE
+from ..offsets import PLACE, Ends, Piece, said
 from .contract import Table, declared
 from .data_files import Rewritten, without
 from .identity import Source

@@ -1,10 +1,15 @@
-"""Routes rows to tables and their columns, in tasks, for each batch of rows.
+"""Routes rows to tables, their columns and their partitions, in tasks, for each batch of rows.
 
 One routing serves a whole query: several tables are filled in one pass over its rows. To send rows elsewhere,
 or with other columns, implement `Routing` and let `routing_of` choose it by an option of the sink.
+
+Tables may be partitioned by the year, month, day or hour of a column: readers of some days then open only the
+files of these days. The partition is a column of its own (`timestamp_day`), whose value is in the table's log
+and not in the files.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -15,7 +20,77 @@ import pyarrow.compute as pc
 
 from penstock.errors import InvalidOption, RowsBreakRules
 
+from ..columns import all_known_ms
 from .paths import folder_of
+
+PartValues = tuple[tuple[str, str | None], ...]  # column → value, as Delta's log has them
+_FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
+_MILLISECONDS = pa.timestamp("ms", tz="UTC")
+_SAID = re.compile(r"(?P<unit>year|month|day|hour)\((?P<column>\w+)\)")
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """The column and unit of time by which tables are partitioned; None: they are not."""
+
+    column: str | None = None
+    unit: str = ""
+
+    @classmethod
+    def parse(cls, said: str | None, option: str = "partitionBy") -> "Partitioning":
+        """Read `day(timestamp)`. Raises InvalidOption."""
+        if not said:
+            return cls()
+        found = _SAID.fullmatch(said.strip().replace(" ", ""))
+        if found is None:
+            raise InvalidOption(option, said, "year, month, day or hour of a column: day(timestamp)")
+        return cls(found["column"], found["unit"])
+
+    def check(self, times: Collection[str]) -> None:
+        """Refuse a column without times. Raises InvalidOption."""
+        if self.column is not None and self.column not in times:
+            said, those = f"{self.unit}({self.column})", ", ".join(times) or "here is none"
+            wanted = f"year, month, day or hour of a column of timestamps: {those}"
+            raise InvalidOption("--partition-by", said, wanted)
+
+    def made(self, names: Collection[str]) -> str | None:
+        """Return the partition column for a table with these columns, if it gets one."""
+        return f"{self.column}_{self.unit}" if self.column in names else None
+
+    def columns(self, schema: pa.Schema) -> list[str]:
+        """Return the columns that a table with this schema has in its log and not in files."""
+        return [field.name for field in self._added(schema)]
+
+    def whole(self, schema: pa.Schema) -> pa.Schema:
+        """Return the table's schema for a schema of its files. Raises InvalidOption."""
+        for field in self._added(schema):
+            if not pa.types.is_timestamp(schema.field(self.column).type):
+                raise InvalidOption("partitionBy", f"{self.unit}({self.column})", "of a column of timestamps")
+            if field.name.lower() in {name.lower() for name in schema.names}:
+                wanted = f"of another unit or column: rows have a column {field.name} already; or rename that"
+                raise InvalidOption("partitionBy", f"{self.unit}({self.column})", wanted)
+            schema = schema.append(field)
+        return schema
+
+    def parts(self, rows: pa.RecordBatch) -> Iterator[tuple[PartValues, pa.RecordBatch]]:
+        """Yield rows by partition."""
+        names = self.columns(rows.schema)
+        if not names:
+            yield (), rows
+            return
+        seconds = pc.floor_temporal(rows.column(self.column), unit="second")  # a cast rounds towards 1970
+        milliseconds = all_known_ms(seconds.cast(_MILLISECONDS, safe=False).cast(pa.int64()))
+        values = pc.strftime(milliseconds.cast(_MILLISECONDS), format=_FORMATS[self.unit])
+        for value in pc.unique(values).to_pylist():
+            mine = pc.is_null(values) if value is None else pc.equal(values, value)
+            yield ((names[0], value),), rows.filter(mine)
+
+    def _added(self, schema: pa.Schema) -> list[pa.Field]:
+        made = self.made(schema.names)
+        if made is None:
+            return []  # a table of other columns, as one of rejected rows may be
+        return [pa.field(made, pa.date32() if self.unit == "day" else pa.string())]
+
 
 ITSELF = "."  # the target folder is the one table
 BROKEN = "__broken"  # a column of rows: the rule of their table that they break, or NULL

@@ -30,9 +30,8 @@ from .data_files import FileWriter
 from .identity import BatchIdentity, ByOffsets, by_application, identity_of
 from .lake import Lake
 from .old_tables import aside_for, set_aside
-from .partitioning import Partitioning
 from .paths import CONTROL, catalog_root, is_table, local_path, table_path
-from .routing import ITSELF, Routing, routing_of
+from .routing import ITSELF, Partitioning, Routing, routing_of
 from .rules import Planned, decoded
 from .state import NEW, check_checkpoint, check_tables, remember
 from .storage import Location, asking, location, storage_of

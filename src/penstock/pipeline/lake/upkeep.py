@@ -13,16 +13,17 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Event, Thread
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake.exceptions import CommitFailedError
 
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidOption
 
 from ..settings import PipelineSettings
+from .contract import until_committed
 from .data_files import without
 from .kinds import table_at
 from .paths import tables_in
@@ -119,24 +120,13 @@ def forget(path: Location, hours: int, *, dry_run: bool = False) -> int:
     """
     if not has_deleted(path):
         return 0
-    for left in reversed(range(_TRIES)):
-        try:
-            return forget_deleted(path, older_than_hours=hours, dry_run=dry_run)
-        except CommitFailedError:
-            if not left:
-                raise
-    raise AssertionError("the last try returns or raises")
+    work = partial(forget_deleted, path, older_than_hours=hours, dry_run=dry_run)
+    return until_committed(work, _TRIES)
 
 
 def join(path: Location, file_bytes: int) -> JoinedFiles:
     """Join the files of a table that are smaller than a size. Raises CommitFailedError."""
-    for left in reversed(range(_TRIES)):
-        try:
-            return JoinedFiles(path.name, *table_at(path).compact(file_bytes))
-        except CommitFailedError:
-            if not left:
-                raise
-    raise AssertionError("the last try returns or raises")
+    return JoinedFiles(path.name, *until_committed(lambda: table_at(path).compact(file_bytes), _TRIES))
 
 
 def due(sizes: list[int], *, at_least: int, file_bytes: int) -> int | None:

@@ -1,5 +1,5 @@
 """Topics as a source for Spark: what is read, in which batches, and by which tasks."""
 
-from ..extra import check_spark
+from .. import check_spark
 
 check_spark()

@@ -1,5 +1,5 @@
 """Topics as a target: the rows of a query become records, exactly once."""
 
-from ..extra import check_spark
+from .. import check_spark
 
 check_spark()

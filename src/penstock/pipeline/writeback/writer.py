@@ -35,6 +35,7 @@ from penstock.wire.kafka.headers import encode_headers
 
 from ..address import is_kafka
 from ..checkpoint import read_batch
+from ..columns import is_bytes, is_headers, is_text
 from ..source.options import check_known
 from ..versions import StreamArrowWriter, arrow_schema_of, settle_in
 
@@ -192,7 +193,7 @@ def _bytes(rows: pa.RecordBatch, name: str) -> list[bytes | None]:
         return [None] * rows.num_rows
     column = rows.column(at)
     wanted = pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()
-    return list((column if _is_binary(column.type) else column.cast(wanted)).to_pylist())
+    return list((column if is_bytes(column.type) else column.cast(wanted)).to_pylist())
 
 
 def _times(rows: pa.RecordBatch, now_ms: int) -> list[int]:
@@ -209,38 +210,21 @@ def _times(rows: pa.RecordBatch, now_ms: int) -> list[int]:
 # -- the columns that may be written
 
 
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_headers(kind: pa.DataType) -> bool:
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(
-        kind.value_type
-    ):
-        return False
-    fields = {each.name: each.type for each in kind.value_type}
-    return set(fields) == {"key", "value"} and _is_text(fields["key"]) and _is_binary(fields["value"])
-
-
 _KINDS: dict[str, tuple[Callable[[pa.DataType], bool], str, str]] = {
-    "key": (lambda kind: _is_binary(kind) or _is_text(kind), _TEXT, "cast it"),
+    "key": (lambda kind: is_bytes(kind) or is_text(kind), _TEXT, "cast it"),
     "value": (
-        lambda kind: _is_binary(kind) or _is_text(kind),
+        lambda kind: is_bytes(kind) or is_text(kind),
         _TEXT,
         "make it JSON, as in to_json(struct(…))",
     ),
-    "type": (_is_text, "STRING", "cast it"),
+    "type": (is_text, "STRING", "cast it"),
     "headers": (
-        _is_headers,
+        is_headers,
         "ARRAY<STRUCT<key: STRING, value: BINARY>>",
         "make it so, as in array(struct(lit('source') AS key, …))",
     ),
     "timestamp": (pa.types.is_timestamp, "TIMESTAMP", "cast it"),
-    "topic": (_is_text, "STRING", "cast it"),
+    "topic": (is_text, "STRING", "cast it"),
 }
 
 

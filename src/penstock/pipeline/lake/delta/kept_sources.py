@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.clock import SYSTEM
 from penstock.errors import EndsLost
 
-from ...places import PLACE
+from ...offsets import PLACE
 from ..contract import OF_LAKE, SOURCES, Table
 from ..identity import Source, Transactions, application
 

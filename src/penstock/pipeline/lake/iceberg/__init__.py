@@ -4,6 +4,6 @@
 `bucket_io.py` gives pyiceberg access to the objects of a bucket.
 """
 
-from ...extra import check_extra
+from ... import check_extra
 
 check_extra("a lake of Iceberg tables", "iceberg", "pyiceberg")

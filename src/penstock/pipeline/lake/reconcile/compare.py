@@ -5,13 +5,12 @@ few blocks, whatever the number of rows. Only records that both hold are compare
 elsewhere.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,8 +20,7 @@ from penstock.model.limits import ERASED
 from penstock.wire.kafka.headers import decode_headers
 
 from ...columns import known_ms
-from ...offsets import Ends, Piece, joined
-from ...places import PLACE, Numbers, Places
+from ...offsets import PLACE, Ends, Piece, Places, joined, numbers_of
 from ..contract import Table
 from ..identity import Source
 from ..lake import Lake
@@ -131,7 +129,7 @@ class Compared:
             while low < wanted.high:
                 part = OffsetRange(wanted.partition, low, wanted.high)
                 entries, cut = self.log.read_ranges(self.topic, [part], max_bytes=_READ_BYTES)
-                there = held.has(*_numbers(entries))
+                there = held.has(*numbers_of(entries))
                 for each, is_there in zip(entries, there.tolist(), strict=True):
                     if is_there and each.type != ERASED:
                         yield (each.partition, each.offset), entry_checksum(each, *self._compared)
@@ -210,9 +208,5 @@ def _checksum(
 def _noted(checksums: Iterator[tuple[RowPlace, int]], held: Places) -> Iterator[tuple[RowPlace, int]]:
     """Yield the same, and record the positions."""
     while some := list(islice(checksums, _NOTED)):
-        held.add(*_numbers([place for place, _ in some]))
+        held.add(*numbers_of([place for place, _ in some]))
         yield from some
-
-
-def _numbers(places: Sequence[RowPlace] | Sequence[Entry]) -> Iterator[Numbers]:
-    return (np.array([place[n] for place in places], np.int64) for n in range(2))

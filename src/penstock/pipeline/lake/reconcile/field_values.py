@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from penstock.log.contract import Log, Position, Topic
 from penstock.model.limits import ERASED
 
-from ...offsets import Piece
-from ...places import PLACE
+from ...offsets import PLACE, Piece
 from ..contract import Table
 from .compare import Compared
 from .record_columns import field_names

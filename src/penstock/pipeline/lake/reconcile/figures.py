@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import AnotherLog, HistoryTakenBack, MarkMissing
-from penstock.log.contract import Log, Position, Topic
+from penstock.log.contract import Log, Topic
 
-from ...history import LogNow, Past, check_past, mark_of
-from ...offsets import Ends, Piece, joined, said
-from ...places import PLACE, Places
+from ...history import check_past, log_now
+from ...offsets import PLACE, Ends, Piece, Places, joined, said
 from ..contract import Table
 from ..identity import Source
 from ..lake import Lake
@@ -209,20 +208,12 @@ class _Another(str):
 def _wrong_past(path: Location, log: Log, source: Source) -> str | None:
     """Return how the knowledge of a table contradicts the log, if there is such a table."""
     topic = log.topic(source.topic)
-    bounds = log.all_bounds(topic)
     for past in Lake(path).pasts(source.topic):
         if (past.log_id, past.topic_id) == (source.log_id, source.topic_id):
             try:
-                check_past(past, LogNow(log.identity(), topic, bounds, _marks(log, past, source, topic.id)))
+                check_past(past, log_now(log, topic, past.places()))
             except AnotherLog as exc:
                 return _Another(exc)
             except HistoryTakenBack as exc:
                 return str(exc)
     return None
-
-
-def _marks(log: Log, past: Past, source: Source, topic_id: int) -> dict[Position, int]:
-    if source.topic_id != topic_id or not past.places():
-        return {}
-    found = log.at(log.topic(source.topic), past.places(), bare=True)
-    return {Position(each.partition, each.offset): mark_of(each.id) for each in found}

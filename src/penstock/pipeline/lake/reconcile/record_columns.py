@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 from pyarrow import types
 
-from ...columns import COLUMNS
+from ...columns import COLUMNS, is_bytes, is_headers, is_text
 from ..contract import Table
 from ..lake import Lake
 from ..paths import is_table
@@ -19,27 +19,12 @@ from ..upsert import BUCKET, DELETED, KEY_PROPERTY
 ENVELOPE = tuple(name for name in COLUMNS if name != "value")
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return any(is_kind(kind) for is_kind in (types.is_binary, types.is_large_binary, types.is_binary_view))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(is_kind(kind) for is_kind in (types.is_string, types.is_large_string, types.is_string_view))
-
-
-def _is_headers(kind: pa.DataType) -> bool:
-    if not (types.is_list(kind) or types.is_large_list(kind)) or not types.is_struct(kind.value_type):
-        return False
-    fields = {field.name: field.type for field in kind.value_type}
-    return fields.keys() == {"key", "value"} and _is_text(fields["key"]) and _is_bytes(fields["value"])
-
-
 _FITS: dict[str, Callable[[pa.DataType], bool]] = {
-    "key": _is_bytes,
-    "value": _is_bytes,
-    "type": _is_text,
-    "headers": _is_headers,
-    "topic": _is_text,
+    "key": is_bytes,
+    "value": is_bytes,
+    "type": is_text,
+    "headers": is_headers,
+    "topic": is_text,
     "partition": types.is_integer,
     "offset": types.is_integer,
     "timestamp": types.is_timestamp,

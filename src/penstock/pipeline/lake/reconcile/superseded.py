@@ -5,7 +5,7 @@ one of several files on the disk, by digest, and these are sorted one after the 
 one file, whatever the number of records and keys, besides one bit for each position.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -21,8 +21,7 @@ from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Positio
 from penstock.log.entry import Entry
 from penstock.model.limits import ERASED
 
-from ...offsets import Ends, Piece
-from ...places import Places
+from ...offsets import Ends, Piece, Places, numbers_of
 from ..contract import Table
 from ..identity import Source
 from ..lake import Lake
@@ -165,7 +164,7 @@ class _LatestSearch:
                 wanted = OffsetRange(partition, low, min(limit, low + _READ))
                 chunk = self._log.read_ranges(self._topic, [wanted], max_bytes=LAST_OFFSET, bare=True)
                 erased = [each for each in chunk.entries if each.type == ERASED]
-                self._erased.add(*_numbers(erased))
+                self._erased.add(*numbers_of(erased))
                 yield [each for each in chunk.entries if each.key is not None and each.type != ERASED]
 
     def _rows(self, entries: list[Entry]) -> KeyPlaces:
@@ -174,7 +173,7 @@ class _LatestSearch:
         One is within its table; one is among all records of that key, and counts if the table is unknown.
         """
         rows = []
-        for each, rejected in zip(entries, self._tables.rejected.has(*_numbers(entries)), strict=True):
+        for each, rejected in zip(entries, self._tables.rejected.has(*numbers_of(entries)), strict=True):
             table = self._tables.table_of(each.type or "")
             if rejected or each.offset >= self._tables.limit(table, each.partition):
                 continue
@@ -209,7 +208,7 @@ class _LatestSearch:
         """Excuse deletions: `forget_deleted` may have removed their rows."""
         positions = [Position(int(each["partition"]), int(each["offset"])) for each in missing]
         found = [each for each in self._log.at(self._topic, positions) if each.value is None]
-        self._gone.add(*_numbers(found))
+        self._gone.add(*numbers_of(found))
 
 
 class _KeyFiles:
@@ -246,10 +245,6 @@ def _digest(table: str, key: bytes | None) -> tuple[int, int]:
     digest = blake2b(key or b"", digest_size=16, person=blake2b(table.encode(), digest_size=16).digest())
     whole = digest.digest()
     return int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")
-
-
-def _numbers(entries: Sequence[Entry]) -> Iterator[npt.NDArray[np.int64]]:
-    return (np.array([each[n] for each in entries], np.int64) for n in range(2))
 
 
 def _places_of(rows: pa.RecordBatch) -> Iterator[npt.NDArray[np.int64]]:

@@ -21,9 +21,8 @@ from penstock.model.event_types import EventType, EventTypes
 from ...columns import COLUMNS
 from ..broken_rows import HeldRows, with_broken
 from ..kinds import table_at
-from ..partitioning import Partitioning
 from ..paths import folder_of, is_table
-from ..routing import BROKEN, DELETED, REASON, TABLE, TOMBSTONE, Layout
+from ..routing import BROKEN, DELETED, REASON, TABLE, TOMBSTONE, Layout, Partitioning
 from ..storage import Location
 from .decoding import REJECTED, TypedColumns, TypedEvent, parsed, typed_columns
 from .expressions import with_steps

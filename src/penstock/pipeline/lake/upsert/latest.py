@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import KeyInTwoPartitions
 
-from ...places import Numbers
+from ...offsets import Numbers
 
 PLACE = ("partition", "offset")
 

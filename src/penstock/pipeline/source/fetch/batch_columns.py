@@ -7,7 +7,7 @@ Headers are read in rounds, one header of every record in each. A chunk with an 
 another position than we write it) is decoded record by record instead.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +20,15 @@ from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.compression import TooManyBytes, unpacked
 from penstock.wire.kafka.record_batch import HEADER_BYTES, BatchHeader
 
-from ...places import Numbers
+from ...offsets import Numbers
 
+_CHUNK_BYTES, _CHUNK_RECORDS = 4 << 20, 16_384
 _SHORT = 128  # average bytes of a piece, up to which pieces are gathered byte by byte
 _MOST_HEADERS = 32  # of a record, for the fast path
 _OURS = {name.encode() for name in (ID, TYPE, SOURCE, VERSION, OWNER, RAW)}
+
+
+HeldBatch = tuple[BatchHeader, Buffer]
 
 
 class _NotQuick(Exception):
@@ -37,7 +41,7 @@ class BatchChunk(NamedTuple):
     `most_bytes`: the limit for the records of one batch, unpacked.
     """
 
-    batches: Sequence[tuple[BatchHeader, Buffer]]
+    batches: Sequence[HeldBatch]
     topic_id: int
     partition: int
     most_bytes: int = 1 << 30
@@ -49,6 +53,19 @@ def columns(chunk: BatchChunk, low: int, high: int, *, wants_headers: bool) -> p
         return _quickly(chunk, low, high, wants_headers)
     except _NotQuick:
         return _one_by_one(chunk, low, high)
+
+
+def grouped(batches: Iterable[HeldBatch]) -> Iterator[list[HeldBatch]]:
+    """Yield batches in groups to decode together."""
+    group, records, size = list[HeldBatch](), 0, 0
+    for header, batch in batches:
+        group.append((header, batch))
+        records, size = records + header.record_count, size + len(batch)
+        if records >= _CHUNK_RECORDS or size >= _CHUNK_BYTES:
+            yield group
+            group, records, size = [], 0, 0
+    if group:
+        yield group
 
 
 def _quickly(chunk: BatchChunk, low: int, high: int, wants_headers: bool) -> pa.RecordBatch:

@@ -20,10 +20,8 @@ from penstock.log.topic_uuid import topic_uuid
 from penstock.wire.kafka.record_batch import BatchHeader
 
 from ...offsets import Piece, before_starts
-from .batch_columns import BatchChunk, columns
+from .batch_columns import BatchChunk, columns, grouped
 from .contract import Request
-
-_CHUNK_BYTES, _CHUNK_RECORDS = 4 << 20, 16_384
 
 
 class FilesFetcher:
@@ -60,7 +58,7 @@ class FilesFetcher:
         view = self._directory.view(topic, piece.partition, topic.heads.get(piece.partition))
         wants = request.wants("headers") or request.wants("type")
         low, high = max(piece.start, view.start), min(piece.end, view.stable)
-        for batches in _grouped(_counting(view, low, high)):
+        for batches in grouped(_counting(view, low, high)):
             chunk = BatchChunk(batches, request.topic_id, piece.partition)
             try:
                 found = columns(chunk, low, high, wants_headers=wants)
@@ -77,17 +75,3 @@ def _counting(view: PartitionView, low: int, high: int) -> Iterator[tuple[BatchH
     for header, batch in view.batches(low, high):
         if header.record_count and not header.is_control and not producers.is_aborted(header):
             yield header, batch
-
-
-def _grouped(
-    batches: Iterator[tuple[BatchHeader, memoryview]],
-) -> Iterator[list[tuple[BatchHeader, memoryview]]]:
-    group, records, size = list[tuple[BatchHeader, memoryview]](), 0, 0
-    for header, batch in batches:
-        group.append((header, batch))
-        records, size = records + header.record_count, size + len(batch)
-        if records >= _CHUNK_RECORDS or size >= _CHUNK_BYTES:
-            yield group
-            group, records, size = [], 0, 0
-    if group:
-        yield group

@@ -1,21 +1,18 @@
 """Fetching from a Kafka cluster: a task reads from the leaders; batches become Arrow as those of files do."""
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, groupby
 
 import pyarrow as pa
 
 from penstock.errors import Damaged, InvalidBatch
 from penstock.log.kafka_form import UNPACKED_BYTES
 from penstock.log.kafka_settings import KafkaSettings
-from penstock.wire.kafka.record_batch import BatchHeader
 
 from ...offsets import Piece
 from ..kafka_topic import KafkaTopicReader
-from .batch_columns import BatchChunk, columns
+from .batch_columns import BatchChunk, HeldBatch, columns, grouped
 from .contract import Request
-
-_CHUNK_BYTES, _CHUNK_RECORDS = 4 << 20, 16_384
 
 
 class KafkaFetcher:
@@ -39,23 +36,14 @@ class KafkaFetcher:
 
     def _piece(self, request: Request, piece: Piece) -> Iterator[pa.RecordBatch]:
         wants = request.wants("headers") or request.wants("type")
-        group, records, size = list[tuple[BatchHeader, memoryview]](), 0, 0
-        for low, header, batch in self._reader.batches(*piece, removed=self._lost.append):
-            if low > piece.start:  # records before it in a batch are removed
-                if group:
-                    yield from _columns(group, request.topic_id, piece, wants)
-                group, records, size, piece = [], 0, 0, piece._replace(start=low)
-            group.append((header, batch))
-            records, size = records + header.record_count, size + len(batch)
-            if records >= _CHUNK_RECORDS or size >= _CHUNK_BYTES:
-                yield from _columns(group, request.topic_id, piece, wants)
-                group, records, size = [], 0, 0
-        if group:
-            yield from _columns(group, request.topic_id, piece, wants)
+        found = self._reader.batches(*piece, removed=self._lost.append)
+        for low, batches in groupby(found, lambda each: each.low):  # records before it in a batch are removed
+            for group in grouped((each.header, each.data) for each in batches):
+                yield from _columns(group, request.topic_id, piece._replace(start=low), wants)
 
 
 def _columns(
-    group: list[tuple[BatchHeader, memoryview]], topic_id: int, piece: Piece, wants_headers: bool
+    group: list[HeldBatch], topic_id: int, piece: Piece, wants_headers: bool
 ) -> Iterator[pa.RecordBatch]:
     chunk = BatchChunk(group, topic_id, piece.partition, UNPACKED_BYTES)
     try:
