@@ -41,7 +41,7 @@ from penstock.pipeline.storage import Location, storage_of
 from penstock.pipeline.upkeep import LakeUpkeep
 from penstock.pipeline.view import open_view
 from penstock.pipeline.write_back import WriteTarget
-from penstock.signals import hearing
+from penstock.signals import on_signal
 
 from .listeners import refuse_open
 from .options import opened
@@ -247,7 +247,7 @@ def _serving(given: dict[str, Any]) -> Iterator[None]:
 def stop_requested() -> Iterator[Event]:
     """Yield an event that SIGTERM and SIGINT set; a second signal has its default effect."""
     requested = Event()
-    with hearing(lambda _: requested.set(), once=True):
+    with on_signal(lambda _: requested.set(), once=True):
         yield requested
 
 
