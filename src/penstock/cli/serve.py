@@ -9,13 +9,12 @@ import click
 from penstock.access.opening import Lock
 from penstock.app import Outbox
 from penstock.broker.broker import Broker
-from penstock.broker.garbage import collect_rarely
+from penstock.broker.process import collect_rarely
 from penstock.broker.settings import BrokerSettings
 from penstock.database.migrations import check, migrate
 from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
-from penstock.log.open_batches import open_batches
-from penstock.log.store import Store, open_store
+from penstock.log.store import Store, open_batches, open_store
 from penstock.operate.kafka_port import KafkaAdministration
 
 from .console import console_routes, refuse_open_console
