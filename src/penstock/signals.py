@@ -20,8 +20,8 @@ _END = b"\0"  # no signal has this number
 
 
 @contextmanager
-def hearing(hear: Callable[[signal.Signals], None], *, once: bool = False) -> Iterator[None]:
-    """Call `hear` in a thread with each signal while the block lasts; then restore the former handlers.
+def on_signal(handle: Callable[[signal.Signals], None], *, once: bool = False) -> Iterator[None]:
+    """Call `handle` in a thread with each signal while the block lasts; then restore the former handlers.
 
     With `once`, the second signal of a kind has its default effect. Outside the main thread, where Python
     receives no signals, it does nothing.
@@ -40,7 +40,7 @@ def hearing(hear: Callable[[signal.Signals], None], *, once: bool = False) -> It
     def listen() -> None:
         while (number := reading.recv(1)) not in (_END, b""):
             if number[0] in _SIGNALS:
-                hear(signal.Signals(number[0]))
+                handle(signal.Signals(number[0]))
 
     listener = Thread(target=listen, name="penstock-signals", daemon=True)
     listener.start()

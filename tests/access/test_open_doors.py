@@ -60,7 +60,7 @@ def run(folder: Path, *words: str, url: str = "sqlite:///shop.db", **environ: st
     return process.returncode, " ".join(said.split())
 
 
-@pytest.mark.parametrize("access", ["", "open.toml"], ids=["no file", "a file that names nobody"])
+@pytest.mark.parametrize("access", ["", "open.toml"], ids=["no file", "a file without users"])
 @pytest.mark.parametrize(
     ("flag", "words"),
     [

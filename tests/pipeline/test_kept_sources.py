@@ -125,7 +125,7 @@ def test_a_table_whose_rows_have_no_places_is_refused_by_name(query: Query, to: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LakeTable, "has_columns", lambda self, names: False)
         with pytest.raises(
-            EndsLost, match=f"table {to} does not say any more up to where it holds its topics"
+            EndsLost, match=f"table {to} no longer says up to which offsets it holds its topics"
         ):
             table.ends(table.sources()[0])
         with pytest.raises(EndsLost):

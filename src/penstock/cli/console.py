@@ -23,7 +23,7 @@ from .listeners import (
     refuse_unlocked,
 )
 from .options import ChosenStore, naming_the_command, refuse_memory, store_options
-from .service import logging_options, set_up, stop_heard
+from .service import logging_options, set_up, stop_signal
 
 if TYPE_CHECKING:
     from penstock.gateway.rest.api import RestApi
@@ -80,7 +80,7 @@ def command(
     refuse_memory(chosen.url)
     store = open_store(chosen.url, chosen.names)
     try:
-        with naming_the_command(chosen.url, chosen.names), stop_heard() as stopped:
+        with naming_the_command(chosen.url, chosen.names), stop_signal() as stopped:
             check(store.database)
             token = secrets.token_urlsafe(18) if allow_actions else None
             with Lock(locking, store.database) as doors:

@@ -16,7 +16,7 @@ from penstock.testing.shop import Shop, ShopBroker, ShopWorker
 
 from .console import served
 from .listeners import ListenAddress
-from .service import stop_heard
+from .service import stop_signal
 
 _CONSOLE_PORT = 8420
 _BETWEEN_ORDERS_SECONDS = 0.2
@@ -32,7 +32,7 @@ def serve(shop: Shop, first: int, *, with_broker: bool, lake: Path | None) -> No
     store = open_store(shop.outbox.url)
     with ExitStack() as stack:
         stack.callback(store.close)
-        stopped = stack.enter_context(stop_heard())
+        stopped = stack.enter_context(stop_signal())
         for _ in range(2):
             stack.callback(ShopWorker(shop.path).stop)
         if with_broker:

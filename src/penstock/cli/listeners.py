@@ -45,7 +45,7 @@ _OPTIONS = (
 anonymous_option = click.option(
     "--anonymous",
     is_flag=True,
-    help="Let everybody who can connect over TLS do all that is served: read, write, delete.",
+    help="Let every client that connects over TLS read, write and delete all that is served.",
 )
 
 
@@ -113,7 +113,7 @@ def lock_settings(given: dict[str, Any]) -> AccessSettings:
 def refuse_unlocked(flag: str, address: ListenAddress, doors: Lock, *, anonymous: bool | None) -> None:
     """Refuse to let other machines do everything by TLS alone, now or later, unless asked for.
 
-    `anonymous`: None where it cannot be asked for. What is not encrypted was asked for by --insecure.
+    `anonymous`: None where it cannot be asked for. Plaintext was asked for by --insecure.
     Raises UsageError.
     """
     if anonymous or address.is_loopback or not doors.settings.tls_cert:
@@ -122,10 +122,10 @@ def refuse_unlocked(flag: str, address: ListenAddress, doors: Lock, *, anonymous
     if not doors.is_open:
         return
     file = doors.settings.policy_file
-    why = f"{file} names nobody and has no rules" if file else "there is no access file"
+    why = f"{file} has neither users nor rules" if file else "there is no access file"
     more = ", or add --anonymous to allow just that" if anonymous is False else ""
     raise click.UsageError(
-        f"{flag} {address}: other machines can connect there, and everybody may do all it serves: {why}; "
+        f"{flag} {address}: other machines can connect there, and every client may do everything: {why}; "
         "give --access FILE with users and rules (penstock access hash NAME prints a user), or "
         f"--tls-client-ca, so that every client needs a certificate{more}"
     )

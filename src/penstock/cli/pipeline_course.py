@@ -37,7 +37,7 @@ from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.source.view import open_view
 from penstock.pipeline.writeback.writer import WriteTarget
-from penstock.signals import hearing
+from penstock.signals import on_signal
 
 from .listeners import refuse_open
 from .options import opened
@@ -232,7 +232,7 @@ def _serving(flags: JobFlags) -> Iterator[None]:
 def stop_requested() -> Iterator[Event]:
     """Yield an event that SIGTERM and SIGINT set; a second signal has its default effect."""
     requested = Event()
-    with hearing(lambda _: requested.set(), once=True):
+    with on_signal(lambda _: requested.set(), once=True):
         yield requested
 
 

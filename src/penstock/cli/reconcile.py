@@ -32,7 +32,11 @@ from .output import print_json
 )
 @click.option("--against", metavar="SELECT", help="Your own table: a SELECT of the records' ids, or keys.")
 @click.option(
-    "--by", type=click.Choice(["id", "key"]), default="id", show_default=True, help="What the SELECT returns."
+    "--by",
+    type=click.Choice(["id", "key"]),
+    default="id",
+    show_default=True,
+    help="The SELECT's column.",
 )
 @click.option(
     "--type", "type", help="Compare your table with records of this type only, and count them separately."

@@ -15,7 +15,7 @@ from threading import Event
 import click
 
 from penstock.errors import MissingExtra
-from penstock.signals import hearing
+from penstock.signals import on_signal
 
 from .output import is_terminal
 
@@ -32,11 +32,11 @@ def run_reloading(targets: Iterable[str]) -> int:
     worker = _ReloadedWorker([sys.executable, *(each for each in sys.orig_argv[1:] if each != "--reload")])
     _say(f"watching {', '.join(map(str, folders))}; for development only")
 
-    def hear(number: signal.Signals) -> None:
+    def stop(number: signal.Signals) -> None:
         stopping.set()
         worker.pass_on(number)
 
-    with hearing(hear):
+    with on_signal(stop):
         looks = watch(
             *folders,
             watch_filter=PythonFilter(),

@@ -31,7 +31,7 @@ from .listeners import (
     refuse_without_http,
 )
 from .options import ChosenStore, naming_the_command, refuse_memory, store_options
-from .service import logging_options, send_spans, set_up, stop_heard
+from .service import logging_options, send_spans, set_up, stop_signal
 
 
 @click.command("serve")
@@ -98,7 +98,7 @@ def command(
     refuse_memory(chosen.url)
     store = open_store(chosen.url, chosen.names)
     try:
-        with naming_the_command(chosen.url, chosen.names), stop_heard() as stopped:
+        with naming_the_command(chosen.url, chosen.names), stop_signal() as stopped:
             if directory_in(plain_url(chosen.url)) is not None:
                 migrate(store.database)
             check(store.database)

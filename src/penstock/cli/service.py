@@ -13,7 +13,7 @@ from penstock import tracing
 from penstock.errors import MissingExtra
 from penstock.logs import FORMATS, LEVELS, JsonFormatter, LoggingSettings, TextFormatter
 from penstock.settings import Settings, setting
-from penstock.signals import hearing
+from penstock.signals import on_signal
 
 logger = logging.getLogger("penstock.serve")
 
@@ -116,16 +116,16 @@ def send_spans() -> None:
 
 
 @contextmanager
-def stop_heard() -> Iterator[Event]:
+def stop_signal() -> Iterator[Event]:
     """Yield an event that a signal sets; a second signal has its default effect.
 
     Enter it before the first listener prints its address: a caller that reads it may send a signal at once.
     """
     stopped = Event()
 
-    def hear(number: Signals) -> None:
+    def stop(number: Signals) -> None:
         logger.info("%s: completing pending requests, then stopping", number.name)
         stopped.set()
 
-    with hearing(hear, once=True):
+    with on_signal(stop, once=True):
         yield stopped

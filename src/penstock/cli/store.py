@@ -1,4 +1,4 @@
-"""`penstock migrate`, `restored`, `retain`, `erase` and `drop`: the tables of a store, and what they keep."""
+"""`penstock migrate`, `restored`, `retain`, `erase` and `drop`: the tables of a store and their content."""
 
 from dataclasses import asdict
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 def load(target: str, example: str, kind: type | None = None) -> Any:
     """Return the object that MODULE:NAME names; the current folder is searched first.
 
-    `kind`: what is wanted; if there is no such name, the names of this kind are listed.
+    `kind`: the class of the object; if there is no such name, the names of this kind are listed.
     """
     module, _, name = target.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):

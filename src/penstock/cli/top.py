@@ -16,7 +16,7 @@ from penstock.console.history import Curve, OverviewHistory
 from penstock.console.wording import age, lasting, number, rate, short
 from penstock.operate.members import Presence
 from penstock.operate.overview import StoreOverview, overview
-from penstock.signals import hearing
+from penstock.signals import on_signal
 
 from .options import ChosenStore, json_option, store_options
 from .output import line, print_json, print_table
@@ -47,7 +47,7 @@ def command(chosen: ChosenStore, every: float, once: bool, as_json: bool) -> Non
             print_table(_COLUMNS, [[line(each) for each in row] for row in _rows(now, history)])
         else:
             stopped = Event()
-            with hearing(lambda _: stopped.set()), Live(_screen(now, history), screen=True) as live:
+            with on_signal(lambda _: stopped.set()), Live(_screen(now, history), screen=True) as live:
                 while not stopped.wait(every):
                     now = history.now(lambda: overview(store), fresh=True)
                     live.update(_screen(now, history), refresh=True)

@@ -26,7 +26,7 @@ from .listeners import (
 )
 from .options import naming_the_command
 from .reload import run_reloading
-from .service import logging_options, send_spans, set_up, stop_heard
+from .service import logging_options, send_spans, set_up, stop_signal
 from .target import load_a
 
 
@@ -90,7 +90,7 @@ def command(
     )
     with (
         naming,
-        stop_heard() as stopped,  # the worker itself handles signals while it runs
+        stop_signal() as stopped,  # the worker itself handles signals while it runs
         _serving(served, http, locking, with_api=api, with_console=console, anonymous=anonymous),
     ):
         run_together(served, partitions=pins, until=stopped)

@@ -152,15 +152,14 @@ class StateWithoutPast(PipelineError, code="state_without_past"):
 
 
 class EndsLost(PipelineError, code="ends_lost"):
-    """Another engine has dropped what a table said of its batches, and its rows do not say it."""
+    """Another engine has dropped a table's record of its batches, and its rows do not have it."""
 
     def __init__(self, table: str) -> None:
         super().__init__(
-            f"table {table} does not say any more up to where it holds its topics: another engine has "
-            "dropped its application transactions, and its rows do not say of which record they are, so "
-            "nothing was written. Put its _delta_log back from before, write into another folder, or make "
-            "the table again from what the log still holds, while the old one stays: penstock pipeline reset "
-            "--rebuild"
+            f"table {table} no longer says up to which offsets it holds its topics: another engine has "
+            "dropped its application transactions, and its rows do not name their records, so nothing was "
+            "written. Restore its _delta_log, write to another folder, or rebuild the table from the log, "
+            "which keeps the old one: penstock pipeline reset --rebuild"
         )
 
 
@@ -188,9 +187,9 @@ class TableAsksMore(PipelineError, code="table_asks_more"):
 class RowsBreakRules(PipelineError, code="rows_break_rules"):
     """Rows of a batch break constraints of a table, and there is no `rejected` beside it."""
 
-    def __init__(self, said: str) -> None:
+    def __init__(self, why: str) -> None:
         super().__init__(
-            f"{said}, so nothing was written to it; let the query leave such rows out or give them other "
+            f"{why}, so nothing was written to it; let the query leave such rows out or give them other "
             "values, or change the constraint with the tool that set it"
         )
 

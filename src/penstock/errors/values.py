@@ -1,4 +1,4 @@
-"""Errors of what a program publishes: values, types, names and the registry of typed events."""
+"""Errors of published events: values, types, names and the registry of typed events."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta

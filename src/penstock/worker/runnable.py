@@ -11,7 +11,7 @@ from threading import Event, Thread, current_thread, main_thread
 from typing import Protocol
 
 from penstock.errors import Error
-from penstock.signals import hearing
+from penstock.signals import on_signal
 
 logger = logging.getLogger("penstock.worker")
 
@@ -178,7 +178,7 @@ def _signals(worker: Runnable, stopping: Event) -> Iterator[None]:
         if len(heard) == 2:
             Thread(target=_end_by_force, args=(ended,), name="penstock-end", daemon=True).start()
 
-    with hearing(hear):
+    with on_signal(hear):
         try:
             yield
         finally:

@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 from queue import SimpleQueue
 
-from penstock.signals import hearing
+from penstock.signals import on_signal
 
 
 def test_a_signal_that_finds_the_lock_held_is_heard() -> None:
@@ -20,7 +20,7 @@ def test_a_signal_that_finds_the_lock_held_is_heard() -> None:
         with lock:
             heard.set()
 
-    with hearing(hear):
+    with on_signal(hear):
         with lock:
             signal.raise_signal(signal.SIGTERM)
         assert heard.wait(30)
@@ -29,10 +29,10 @@ def test_a_signal_that_finds_the_lock_held_is_heard() -> None:
 def test_a_signal_that_another_thread_receives_is_heard_while_the_main_thread_waits() -> None:
     program = """
 import signal, threading
-from penstock.signals import hearing
+from penstock.signals import on_signal
 
 stopped = threading.Event()
-with hearing(lambda number: stopped.set()):
+with on_signal(lambda number: stopped.set()):
     kill = lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
     threading.Timer(0.1, kill).start()
     stopped.wait()
@@ -42,7 +42,7 @@ with hearing(lambda number: stopped.set()):
 
 def test_signals_are_heard_in_their_order_and_the_last_one_before_the_end() -> None:
     heard: list[signal.Signals] = []
-    with hearing(heard.append):
+    with on_signal(heard.append):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGINT):
             signal.raise_signal(number)
     assert heard == [signal.SIGTERM, signal.SIGINT, signal.SIGINT]
@@ -50,7 +50,7 @@ def test_signals_are_heard_in_their_order_and_the_last_one_before_the_end() -> N
 
 def test_the_former_handlers_are_put_back() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with suppress(RuntimeError), hearing(lambda _: None):
+    with suppress(RuntimeError), on_signal(lambda _: None):
         assert signal.getsignal(signal.SIGTERM) not in before
         raise RuntimeError("of the block")
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
@@ -62,7 +62,7 @@ def test_elsewhere_than_in_the_main_thread_nothing_is_heard() -> None:
     before = signal.getsignal(signal.SIGTERM)
 
     def run() -> None:
-        with hearing(lambda _: None):
+        with on_signal(lambda _: None):
             ran.put(signal.getsignal(signal.SIGTERM) is before)
 
     thread = threading.Thread(target=run)
@@ -75,10 +75,10 @@ def test_once_lets_the_second_signal_end_the_program() -> None:
     program = """
 import signal
 from threading import Event
-from penstock.signals import hearing
+from penstock.signals import on_signal
 
 heard = Event()
-with hearing(lambda _: heard.set(), once=True):
+with on_signal(lambda _: heard.set(), once=True):
     signal.raise_signal(signal.SIGTERM)
     assert heard.wait(30)
     print("heard", flush=True)

@@ -1,4 +1,4 @@
-"""Events: topics and their records, keys, dead letters, and what is scheduled."""
+"""Events: topics and their records, keys, dead letters, and events to come."""
 
 from base64 import b64decode
 from typing import Any
