@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from penstock import Fixed, Outbox, Record, cli
-from penstock.cli import tables
+from penstock.cli import output
 from penstock.model import ids
 from penstock.operate import groups
 from penstock.testing import FakeClock
-from penstock.worker.banner import tell_start
+from penstock.worker.status import log_start
 
 WIDTHS = (60, 100, 160)
 _START = datetime(2026, 11, 16, 2, 0, tzinfo=UTC)
@@ -51,7 +51,7 @@ def _banner(url: str) -> None:
     logger.addHandler(printed)
     try:
         subscriptions = list(outbox._handlers.subscriptions())
-        tell_start("/srv/shop/shop.db", subscriptions, "0c4f3d1e-7a52-4b8e-9a57-3f1d2b6c8e90", 2)
+        log_start("/srv/shop/shop.db", subscriptions, "0c4f3d1e-7a52-4b8e-9a57-3f1d2b6c8e90", 2)
     finally:
         logger.removeHandler(printed)
         logger.level = level
@@ -88,13 +88,13 @@ def screens_page() -> Iterator[str]:
 
 
 def _printed(screen: Screen, url: str, width: int | None) -> str:
-    real, out = tables.terminal_width, StringIO()
-    tables.terminal_width = lambda: width
+    real, out = output.terminal_width, StringIO()
+    output.terminal_width = lambda: width
     try:
         with redirect_stdout(out):
             screen.run(url)
     finally:
-        tables.terminal_width = real
+        output.terminal_width = real
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).rstrip()
 
 

@@ -13,13 +13,13 @@ import pytest
 from penstock import Outbox, Record
 from penstock.errors import NoTransaction, SchemaMissing, TokenReused, UnsupportedConnection
 from penstock.outbox.adapters import adapter_for, async_adapter_for
-from penstock.testing.outbox_suite import OrderDeclined, keys, logged
 from tests.conformance.async_callers import ASYNC_AUTOCOMMITTERS, ASYNC_CALLERS, AsyncFace, Held
 from tests.conformance.callers import AUTOCOMMITTERS, CALLERS, Autocommitter, Caller
 from tests.conformance.django_callers import DJANGO_AUTOCOMMITTERS, DJANGO_CALLERS
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.services.budget import level_from_environment
+from tests.suites.outbox_suite import OrderDeclined, keys, logged
 
 WAYS_TO_WRITE: tuple[Callable[[Any, Any], Any], ...] = (
     lambda face, conn: face.publish(conn, "t", 1),

@@ -18,10 +18,10 @@ from penstock.operate.dead import DeadSelection, LetterOutcome, dead_letters, sh
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.retention import retain
 from penstock.operate.topics import set_retention
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.records import a_record
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.records import a_record
 
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
 ALL = DeadSelection(group="g", all=True)

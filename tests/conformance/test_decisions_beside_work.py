@@ -19,12 +19,12 @@ from penstock.model.retry import Fixed
 from penstock.operate import dead
 from penstock.operate.dead import DeadSelection, dead_letters
 from penstock.operate.lanes import lanes
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 from tests.services.slow import but_the_first
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
 
 pytestmark = pytest.mark.usefixtures("brisk")
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)

@@ -18,15 +18,15 @@ from penstock.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from penstock.model.display import display_name
+from penstock.model.record import display_name
 from penstock.model.retry import Fixed
 from penstock.operate import groups, reset
 from penstock.operate.audit import audit
 from penstock.operate.events import Event, EventState, EventWord, delete, events
 from penstock.operate.records import delete_done, delete_records
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, publish_values, subscribe
 
 HOUR = timedelta(hours=1)
 NEVER, LATER = Fixed(HOUR, max_retries=0), Fixed(HOUR, max_retries=3)

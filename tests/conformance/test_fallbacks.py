@@ -16,10 +16,10 @@ from penstock.operate.groups import delete
 from penstock.operate.reset import EARLIEST, reset
 from penstock.operate.retention import retain
 from penstock.operate.why import why
-from penstock.testing.handling_suite import publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
 
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
 

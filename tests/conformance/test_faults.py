@@ -18,11 +18,11 @@ from penstock.errors import InvalidUrl, StoreDamaged, StoreFull, StoreReadOnly, 
 from penstock.log.sql.log import SqlLog
 from penstock.log.store import store_of
 from penstock.testing import FakeClock
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.records import some_records
-from penstock.testing.refusal import refusal
 from tests.conformance.engines import StoreEngine
 from tests.conformance.faults import SmallDisk, opened_elsewhere, read_only
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.records import some_records
+from tests.suites.refusal import refusal
 
 BIG = {"text": "x" * 50_000}
 

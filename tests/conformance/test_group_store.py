@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from penstock.database.database import Database, Transaction
-from penstock.delivery.going_out import GoingOut
 from penstock.delivery.machine import Settlement
+from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.store import GroupStore, Living, Owned
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
-from penstock.testing.records import some_records
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.suites.records import some_records
 
 Store = Callable[..., GroupStore]
 PARKED = Parked(due_ms=0, failures=1, reason="no")

@@ -14,11 +14,11 @@ from penstock.model.retry import Fixed
 from penstock.operate.dead import DeadSelection, requeue
 from penstock.operate.groups import delete
 from penstock.operate.lanes import LaneState, lanes
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.worker.measures import Measures
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, publish_values, subscribe
 from tests.working import working
 
 GROUPS = (

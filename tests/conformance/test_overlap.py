@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from penstock import points
-from penstock.testing.outbox_suite import in_one_partition, keys, logged
 from tests.conformance.engines import StoreEngine
 from tests.crash.passing_by import passing_by, row_waiters
 from tests.crash.waiting import wait_until
+from tests.suites.outbox_suite import in_one_partition, keys, logged
 
 
 @pytest.fixture

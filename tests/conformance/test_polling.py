@@ -5,9 +5,9 @@ from threading import Event, Thread
 import pytest
 
 from penstock import Outbox, Record
-from penstock.testing.handling_suite import subscribe
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import subscribe
 
 MANY = 6_000  # more than a worker reads in one look
 

@@ -26,12 +26,12 @@ from penstock.operate.doctor import PartState
 from penstock.operate.lanes import lanes
 from penstock.operate.reconcile import reconcile
 from penstock.operate.retention import examine_groups, planned, retain
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
 from penstock.worker.retention import RetentionService
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 
 DAY = timedelta(days=1)
 WEEK = 7 * DAY

@@ -14,9 +14,9 @@ import sqlalchemy
 from penstock.database.contract import Params, Result, Row
 from penstock.database.postgres.dialect import PostgresDialect
 from penstock.database.sqlite.dialect import SqliteDialect
-from penstock.testing.records import a_record, some_records
 from tests.conformance.callers import sqlalchemy_engine
 from tests.conformance.engines import StoreEngine
+from tests.suites.records import a_record, some_records
 
 Statements = list[str]
 

@@ -22,12 +22,12 @@ from penstock.errors import (
     NoTransaction,
     SchemaMissing,
 )
-from penstock.testing.outbox_suite import logged
 from tests.conformance.async_callers import alchemy_engine
 from tests.conformance.callers import sqlalchemy_engine
 from tests.conformance.engines import StoreEngine, sqlite_url
 from tests.conformance.tracked_shop import Shop, Status, opened_shop
 from tests.services.slow import but_the_first
+from tests.suites.outbox_suite import logged
 
 # Tracking is done in Python; the databases differ in what they compute and in their types.
 on_each_database = pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.delivery import store as delivery
 from penstock.operate.catch_up import catch_up
-from penstock.operate.group_names import examine_names
+from penstock.operate.store_doctor import examine_names
 from tests.crash.children import Child
 from tests.crash.store import Store
 from tests.crash.waiting import wait_until

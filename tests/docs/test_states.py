@@ -5,7 +5,7 @@ from enum import Enum
 
 import pytest
 
-from penstock.cli.lanes import command as lanes_command
+from penstock.cli.why import lanes_command
 from penstock.delivery.verdict import OnExhausted, OnFailure
 from penstock.operate.lanes import LaneState
 from tests.docs.pages import PROJECT

@@ -159,7 +159,7 @@ def test_messages_of_all_calls_have_a_bound(sqlite_store: str) -> None:
     with ServedGrpc(sqlite_store, body_bytes=100_000, bodies_bytes=100_000) as served:
         served.store.log.create_topic("orders", partitions=1)
         room = served.door.bodies
-        room.take(99_000)  # others have them in hand
+        room.admit(None, 99_000)  # others have them in hand
         with pytest.raises(grpc.RpcError) as caught:
             served.client.publish("orders", event("e", value=bytes(2_000)))
         assert (caught.value.code(), reason(caught.value)) == (C.UNAVAILABLE, "gateway_busy")
@@ -168,7 +168,7 @@ def test_messages_of_all_calls_have_a_bound(sqlite_store: str) -> None:
         assert is_served(served)  # a small one finds room, and the stream waits
         assert not list(served.store.log.read("orders", 0))[1:]
         assert served.listener._loop is not None
-        served.listener._loop.call_soon_threadsafe(room.give_back, 99_000)
+        served.listener._loop.call_soon_threadsafe(room.give_back, None, 99_000)
         assert len(next(answers).places) == 1
         assert not list(answers)
         wait_until(lambda: room.used == 0, "all is given back")

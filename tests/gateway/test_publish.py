@@ -14,14 +14,13 @@ import pytest
 
 from penstock.access.access import Access
 from penstock.access.policy import AccessPolicy
+from penstock.access.rate_limits import RateLimit
 from penstock.access.rule import parse_rule
-from penstock.access.token_bucket import RateLimit
 from penstock.errors import InvalidHeaders, NotAllowed
-from penstock.gateway.token_upkeep import TokenUpkeep
 from penstock.log.store import Store
 from penstock.model.cloudevents import format_time
 from penstock.model.record import TOKEN
-from penstock.operate.producing import RecordWanted, forget_tokens, produce
+from penstock.operate.producer import RecordWanted, forget_tokens, produce
 from penstock.testing import FakeClock
 from tests.gateway.served import JSON, ServedRest, event
 
@@ -317,11 +316,17 @@ def test_any_door_forgets_old_keys_once_an_hour(sqlite_store: str) -> None:
     clock = FakeClock()
     with ServedRest(sqlite_store, clock=clock) as rest:
         rest.store.log.create_topic("orders", partitions=1)
-        threads = ThreadPoolExecutor(1)
-        upkeep = TokenUpkeep(rest.store, threads, clock)
         produce(rest.store, "orders", [RecordWanted(b"1")], token="t-1", clock=clock)
-        upkeep.tend()  # nothing is old yet
+        rest.api.forget_old_tokens()  # nothing is old yet
         clock.advance(timedelta(days=8))
-        upkeep.tend()
-        threads.shutdown()
+        rest.api.forget_old_tokens()
+        rest.api.close()
         assert forget_tokens(rest.store, clock=clock) == 0
+
+
+def test_a_time_to_publish_at_is_refused_and_nothing_is_added(rest: ServedRest) -> None:
+    """Passed over in silence it would be published at once."""
+    answer = rest.client.post(RECORDS, params={"key": "o-1", "at": "2030-01-02T03:04:05Z"}, content=b"x")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
+    assert answer.json()["detail"].startswith("parameter at ")
+    assert everything(rest.store) == []

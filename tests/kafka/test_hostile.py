@@ -171,10 +171,10 @@ def test_an_announced_size_takes_no_memory_until_its_bytes_come(small: Served) -
     for each in clients:
         each.send(struct.pack(">i", 2 * MB) + b"\0" * 10)
     wait_until(lambda: sum(each.is_within for each in small.broker.sessions) == 20, "some have not begun")
-    assert 0 < small.broker.room.receiving <= 20 * 64 * 1024
+    assert 0 < small.broker.flow.partial.used <= 20 * 64 * 1024
     for each in clients:
         each.socket.close()
-    wait_until(lambda: small.broker.room.under_way == 0, "room is kept for requests that were given up")
+    wait_until(lambda: small.broker.flow.requests.used == 0, "room is kept for requests that were given up")
     assert is_served(small.address)
 
 
@@ -187,7 +187,7 @@ def test_more_large_requests_than_there_is_room_for_are_taken_one_by_one(small: 
     most = 0
     for each in clients:
         each.send(data[len(data) - 100_000 :])
-        most = max(most, small.broker.room.under_way)
+        most = max(most, small.broker.flow.requests.used)
     for each in clients:
         answer = PRODUCE.decode_answer(each.receive(), 7, 4)
         assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0

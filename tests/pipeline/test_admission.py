@@ -22,10 +22,10 @@ from penstock.pipeline.options import read_all as read_topics
 from penstock.pipeline.options import read_options
 from penstock.pipeline.several_topics import SeveralTopics
 from penstock.pipeline.source import StreamReader
-from penstock.testing.records import a_record
 from tests.kafka.served import Served
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore
 from tests.pipeline.test_source import places, read_all
+from tests.suites.records import a_record
 
 Sizes = dict[int, list[int]]  # partition → the bytes of its records
 

@@ -23,9 +23,9 @@ from penstock.pipeline.sink import begin_iceberg
 from penstock.pipeline.storage import location
 from penstock.pipeline.typed.evolving import Evolve
 from penstock.pipeline.writing import FileWriter
-from penstock.testing.records import a_record
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, LogStore
+from tests.suites.records import a_record
 
 FIRST, LAST = datetime.min, datetime.max  # noqa: DTZ901 - the zone is that of the column
 EDGES: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -15,12 +15,12 @@ from penstock.pipeline.kafka_connection import BrokerConnection
 from penstock.pipeline.kafka_topic import KafkaTopicReader
 from penstock.pipeline.options import read_options
 from penstock.pipeline.source import BatchReader
-from penstock.testing.records import a_record
 from tests.access.house import PASSWORD, House
 from tests.kafka.served import Served
 from tests.pipeline.conftest import Command
 from tests.pipeline.test_continue import Driver, places
 from tests.pipeline.test_source import read_all
+from tests.suites.records import a_record
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 RECORDS = 40

@@ -23,9 +23,9 @@ from penstock.log.contract import OffsetRange, Position
 from penstock.pipeline.compare import entry_checksum
 from penstock.pipeline.erasing import erase_in_tables
 from penstock.pipeline.paths import tables_in
-from penstock.testing.records import a_record
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver
+from tests.suites.records import a_record
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from penstock.pipeline.options import read_all, read_options
 from penstock.pipeline.several_topics import SeveralTopics
 from penstock.pipeline.source import BatchReader, PenstockSource, StreamReader
 from penstock.pipeline.versions import ReadAllAvailable, ReadMaxRows
-from penstock.testing.records import a_record
 from tests.pipeline.stores import TOPIC, LogStore
+from tests.suites.records import a_record
 
 OTHER, THIRD = "others", "thirds"
 Place = tuple[str, int, int]

@@ -18,9 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 from penstock.errors import InvalidPipeline, PipelineFailed
 from penstock.pipeline.paths import tables_in
 from penstock.pipeline.query import Job, Running, start_function, start_lake
-from penstock.testing.records import a_record
 from tests.pipeline.stores import TOPIC, TYPES, LogStore, row_of
 from tests.services.budget import level_from_environment
+from tests.suites.records import a_record
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 MINUTE_MS = 60_000

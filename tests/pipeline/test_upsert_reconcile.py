@@ -26,10 +26,10 @@ from penstock.pipeline.typed.evolving import Evolve
 from penstock.pipeline.upsert import BUCKETS, superseded
 from penstock.pipeline.upsert.merging import Upsert
 from penstock.pipeline.upsert.reading import forget_deleted
-from penstock.testing.records import a_record
 from tests.pipeline.stores import PARTITIONS, TOPIC, TYPES, LogStore, row_of
 from tests.pipeline.test_reconcile import rewritten, run
 from tests.pipeline.test_upsert_merging import a_part
+from tests.suites.records import a_record
 
 RAW = pa.schema([*arrow_schema(tuple(COLUMNS)), ("deleted", pa.bool_()), ("bucket", pa.int32())])
 TYPED = pa.schema([*(field for field in RAW if field.name != "value"), ("n", pa.int64())])

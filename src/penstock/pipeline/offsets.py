@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from penstock.log.contract import Growth, Position
-from penstock.log.growth import former_places
+from penstock.log.topics import former_places
 
 Ends = dict[int, int]  # partition → the offset after the last one
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Outbox
 from penstock.cli import main
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Check = Callable[[str], tuple[int, dict[str, Any]]]
 HEAD = """

@@ -14,8 +14,8 @@ import pytest
 from penstock import Outbox, Record
 from penstock.cli import main
 from penstock.model.retry import Fixed
-from penstock.testing.records import a_record
-from penstock.testing.refusal import refusal
+from tests.suites.records import a_record
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 

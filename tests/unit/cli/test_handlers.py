@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.cli import main
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 SHOP = """

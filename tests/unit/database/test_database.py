@@ -19,7 +19,7 @@ from penstock.database.naming import Names
 from penstock.errors import PickChanged, StoreLocked, StoreUnreachable, TopicVanished
 from penstock.log.sql.log import SqlLog
 from penstock.log.sql.topics import make_topic
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """What the contract itself does on top of an engine."""
 
 from penstock.log.contract import Position, Topic
-from penstock.testing.list_log import ListLog
-from penstock.testing.records import a_record
+from tests.suites.list_log import ListLog
+from tests.suites.records import a_record
 
 
 class Noting(ListLog):

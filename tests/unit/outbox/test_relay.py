@@ -20,10 +20,10 @@ from penstock.operate.erase import erase
 from penstock.outbox.move import Pick, Picked
 from penstock.outbox.relay import Relay
 from penstock.outbox.sequencer import BEFORE_COMMIT, Sequencer, SequencerSettings
-from penstock.testing.list_log import ListLog
 from tests.conformance.engines import StoreEngine
 from tests.crash.passing_by import passing_by
 from tests.crash.waiting import wait_until
+from tests.suites.list_log import ListLog
 
 SECOND = timedelta(seconds=1)
 

@@ -27,10 +27,10 @@ from penstock.delivery.verdict import Dead, OnExhausted, OnFailure, Parked, Pass
 from penstock.model.record import Record
 from penstock.redaction import ErrorText
 from penstock.testing import FakeClock
-from penstock.testing.records import a_record
 from penstock.worker.calling.attempt import attempt
-from penstock.worker.calling.inline_calls import InlineCalls
+from penstock.worker.calling.loop import InlineCalls
 from penstock.worker.handler import Handler
+from tests.suites.records import a_record
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 from penstock.errors import InvalidHandler, Undecodable
 from penstock.model.event_types import EventTypes
 from penstock.model.record import Record
-from penstock.testing.records import a_record
 from penstock.worker.binding import Binding, id_of
+from tests.suites.records import a_record
 
 
 @dataclass

@@ -8,9 +8,9 @@ import pytest
 
 from penstock import Outbox, Record
 from penstock.errors import DuplicateHandler, InvalidHandler, Undecodable
-from penstock.testing.records import a_record
 from penstock.worker.membership_loop import filters_of
 from tests.crash.waiting import wait_until
+from tests.suites.records import a_record
 
 
 class Priced(Protocol):

@@ -13,10 +13,10 @@ from penstock.clock import SYSTEM
 from penstock.errors import Damaged, InvalidBatch, StoreMissing
 from penstock.log.files.directory import LogDirectory, TopicFiles
 from penstock.log.files.disk import Disk
-from penstock.log.files.identity import read_identity
 from penstock.log.files.partition_view import PartitionView
 from penstock.log.files.settings import FilesSettings
-from penstock.log.topic_uuid import topic_uuid
+from penstock.log.files.small_files import read_identity
+from penstock.log.topics import topic_uuid
 from penstock.wire.kafka.record_batch import BatchHeader
 
 from ..offsets import Piece, before_starts

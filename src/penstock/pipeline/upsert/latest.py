@@ -1,7 +1,7 @@
 """Chooses the latest row of a key: the one with the later position. Arrow in, Arrow out, bounded rows.
 
 A key lives in one partition. When a topic grows, the key stays there or moves to a partition of a higher
-number (`log/growth.py`), where its later records are. So (partition, offset) orders all records of a key,
+number (`log/topics.py`), where its later records are. So (partition, offset) orders all records of a key,
 over all generations of the topic, as (generation, offset) does. If a key is in two partitions of which
 neither comes from the other, another producer chose the partition: there is no order, and it is refused.
 
