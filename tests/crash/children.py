@@ -13,12 +13,12 @@ from typing import Any, Self
 
 import psutil
 
-from penstock import errors
+import penstock
 from tests.crash.waiting import wait_until
 
 # Found at import: a test stands in another folder, where a relative path leads nowhere.
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = Path(errors.__file__).resolve().parents[1]
+SOURCE = Path(penstock.__file__).resolve().parents[1]
 
 
 class Child:

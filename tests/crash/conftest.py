@@ -10,10 +10,28 @@ import pytest
 
 from penstock import points
 from tests.crash.store import Store
+from tests.services.budget import level_from_environment
 from tests.services.postgres import PostgresServer
 
 TOPICS = {"wide": 256, "eight": 8, "three": 3}
 KEYS = [f"k-{number}" for number in range(48)]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave SQLite to the long set where a test is slow by itself: the slow set kills on PostgreSQL."""
+    if level_from_environment() == "long":
+        return
+    here = str(Path(__file__).parent)
+    left = {each for each in items if str(each.path).startswith(here) and _repeats(each)}
+    config.hook.pytest_deselected(items=list(left))
+    items[:] = [each for each in items if each not in left]
+
+
+def _repeats(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    on_sqlite = callspec is not None and "sqlite" in callspec.params.values()
+    return on_sqlite and item.get_closest_marker("slow") is not None
 
 
 @pytest.fixture(autouse=True)

@@ -88,6 +88,7 @@ def test_workers_killed_and_stopped_lose_double_and_reorder_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.long  # the same with three of them is slow
 @pytest.mark.timeout(900)
 def test_workers_killed_and_stopped_for_long_lose_double_and_reorder_nothing(
     postgres_store: Store, tmp_path: Path, budget: Budget

@@ -6,24 +6,25 @@ from typing import Any
 
 import pytest
 import requests
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from schemathesis import checks
 
 from tests.gateway.served import ServedRest
 
 EXAMPLES = 12  # of each operation
-CHECKS: Any = [
-    checks.not_a_server_error,
-    checks.content_type_conformance,
-    checks.response_schema_conformance,
-]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_no_call_that_the_description_allows_or_forbids_makes_it_fail(sqlite_store: str) -> None:
+    import schemathesis  # it takes long, and every process of a run would import it
+    from schemathesis import checks
+
+    kept: Any = [
+        checks.not_a_server_error,
+        checks.content_type_conformance,
+        checks.response_schema_conformance,
+    ]
     asked = 0
     with ServedRest(sqlite_store, settle_wait=1.0) as rest, requests.Session() as session:
         rest.store.log.create_topic("orders", partitions=2)
@@ -51,7 +52,7 @@ def test_no_call_that_the_description_allows_or_forbids_makes_it_fail(sqlite_sto
                 if isinstance(case.body, dict) and "wait_seconds" in case.body:
                     case.body["wait_seconds"] = 0
                 answer = case.call(base_url=f"http://127.0.0.1:{rest.port}", session=session, timeout=60)
-                case.validate_response(answer, checks=CHECKS)
+                case.validate_response(answer, checks=kept)
 
             ask()
     assert asked > 300

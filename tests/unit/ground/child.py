@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock import errors
+import penstock
 
 # Found at import: a test stands in another folder, where a relative path leads nowhere.
-SOURCE = Path(errors.__file__).resolve().parents[1]
+SOURCE = Path(penstock.__file__).resolve().parents[1]
 
 
 def start(program: str, **environment: str) -> subprocess.Popen[str]:
