@@ -40,9 +40,6 @@ from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.operation import group_id
 from penstock.operate.progress import Group
 from penstock.operate.reset import Reset, reset
-from tests.suites.handling_suite import Seen, publish_values, subscribe
-from tests.suites.outbox_suite import in_one_partition
-from tests.suites.records import a_record
 from tests.conformance.client_cursors import ClientCursors
 from tests.conformance.engines import StoreEngine, counting, lock_waits
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`

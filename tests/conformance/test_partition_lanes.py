@@ -18,14 +18,12 @@ from penstock.operate import dead
 from penstock.operate.dead import DeadSelection
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.why import Code, QuestionKind, why
-from tests.suites.handling_suite import Seen, subscribe
-from tests.suites.outbox_suite import OrderDeclined, in_one_partition
-from tests.suites.records import a_record
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 from tests.suites.handling_suite import Seen, subscribe
 from tests.suites.outbox_suite import OrderDeclined, in_one_partition
+from tests.suites.records import a_record
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
