@@ -14,7 +14,7 @@ from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.errors import ScheduleInUse, SchedulePaused, UnknownSchedule
 from penstock.log.store import Store
-from penstock.membership.declared import declared
+from penstock.membership.member import declared
 from penstock.model.schedule import Definition, decode_definition, fingerprint
 from penstock.outbox.periodic import rows
 from penstock.outbox.periodic.plan import PeriodicSettings

@@ -21,7 +21,7 @@ from penstock.log.contract import OUTBOX_PARTITIONS, Bounds, Compaction, Keep, L
 from penstock.log.contract import Topic as LogTopic
 from penstock.log.store import Store
 from penstock.log.topics import check_growth
-from penstock.membership.hearing import wait_until_heard
+from penstock.membership.member import wait_until_heard
 from penstock.model.limits import check_topic
 from penstock.model.partition import MURMUR3
 

@@ -16,7 +16,7 @@ from penstock.errors import StoreUnreachable
 from penstock.operate.dead import DeadSelection, dead_letters, requeue
 from penstock.operate.topics import delete
 from penstock.worker.group import bounds
-from penstock.worker.lease_check import LeaseCheck
+from penstock.worker.served_groups import LeaseCheck
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.services.slow import but_the_first
