@@ -1,4 +1,4 @@
-"""Groups: their kind and their row, and what is forgotten with a group, or with a topic for all groups."""
+"""Groups: their kind, row and numbers, and the rows that go with a group, or with a topic in all groups."""
 
 from collections.abc import Collection, Sequence
 from enum import Enum
@@ -32,6 +32,17 @@ class DeletedGroup(NamedTuple):
     cursors: int
     lanes: int
     dead: int
+
+
+class CursorNumbers(NamedTuple):
+    """A cursor of a group, whether this member owns it, and whether no living member does."""
+
+    group: str
+    topic_id: int
+    partition: int
+    offset: int
+    is_mine: bool
+    is_free: bool
 
 
 def make_groups(database: Database, names: Sequence[str], clock: Clock) -> None:
@@ -90,6 +101,17 @@ def forget_waiting(tx: Transaction, topic_id: int) -> None:
     """Remove the lanes, dead letters, notes and completed fallbacks of a topic, in all groups."""
     for statement in _WAITING:
         tx.change("delivery", statement, topic_id=topic_id)
+
+
+def read_cursors(tx: Transaction, owner: str, living: Sequence[str]) -> list[CursorNumbers]:
+    """Return the cursors of all groups."""
+    rows = tx.rows("delivery", "gauge_cursors", owner=owner, living=list(living))
+    return [CursorNumbers(*row) for row in rows]
+
+
+def read_waiting(tx: Transaction, most: int) -> dict[str, list[int]]:
+    """Return for each group how many lanes wait and are held, and how many records are dead letters."""
+    return {group: numbers for group, *numbers in tx.rows("delivery", "gauge_waiting", most=most)}
 
 
 def unread_topics(tx: Transaction, log: Log) -> dict[str, int]:

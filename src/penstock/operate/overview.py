@@ -11,6 +11,7 @@ from datetime import datetime
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
+from penstock.delivery.groups import read_waiting
 from penstock.delivery.offset_sets import DoneSet
 from penstock.log.contract import Log
 from penstock.log.store import Store
@@ -96,7 +97,7 @@ def _groups(tx: Transaction, log: Log) -> Iterable[GroupGlance]:
     for group, _, bitmap in tx.rows("operate", "group_passed", groups=numbers):
         done[group] = done.get(group, 0) + DoneSet.count_in(bitmap)
     places = tx.rows("operate", "group_places", groups=numbers)
-    waiting = {name: counts for name, *counts in tx.rows("delivery", "gauge_waiting", most=COUNTED)}
+    waiting = read_waiting(tx, COUNTED)
     passed, progress = _passed(places), _progress(log, places)
     for name, id, _, paused_ms, _, kind in listed:
         topics, lag, oldest_ms = progress.get(id, ((), 0, None))

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.database import Transaction
-from penstock.delivery.gauges import read_cursors, read_waiting
-from penstock.delivery.groups import measure_unread
+from penstock.delivery.groups import measure_unread, read_cursors, read_waiting
 from penstock.log.contract import Bounds, Position, Topic
 from penstock.log.store import Store
 from penstock.membership.member import Member
