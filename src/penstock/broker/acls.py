@@ -184,11 +184,7 @@ class Acls:
 
     def handlers(self) -> dict[int, RequestHandler]:
         """Return the handler of each request."""
-        return {
-            DESCRIBE_ACLS.key: self.describe,
-            CREATE_ACLS.key: self.create,
-            DELETE_ACLS.key: self.delete,
-        }
+        return {DESCRIBE_ACLS.key: self.describe, CREATE_ACLS.key: self.create, DELETE_ACLS.key: self.delete}
 
     async def describe(self, call: ClientCall) -> Reply:
         """Return the rules that pass a filter."""

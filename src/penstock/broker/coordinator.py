@@ -13,12 +13,7 @@ from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.errors import Error, GroupKindDiffers
 from penstock.model.limits import NAME_CHARACTERS
-from penstock.wire.kafka.apis.groups import (
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    SYNC_GROUP,
-)
+from penstock.wire.kafka.apis.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 

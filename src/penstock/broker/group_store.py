@@ -142,13 +142,4 @@ def said_of(group: ConsumerGroup) -> dict[str, Any]:
 
 def member_of(stored: StoredMember) -> GroupMember:
     """Return a member from its stored form."""
-    return GroupMember(
-        stored.id,
-        stored.instance_id,
-        stored.client_id,
-        stored.host,
-        stored.session_ms,
-        stored.rebalance_ms,
-        stored.protocols,
-        stored.assignment,
-    )
+    return GroupMember(**msgspec.structs.asdict(stored))
