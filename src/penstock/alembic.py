@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from penstock.database import hosted
 from penstock.database.naming import DEFAULT_PREFIX, Names
-from penstock.outbox.adapters.driver_state import innermost
+from penstock.outbox.adapters.driver import innermost
 from penstock.outbox.adapters.sqlalchemy import dialect_named
 
 

@@ -18,7 +18,7 @@ from penstock.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from penstock.model.display import display_name
+from penstock.model.record import display_name
 from penstock.model.retry import Fixed
 from penstock.operate import groups, reset
 from penstock.operate.audit import audit

@@ -23,7 +23,7 @@ from penstock.operate.groups import pause, resume
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.reset import reset
 from penstock.operate.why import Code, why
-from penstock.testing.idling import drain_until_idle
+from penstock.testing.outbox import drain_until_idle
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until

@@ -16,9 +16,8 @@ from penstock.errors import ForeignPartition, MapChanged
 from penstock.log.batches import Write, WriteResult
 from penstock.log.contract import Position
 from penstock.log.files.batch_log import FileBatchLog
-from penstock.log.growth import former_places
-from penstock.log.open_batches import open_batches
-from penstock.log.store import Store, open_store
+from penstock.log.store import Store, open_batches, open_store
+from penstock.log.topics import former_places
 from penstock.model.partition import KAFKA, MURMUR3, partition_for, partition_of
 from penstock.operate import topics
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE

@@ -12,8 +12,7 @@ from penstock.database.database import Transaction
 from penstock.database.migrations import migrate
 from penstock.log.batches import ALLOWED, FOREIGN_KEYS, Write, WriteResult
 from penstock.log.contract import Topic
-from penstock.log.open_batches import open_batches
-from penstock.log.store import open_store
+from penstock.log.store import open_batches, open_store
 from penstock.model.partition import KAFKA, MURMUR3, partition_for
 from penstock.operate.browse import browse
 from penstock.operate.key_course import key_course

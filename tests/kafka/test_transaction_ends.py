@@ -15,8 +15,7 @@ from penstock.errors import PartitionUnwritable
 from penstock.log.batches import BatchLog, LogPlace, Write, WriteResult
 from penstock.log.contract import Topic
 from penstock.log.files.batch_log import FileBatchLog
-from penstock.log.open_batches import open_batches
-from penstock.log.store import open_store
+from penstock.log.store import open_batches, open_store
 from penstock.model.partition import KAFKA
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.records import NewRecord, encode_records

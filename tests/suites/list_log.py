@@ -36,7 +36,7 @@ from penstock.log.contract import (
     is_repeated,
 )
 from penstock.log.entry import Entry, entry_of
-from penstock.log.growth import check_growth
+from penstock.log.topics import check_growth
 from penstock.model.limits import ERASED, check_topic
 from penstock.model.partition import MURMUR3, check_partitioner, check_partitions, partition_for
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from penstock.errors import InvalidGrowth, InvalidPartitions
 from penstock.log.contract import Growth, Log
-from penstock.log.growth import former_places
+from penstock.log.topics import former_places
 from penstock.model.partition import KAFKA, MURMUR3, partition_for, partition_of
 from tests.suites.records import a_record
 from tests.suites.refusal import refusal

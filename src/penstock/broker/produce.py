@@ -9,7 +9,7 @@ from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.errors import Error, UnknownPartition, UnknownTopic
 from penstock.log.batches import Write, WriteResult
-from penstock.log.message_bounds import MESSAGE_BYTES
+from penstock.log.topics import MESSAGE_BYTES
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.hot import AnsweredPart, Produced, ProducedPart, decode_produce, encode_produced
 from penstock.wire.kafka.record_batch import HEADER_BYTES, MAGIC, Compression

@@ -9,8 +9,7 @@ from penstock.access.resource import CLUSTER, AccessRight
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.errors import Error, InvalidConfig, NotAllowed, OffsetOutOfRange
 from penstock.log.contract import Keep, Topic
-from penstock.log.growth import check_growth
-from penstock.log.message_bounds import MESSAGE_BYTES
+from penstock.log.topics import MESSAGE_BYTES, check_growth
 from penstock.model.limits import check_topic
 from penstock.model.partition import check_partitions
 from penstock.wire.kafka.apis.records import DELETE_RECORDS

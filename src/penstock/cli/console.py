@@ -12,16 +12,22 @@ from penstock.access.opening import Lock
 from penstock.access.settings import AccessSettings
 from penstock.database.migrations import check
 from penstock.log.store import Store, open_store
-from penstock.logs import FORMATS, LEVELS
 
 from .lake import LakePath
-from .listeners import ListenAddress, ListenAddressType, lock_options, lock_settings, refuse_unlocked
+from .listeners import (
+    ListenAddress,
+    ListenAddressType,
+    http_served,
+    lock_options,
+    lock_settings,
+    refuse_unlocked,
+)
 from .options import ChosenStore, naming_the_command, refuse_memory, store_options
-from .service import set_up, stop_heard
+from .service import logging_options, set_up, stop_heard
 
 if TYPE_CHECKING:
     from penstock.gateway.rest.api import RestApi
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.storage import Location
 
 _DEFAULT = "127.0.0.1:8420"
 
@@ -53,10 +59,7 @@ _DEFAULT = "127.0.0.1:8420"
     help="A host name that browsers use, as behind a proxy; default: only this machine's names.",
 )
 @lock_options
-@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; default: logging.level, info.")
-@click.option(
-    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; default: logging.format."
-)
+@logging_options
 def command(
     chosen: ChosenStore,
     listen: ListenAddress,
@@ -121,8 +124,6 @@ def served(
     from starlette.applications import Starlette
 
     from penstock.console.site import ConsoleSite
-    from penstock.gateway.listener import HttpListener
-    from penstock.gateway.lock import Locked
     from penstock.gateway.rest.api import RestApi
 
     from .lake import FolderLake
@@ -130,18 +131,8 @@ def served(
     api = RestApi(store, access=doors.access)
     shown = None if lake is None else FolderLake(store, lake)
     site = ConsoleSite(api, allow_actions=token is not None, token=token, lake=shown)
-    app = Locked(
-        Starlette(routes=site.routes()),
-        doors.access,
-        secrets_in_plaintext=doors.settings.secrets_in_plaintext,
-    )
-    listener = HttpListener(app, *listen, connections=api.settings.connections, tls=doors.tls, names=hosts)
-    listener.open()
-    listener.start()
+    app = Starlette(routes=site.routes())
     scheme = "http" if doors.tls is None else "https"
-    try:
-        yield f"{scheme}://{listener.address}/console/"
-    finally:
-        api.give_back()
-        listener.stop()
-        api.close()
+    connections = api.settings.connections
+    with http_served(app, listen, doors, api=api, connections=connections, names=hosts) as listening:
+        yield f"{scheme}://{listening}/console/"

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from penstock.errors import UnknownDeadLetter
+from penstock.log.store import Store
 from penstock.operate import dead
 from penstock.operate.dead import DeadLetter, DeadRecord, DeadSelection, LetterOutcome
 from penstock.operate.fallbacks import FallbackCompletion, completed_by_fallback
@@ -20,6 +21,7 @@ from .options import (
     json_option,
     limit_option,
     since_option,
+    store_command,
     store_options,
 )
 from .output import cell, moment, print_facts, print_json, print_page, value_document, whole
@@ -32,8 +34,7 @@ def command() -> None:
     """List, show, requeue, skip or discard the records that handlers gave up."""
 
 
-@command.command("list")
-@store_options
+@store_command("list", command)
 @click.option("--group", help="Only this group.")
 @click.option("--topic", help="Only this topic.")
 @click.option("--id", "id", help="Only this record id.")
@@ -44,11 +45,9 @@ def command() -> None:
 @before_option("Only those that died before this moment.")
 @limit_option
 @after_option
-@json_option
-def list_letters(chosen: ChosenStore, as_json: bool, **filters: Any) -> None:
+def list_letters(store: Store, as_json: bool, **filters: Any) -> None:
     """List dead letters, newest first."""
-    with chosen.opened() as store:
-        found = dead.dead_letters(store, **filters)
+    found = dead.dead_letters(store, **filters)
     print_page(
         "dead",
         found,
@@ -60,20 +59,17 @@ def list_letters(chosen: ChosenStore, as_json: bool, **filters: Any) -> None:
     )
 
 
-@command.command("fallbacks")
-@store_options
+@store_command("fallbacks", command)
 @click.option("--group", help="Only this group.")
 @click.option("--topic", help="Only this topic.")
 @limit_option
 @after_option
-@json_option
-def list_fallbacks(chosen: ChosenStore, as_json: bool, **filters: Any) -> None:
+def list_fallbacks(store: Store, as_json: bool, **filters: Any) -> None:
     """List the records that a handler's fallback completed: without it they would be dead letters.
 
     Sorted by group, topic, partition and offset; listed as long as the log holds them.
     """
-    with chosen.opened() as store:
-        found = completed_by_fallback(store, **filters)
+    found = completed_by_fallback(store, **filters)
     print_page(
         "fallbacks",
         found,

@@ -15,8 +15,7 @@ from penstock.errors import MissingExtra, PipelineError
 from penstock.log.store import open_store
 from penstock.operate.dead import DeadSelection, dead_letters, requeue
 from penstock.operate.why import why
-from penstock.testing.shop import POISON, Shop, Tally
-from penstock.testing.shop_processes import ShopBroker, ShopWorker
+from penstock.testing.shop import POISON, Shop, ShopBroker, ShopWorker, Tally
 
 from .demo_service import serve as keep_open
 

@@ -12,8 +12,7 @@ from penstock.access.opening import Lock
 from penstock.access.settings import AccessSettings
 from penstock.errors import AddressRefused, MissingExtra
 from penstock.log.store import Store, open_store
-from penstock.testing.shop import Shop
-from penstock.testing.shop_processes import ShopBroker, ShopWorker
+from penstock.testing.shop import Shop, ShopBroker, ShopWorker
 
 from .console import served
 from .listeners import ListenAddress

@@ -6,20 +6,13 @@ from typing import Any
 import click
 import msgspec
 
+from penstock.log.store import Store
 from penstock.model.content import CONTENT_TYPE, JSON, is_json
 from penstock.operate import events
 from penstock.operate.event import EventPlace, ShownEvent, show_event
 from penstock.operate.events import DELETABLE, Event, EventState
 
-from .options import (
-    ChosenStore,
-    after_option,
-    before_option,
-    json_option,
-    limit_option,
-    store_options,
-    yes_option,
-)
+from .options import after_option, before_option, limit_option, store_command, yes_option
 from .output import (
     cell,
     confirm,
@@ -44,29 +37,25 @@ def command() -> None:
     """List the events in a state, show one, or delete those of a state before a moment."""
 
 
-@command.command("list")
-@store_options
+@store_command("list", command)
 @click.option("--state", type=_STATES, required=True, help="Which state.")
 @click.option("--topic", help="Only this topic.")
 @click.option("--group", help="Only this group, for waiting and dead events.")
 @limit_option
 @after_option
-@json_option
-def list_events(chosen: ChosenStore, state: str, as_json: bool, **filters: Any) -> None:
+def list_events(store: Store, state: str, as_json: bool, **filters: Any) -> None:
     """List the events in a state.
 
     Scheduled: not due yet. Staged: committed, no offset yet. Pending: in the log, not yet passed by every
     group. Waiting: in a lane of a group, for a retry or its turn. Done: passed by every group, neither
     waiting nor dead. Dead: given up by a group.
     """
-    with chosen.opened() as store:
-        found = events.events(store, EventState(state), **filters)
+    found = events.events(store, EventState(state), **filters)
     print_page("events", found, _COLUMNS, _row, none=f"no event is {state}", as_json=as_json)
 
 
-@command.command("show")
+@store_command("show", command)
 @click.argument("id")
-@store_options
 @click.option("--key", help="Its key, to search only the key's partition.")
 @click.option("--scan", is_flag=True, help="Search the whole log for it.")
 @click.option(
@@ -76,45 +65,38 @@ def list_events(chosen: ChosenStore, state: str, as_json: bool, **filters: Any) 
     show_default=True,
     help="How much of the value to print; --json prints it whole.",
 )
-@json_option
-def show_one(
-    id: str, chosen: ChosenStore, key: str | None, scan: bool, max_bytes: int, as_json: bool
-) -> None:
+def show_one(id: str, store: Store, key: str | None, scan: bool, max_bytes: int, as_json: bool) -> None:
     """Show one event and its progress in each group.
 
     Prints its envelope, headers and value; its state: scheduled, staged, or in the log; and for each group
     the answer of `penstock why`. Exits with 1 if the event does not exist.
     """
-    with chosen.opened() as store:
-        found = show_event(store, id, key=key, everything=scan)
+    found = show_event(store, id, key=key, everything=scan)
     if as_json:
         print_json(event_document(found))
     else:
         print_event(found, max_bytes)
 
 
-@command.command("delete")
-@store_options
+@store_command("delete", command)
 @click.option("--state", type=_STATES, required=True, help="Which state.")
 @before_option("Only those before this moment.", required=True)
 @click.option("--topic", help="Only this topic.")
 @click.option("--group", help="Only this group, for dead events.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
 @yes_option
-@json_option
 def delete_events(
-    chosen: ChosenStore, state: str, before: datetime, dry_run: bool, yes: bool, as_json: bool, **filters: Any
+    store: Store, state: str, before: datetime, dry_run: bool, yes: bool, as_json: bool, **filters: Any
 ) -> None:
     """Delete the events of a state before a moment.
 
     Done: published before it; the oldest of each partition, and only those that every group has passed.
     Scheduled: due before it. Dead: died before it. Events that are yet to be delivered are refused.
     """
-    with chosen.opened() as store:
-        if not (dry_run or yes) and EventState(state) in DELETABLE:
-            count = events.delete(store, EventState(state), before, dry_run=True, **filters)
-            confirm(f"{_counted(count, state, before)}. Delete them?", as_json=as_json)
-        count = events.delete(store, EventState(state), before, dry_run=dry_run, **filters)
+    if not (dry_run or yes) and EventState(state) in DELETABLE:
+        count = events.delete(store, EventState(state), before, dry_run=True, **filters)
+        confirm(f"{_counted(count, state, before)}. Delete them?", as_json=as_json)
+    count = events.delete(store, EventState(state), before, dry_run=dry_run, **filters)
     print_result(
         {"count": count, "dry_run": dry_run},
         f"{_counted(count, state, before)} {'would be ' if dry_run else ''}deleted",

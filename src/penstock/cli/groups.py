@@ -20,6 +20,7 @@ from .options import (
     json_option,
     limit_option,
     since_option,
+    store_command,
     store_options,
     yes_option,
 )
@@ -79,24 +80,21 @@ def _list_of_cluster(url: str, *, as_json: bool) -> None:
         print_table(("group", "kind"), [(cell(each.name), cell(each.protocol_type)) for each in found])
 
 
-@command.command("show")
+@store_command("show", command)
 @click.argument("name")
-@store_options
 @click.option("--partitions", "with_partitions", is_flag=True, help="List its cursors, too.")
 @click.option("--topic", help="Only the cursors on this topic.")
 @limit_option
 @after_option
-@json_option
 def show_group(
-    name: str, chosen: ChosenStore, with_partitions: bool, topic: str | None, as_json: bool, **paged: Any
+    name: str, store: Store, with_partitions: bool, topic: str | None, as_json: bool, **paged: Any
 ) -> None:
     """Show a group: its topics, filter and members, and the types it has passed over.
 
     With --partitions, also its cursor in each.
     """
-    with chosen.opened() as store:
-        shown = groups.show(store, name)
-        found = groups.partitions(store, name, topic=topic, **paged) if with_partitions else None
+    shown = groups.show(store, name)
+    found = groups.partitions(store, name, topic=topic, **paged) if with_partitions else None
     if as_json:
         document = whole(shown.group) | {
             "created_at": shown.created_at,
@@ -143,28 +141,22 @@ def show_group(
         print_more(found.after)
 
 
-@command.command("pause")
+@store_command("pause", command)
 @click.argument("name")
-@store_options
-@json_option
-def pause_group(name: str, chosen: ChosenStore, as_json: bool) -> None:
+def pause_group(name: str, store: Store, as_json: bool) -> None:
     """Stop delivery to a group until it is resumed.
 
     Workers finish running calls and release its partitions within a second or so. Its records are kept.
     """
-    with chosen.opened() as store:
-        changed = groups.pause(store, name)
+    changed = groups.pause(store, name)
     _say(name, changed, as_json, ("is paused", "was paused already"))
 
 
-@command.command("resume")
+@store_command("resume", command)
 @click.argument("name")
-@store_options
-@json_option
-def resume_group(name: str, chosen: ChosenStore, as_json: bool) -> None:
+def resume_group(name: str, store: Store, as_json: bool) -> None:
     """Resume a paused group where it stopped."""
-    with chosen.opened() as store:
-        changed = groups.resume(store, name)
+    changed = groups.resume(store, name)
     _say(name, changed, as_json, ("is resumed", "was not paused"))
 
 
@@ -229,15 +221,13 @@ def _only_topic(store: Store, name: str) -> str:
     return topics[0]
 
 
-@command.command("catch-up")
+@store_command("catch-up", command)
 @click.argument("name")
-@store_options
 @click.option("--type", "type", help="Only this event type.")
 @since_option("Only records published at or after this moment.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
-@json_option
 def catch_up_group(
-    name: str, chosen: ChosenStore, type: str | None, since: datetime | None, dry_run: bool, as_json: bool
+    name: str, store: Store, type: str | None, since: datetime | None, dry_run: bool, as_json: bool
 ) -> None:
     """Deliver late the records that a group passed over for lack of a handler, however old they are.
 
@@ -245,8 +235,7 @@ def catch_up_group(
     it is not ordered against records that were settled already. The setting processing.catch_up controls what
     a new handler gets without this command.
     """
-    with chosen.opened() as store:
-        done = catch_up(store, name, type=type, since=since, dry_run=dry_run)
+    done = catch_up(store, name, type=type, since=since, dry_run=dry_run)
     if as_json:
         print_json(whole(done) | {"dry_run": dry_run})
         return
@@ -255,23 +244,20 @@ def catch_up_group(
     click.echo(line(f"about {done.records} records{types} {verb} late, from {done.partitions} partitions"))
 
 
-@command.command("delete")
+@store_command("delete", command)
 @click.argument("name")
-@store_options
 @click.option("--dry-run", is_flag=True, help="Change nothing; show what would be deleted.")
 @yes_option
-@json_option
-def delete_group(name: str, chosen: ChosenStore, dry_run: bool, yes: bool, as_json: bool) -> None:
+def delete_group(name: str, store: Store, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Delete a group: its cursors, waiting lanes and dead letters.
 
     Refused while members serve it. The log stays; a new group of that name starts afresh.
     """
-    with chosen.opened() as store:
-        if not (dry_run or yes):
-            plan = groups.delete(store, name, dry_run=True)
-            question = f"group {name} has {plan.lanes} waiting lanes and {plan.dead} dead letters. Delete it?"
-            confirm(question, as_json=as_json)
-        done = groups.delete(store, name, dry_run=dry_run)
+    if not (dry_run or yes):
+        plan = groups.delete(store, name, dry_run=True)
+        question = f"group {name} has {plan.lanes} waiting lanes and {plan.dead} dead letters. Delete it?"
+        confirm(question, as_json=as_json)
+    done = groups.delete(store, name, dry_run=dry_run)
     if as_json:
         print_json(done)
     else:

@@ -7,7 +7,7 @@ import click
 
 from penstock.app import Outbox
 from penstock.database.migrations import check as check_schema
-from penstock.model.retry_words import span_words
+from penstock.model.retry import span_words
 from penstock.operate.check import Checked, Weight, check
 from penstock.operate.handlers import HandlerShown, handlers
 from penstock.worker.handlers import Handlers

@@ -1,13 +1,17 @@
 """Where a command listens, and its options for TLS and access rules."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from penstock.access.opening import Lock
 from penstock.access.settings import AccessSettings
+
+if TYPE_CHECKING:
+    from penstock.gateway.rest.api import RestApi
 
 insecure_option = click.option(
     "--insecure",
@@ -125,3 +129,36 @@ def refuse_unlocked(flag: str, address: ListenAddress, doors: Lock, *, anonymous
         "give --access FILE with users and rules (penstock access hash NAME prints a user), or "
         f"--tls-client-ca, so that every client needs a certificate{more}"
     )
+
+
+def refuse_without_http(flag: str, http: ListenAddress | None) -> None:
+    """Refuse an option that serves something over HTTP without an address. Raises UsageError."""
+    if http is None:
+        raise click.UsageError(
+            f"{flag} needs --http with the address to serve it at: --http 127.0.0.1:8420 {flag}"
+        )
+
+
+@contextmanager
+def http_served(
+    app: Any, address: ListenAddress, doors: Lock, *, api: "RestApi | None", **options: Any
+) -> Iterator[str]:
+    """Serve an application behind the lock while the block lasts; give its address.
+
+    `api`: the one that it uses; it is closed, too. `options`: those of the listener.
+    """
+    from penstock.gateway.listener import HttpListener
+    from penstock.gateway.lock import Locked
+
+    locked = Locked(app, doors.access, secrets_in_plaintext=doors.settings.secrets_in_plaintext)
+    listener = HttpListener(locked, *address, tls=doors.tls, **options)
+    listener.open()
+    listener.start()
+    try:
+        yield listener.address
+    finally:
+        if api is not None:
+            api.give_back()
+        listener.stop()
+        if api is not None:
+            api.close()

@@ -95,6 +95,35 @@ def store_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return url_option(prefix_option(schema_option(with_store)))
 
 
+def store_command(
+    name: str, group: click.Group | None = None
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return a decorator for a command that works on a store, with `--json`.
+
+    The command gets the opened `store`, and `as_json`. In its help the arguments come first, then the options
+    of the store, then its own.
+    """
+
+    def decorated(function: Callable[..., Any]) -> click.Command:
+        @wraps(function)
+        def with_store(url: str, prefix: str, schema: str | None, **given: Any) -> None:
+            with opened(url, prefix, schema) as store:
+                function(store=store, **given)
+
+        with_options = url_option(prefix_option(schema_option(json_option(with_store))))
+        command = (click if group is None else group).command(name)(with_options)
+        command.params.sort(key=_rank)
+        return command
+
+    return decorated
+
+
+def _rank(parameter: click.Parameter) -> int:
+    if isinstance(parameter, click.Argument):
+        return 0
+    return {"url": 1, "prefix": 1, "schema": 1, "as_json": 3}.get(parameter.name or "", 2)
+
+
 def refuse_memory(url: str) -> None:
     """Refuse a store in memory: a command would create an empty one. Raises StoreUnsupported."""
     if url.startswith("memory://"):

@@ -6,11 +6,12 @@ from typing import Any
 import click
 
 from penstock.errors import UnknownScheduled
+from penstock.log.store import Store
 from penstock.operate import scheduled
 from penstock.operate.scheduled import ScheduledEvent, ScheduledRecord, ScheduledSelection
 
 from .exit_codes import FAILED
-from .options import ChosenStore, after_option, json_option, limit_option, store_options
+from .options import ChosenStore, after_option, json_option, limit_option, store_command, store_options
 from .output import (
     cell,
     line,
@@ -64,14 +65,11 @@ def list_scheduled(
     )
 
 
-@command.command("show")
+@store_command("show", command)
 @click.argument("id")
-@store_options
-@json_option
-def show_scheduled(id: str, chosen: ChosenStore, as_json: bool) -> None:
+def show_scheduled(id: str, store: Store, as_json: bool) -> None:
     """Show a scheduled event: headers and value."""
-    with chosen.opened() as store:
-        shown = _shown(scheduled.show(store, id))
+    shown = _shown(scheduled.show(store, id))
     if as_json:
         print_json(shown)
         return
@@ -121,14 +119,11 @@ def cancel_scheduled(
     click.get_current_context().exit(FAILED if id is not None and not count else 0)
 
 
-@command.command("run-now")
+@store_command("run-now", command)
 @click.argument("id")
-@store_options
-@json_option
-def run_now(id: str, chosen: ChosenStore, as_json: bool) -> None:
+def run_now(id: str, store: Store, as_json: bool) -> None:
     """Make a scheduled event due now."""
-    with chosen.opened() as store:
-        scheduled.run_now(store, id)
+    scheduled.run_now(store, id)
     print_result({"id": id, "due": "now"}, f"event {line(id)} is due now", as_json=as_json)
 
 

@@ -14,9 +14,7 @@ from penstock.broker.settings import BrokerSettings
 from penstock.database.migrations import check, migrate
 from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
-from penstock.log.open_batches import open_batches
-from penstock.log.store import Store, open_store
-from penstock.logs import FORMATS, LEVELS
+from penstock.log.store import Store, open_batches, open_store
 from penstock.operate.kafka_port import KafkaAdministration
 
 from .console import console_routes, refuse_open_console
@@ -24,14 +22,16 @@ from .listeners import (
     ListenAddress,
     ListenAddressType,
     anonymous_option,
+    http_served,
     insecure_option,
     lock_options,
     lock_settings,
     refuse_open,
     refuse_unlocked,
+    refuse_without_http,
 )
 from .options import ChosenStore, naming_the_command, refuse_memory, store_options
-from .service import send_spans, set_up, stop_heard
+from .service import logging_options, send_spans, set_up, stop_heard
 
 
 @click.command("serve")
@@ -57,10 +57,7 @@ from .service import send_spans, set_up, stop_heard
 @insecure_option
 @anonymous_option
 @lock_options
-@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; default: logging.level, info.")
-@click.option(
-    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; default: logging.format."
-)
+@logging_options
 def command(
     chosen: ChosenStore,
     kafka: ListenAddress | None,
@@ -81,10 +78,8 @@ def command(
     to another broker if there is one, and ends. It creates the tables of a directory; those of a database are
     created by `penstock migrate`. One process serves and writes a directory; a second one fails to start.
     """
-    if console and http is None:
-        raise click.UsageError(
-            "--console needs --http with the address to serve it at: --http 127.0.0.1:8420 --console"
-        )
+    if console:
+        refuse_without_http("--console", http)
     if kafka is None and http is None and grpc is None and tinyq is None:
         raise click.UsageError(
             "give an address: --kafka 127.0.0.1:9092, --http 127.0.0.1:8420, --grpc 127.0.0.1:8421 or "
@@ -163,27 +158,14 @@ def _http(store: Store, address: ListenAddress | None, doors: Lock, *, with_cons
         yield
         return
     from penstock.gateway.application import application
-    from penstock.gateway.listener import HttpListener
-    from penstock.gateway.lock import Locked
     from penstock.gateway.rest.api import RestApi
 
     api = RestApi(store, access=doors.access)
     more = console_routes(api) if with_console else []
-    app = Locked(
-        application([Outbox(store)], worker=False, api=api, more=more),
-        doors.access,
-        secrets_in_plaintext=doors.settings.secrets_in_plaintext,
-    )
-    listener = HttpListener(app, *address, connections=api.settings.connections, tls=doors.tls)
-    listener.open()
-    listener.start()
-    click.echo(f"http listening on {listener.address}")
-    try:
+    app = application([Outbox(store)], worker=False, api=api, more=more)
+    with http_served(app, address, doors, api=api, connections=api.settings.connections) as listening:
+        click.echo(f"http listening on {listening}")
         yield
-    finally:
-        api.give_back()
-        listener.stop()
-        api.close()
 
 
 @contextmanager

@@ -1,17 +1,17 @@
 """What long-running commands set up: their logging, their spans, and how a signal stops them."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from signal import Signals
 from threading import Event
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
 from penstock import tracing
 from penstock.errors import MissingExtra
-from penstock.logs import JsonFormatter, LoggingSettings, TextFormatter
+from penstock.logs import FORMATS, LEVELS, JsonFormatter, LoggingSettings, TextFormatter
 from penstock.settings import Settings, setting
 from penstock.signals import hearing
 
@@ -47,6 +47,17 @@ def set_up(level: str | None, format: str | None) -> None:
     handler.setFormatter(JsonFormatter() if settings.format == "json" else TextFormatter())
     logging.getLogger().addHandler(handler)
     penstock.setLevel(settings.level.upper())
+
+
+def logging_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options `--log-level` and `--log-format`."""
+    level = click.option(
+        "--log-level", type=click.Choice(LEVELS), help="How much to log; default: logging.level, info."
+    )
+    form = click.option(
+        "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; default: logging.format."
+    )
+    return level(form(function))
 
 
 class _OnlyHandler(logging.StreamHandler[TextIO]):

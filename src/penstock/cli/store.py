@@ -9,13 +9,13 @@ from penstock.database.drift import differences
 from penstock.database.migrations import Migration, known_version, migrate, pending, state
 from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
-from penstock.log.store import open_store
+from penstock.log.store import Store, open_store
 from penstock.operate.drop import Losses, drop, losses, restored
 from penstock.operate.erase import Erased, count_owner, erase
 from penstock.operate.progress import readers
 from penstock.operate.retention import planned, retain
 
-from .options import ChosenStore, json_option, refuse_memory, store_options, yes_option
+from .options import ChosenStore, json_option, refuse_memory, store_command, store_options, yes_option
 from .output import ask_for, cell, confirm, line, print_json, print_result, print_table
 
 _WORDS = {
@@ -112,21 +112,18 @@ def _title(step: Migration) -> str:
     return f"{step.version:04} {step.name}"
 
 
-@click.command("restored")
-@store_options
+@store_command("restored")
 @yes_option
-@json_option
-def restored_command(chosen: ChosenStore, yes: bool, as_json: bool) -> None:
+def restored_command(store: Store, yes: bool, as_json: bool) -> None:
     """Declare that this store was restored from a backup, or failed over with a loss.
 
     Its log becomes a new incarnation: pipelines that have read more than the backup holds stop and show the
     ranges, instead of skipping new records that get the offsets of lost ones. Run it before anything is
     published. Workers that ran during the restore have done it already.
     """
-    with chosen.opened() as store:
-        if not yes:
-            confirm("was it restored? every pipeline of this store will stop", as_json=as_json)
-        incarnation = restored(store)
+    if not yes:
+        confirm("was it restored? every pipeline of this store will stop", as_json=as_json)
+    incarnation = restored(store)
     print_result(
         {"incarnation": incarnation},
         f"the log is incarnation {incarnation} now; pipelines stop at their next batch",
@@ -134,20 +131,17 @@ def restored_command(chosen: ChosenStore, yes: bool, as_json: bool) -> None:
     )
 
 
-@click.command("retain")
-@store_options
+@store_command("retain")
 @click.option("--topic", help="Only this topic.")
 @click.option("--dry-run", is_flag=True, help="Delete nothing; show how many records it would be.")
-@json_option
-def retain_command(chosen: ChosenStore, topic: str | None, dry_run: bool, as_json: bool) -> None:
+def retain_command(store: Store, topic: str | None, dry_run: bool, as_json: bool) -> None:
     """Delete the records that are past their retention.
 
     Workers do this automatically; the command is for stores without one. The settings under [retention]
     apply, or those of `penstock topics set` for a topic. Records stay that a recently seen group has not
     passed, or that wait in its lanes. Safe beside everything else, and safe to repeat.
     """
-    with chosen.opened() as store:
-        done = (planned if dry_run else retain)(store, topic)
+    done = (planned if dry_run else retain)(store, topic)
     if as_json:
         print_json({"deleted": done.deleted, "count": done.count, "dry_run": dry_run})
         return
@@ -158,13 +152,11 @@ def retain_command(chosen: ChosenStore, topic: str | None, dry_run: bool, as_jso
         click.echo("nothing to delete")
 
 
-@click.command("erase")
+@store_command("erase")
 @click.argument("owner")
-@store_options
 @click.option("--dry-run", is_flag=True, help="Erase nothing; show how many events there are.")
 @yes_option
-@json_option
-def erase_command(owner: str, chosen: ChosenStore, dry_run: bool, yes: bool, as_json: bool) -> None:
+def erase_command(owner: str, store: Store, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Erase all events that were published with this owner tag, in every state.
 
     Staged and scheduled events are deleted, records in the log lose key, value and headers and keep their
@@ -172,19 +164,18 @@ def erase_command(owner: str, chosen: ChosenStore, dry_run: bool, yes: bool, as_
     run, and safe to repeat. Copies elsewhere stay: those of handlers and Kafka clients, backups, and
     lakehouse tables until you run `penstock pipeline erase` on them; this command names the pipelines.
     """
-    with chosen.opened() as store:
-        found = count_owner(store, owner)
-        if not dry_run:
-            if not yes and found.count:
-                if not as_json:
-                    _print_counts(found, err=True)
-                confirm(
-                    f"erase all events tagged {line(owner)}?",
-                    as_json=as_json,
-                    instead="--yes, or --dry-run for the counts",
-                )
-            found = erase(store, owner)
-        pipelines = [each.name for each in readers(store.log)]
+    found = count_owner(store, owner)
+    if not dry_run:
+        if not yes and found.count:
+            if not as_json:
+                _print_counts(found, err=True)
+            confirm(
+                f"erase all events tagged {line(owner)}?",
+                as_json=as_json,
+                instead="--yes, or --dry-run for the counts",
+            )
+        found = erase(store, owner)
+    pipelines = [each.name for each in readers(store.log)]
     if as_json:
         more = {"count": found.count, "dry_run": dry_run, "pipelines": pipelines}
         print_json(asdict(found) | more)

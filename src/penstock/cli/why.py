@@ -2,11 +2,12 @@
 
 import click
 
+from penstock.log.store import Store
 from penstock.operate.lanes import LaneState, WaitingLane, lanes
 from penstock.operate.why import Answer, Code, QuestionKind, why
 
 from .exit_codes import FAILED
-from .options import ChosenStore, after_option, json_option, limit_option, store_options
+from .options import after_option, limit_option, store_command
 from .output import cell, line, moment, print_json, print_page, whole
 
 _COLUMNS = ("group", "topic", "partition", "key", "state", "failures", "waiting", "reason")
@@ -14,9 +15,8 @@ _COLUMNS = ("group", "topic", "partition", "key", "state", "failures", "waiting"
 _A = {QuestionKind.ID: "an id", QuestionKind.KEY: "a key", QuestionKind.GROUP: "a group"}
 
 
-@click.command("why")
+@store_command("why")
 @click.argument("subject", metavar="KEY|ID|GROUP")
-@store_options
 @click.option(
     "--as",
     "kind",
@@ -27,10 +27,9 @@ _A = {QuestionKind.ID: "an id", QuestionKind.KEY: "a key", QuestionKind.GROUP: "
 @click.option("--topic", help="Only this topic.")
 @click.option("--key", help="The key of the record, to search for the id only in its partition.")
 @click.option("--scan", is_flag=True, help="Search the whole log for it.")
-@json_option
 def why_command(
     subject: str,
-    chosen: ChosenStore,
+    store: Store,
     kind: str | None,
     group: str | None,
     topic: str | None,
@@ -44,16 +43,15 @@ def why_command(
     it. A subject that looks like a record's id is taken as one if it is found, then as a group's name, then
     as a key. Exits with 1 if nothing of that name is found.
     """
-    with chosen.opened() as store:
-        found = why(
-            store,
-            subject,
-            kind=None if kind is None else QuestionKind(kind),
-            group=group,
-            topic=topic,
-            key=key,
-            everything=scan,
-        )
+    found = why(
+        store,
+        subject,
+        kind=None if kind is None else QuestionKind(kind),
+        group=group,
+        topic=topic,
+        key=key,
+        everything=scan,
+    )
     if as_json:
         print_json({"answers": [whole(each) for each in found]})
     else:
@@ -77,17 +75,15 @@ def print_answer(answer: Answer, *, with_group: bool = False) -> None:
         click.echo(f"  $ {line(each)}")
 
 
-@click.command("lanes")
-@store_options
+@store_command("lanes")
 @click.option("--group", help="Only this group.")
 @click.option("--topic", help="Only this topic.")
 @click.option("--key", help="Only this key.")
 @click.option("--held", is_flag=True, help="Only those that wait for a person.")
 @limit_option
 @after_option
-@json_option
 def lanes_command(
-    chosen: ChosenStore,
+    store: Store,
     group: str | None,
     topic: str | None,
     key: str | None,
@@ -103,10 +99,9 @@ def lanes_command(
     the partition it was in before the topic grew. A late key has records that its group passed over before it
     had a handler for them. If a group works in the order of partitions, a whole partition waits.
     """
-    with chosen.opened() as store:
-        found = lanes(
-            store, group=group, topic=topic, key=key, held=True if held else None, limit=limit, after=after
-        )
+    found = lanes(
+        store, group=group, topic=topic, key=key, held=True if held else None, limit=limit, after=after
+    )
     print_page("lanes", found, _COLUMNS, _row, none="no lanes wait", as_json=as_json, prose=("reason",))
 
 

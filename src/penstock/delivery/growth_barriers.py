@@ -13,8 +13,8 @@ from penstock.database.contract import Rows
 from penstock.database.database import Transaction
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Bounds, Growth, Log, Topic
-from penstock.log.growth import former_places
 from penstock.log.store import Store
+from penstock.log.topics import former_places
 from penstock.model.partition import partition_for
 
 from .lane import SHARED, WHOLE, LaneId, SideLane, stored_lane

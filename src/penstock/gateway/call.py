@@ -8,8 +8,7 @@ from penstock.access.principal import Principal
 from penstock.access.resource import AccessRight, Resource, topic
 from penstock.log.store import Store
 from penstock.model.context import context_of
-from penstock.model.record import Record
-from penstock.model.trace import TRACEPARENT
+from penstock.model.record import TRACEPARENT, Record
 from penstock.operate.dead import DeadLetter
 from penstock.operate.groups import GroupPartition
 from penstock.operate.lanes import WaitingLane

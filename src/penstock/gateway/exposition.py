@@ -16,7 +16,7 @@ from math import inf, isinf, isnan
 from penstock import metrics
 from penstock.app import Outbox
 from penstock.metrics import BOUNDS, Buckets, Labels, Series, SeriesKind
-from penstock.worker.banner import own_version
+from penstock.worker.status import own_version
 
 _TAKEN = (metrics.WORKERS, metrics.LEASE, metrics.RUNNING_CALLS)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -22,7 +22,7 @@ from penstock.database.migrations import check
 from penstock.errors import Error, SchemaError
 from penstock.log.store import Store
 from penstock.redaction import traced
-from penstock.worker.health import WorkerHealth
+from penstock.worker.status import WorkerHealth
 
 logger = logging.getLogger("penstock.gateway")
 

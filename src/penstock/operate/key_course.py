@@ -14,7 +14,7 @@ from penstock.errors import Undecodable
 from penstock.log.contract import OffsetRange, Topic
 from penstock.log.entry import Entry, key_bytes
 from penstock.log.store import Store
-from penstock.model.trace import TRACEPARENT, trace_ids
+from penstock.model.record import TRACEPARENT, trace_ids
 from penstock.wire.kafka.headers import decode_headers
 
 from .operation import SeesTopic, every_topic, operation

@@ -34,7 +34,7 @@ from penstock.log.files.verify import (
     topic_folders,
 )
 from penstock.log.store import Store, open_store
-from penstock.log.topic_uuid import topic_uuid
+from penstock.log.topics import topic_uuid
 
 from .doctor import DoctorFinding, PartState
 

@@ -32,9 +32,8 @@ from penstock.model.limits import (
     check_moment,
     check_type,
 )
-from penstock.model.record import TOKEN, RawHeaders
+from penstock.model.record import TOKEN, TRACEPARENT, RawHeaders
 from penstock.model.token import GivenToken, Token, check_token, digest
-from penstock.model.trace import TRACEPARENT
 from penstock.outbox.tokens import TokensSettings
 from penstock.wire.kafka.headers import encode_headers
 

@@ -22,8 +22,8 @@ from penstock.errors import CommitOutcomeUnknown, TokenReused
 from penstock.model.token import Token, digest
 from penstock.settings import Settings, setting
 
+from .contract import Step, Steps, run
 from .event import StagedEvent
-from .steps import Step, Steps, run
 
 ExecuteStep = Callable[[Step], Any]
 _ROUNDS = 5  # each after the first means that an old row disappeared meanwhile

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from penstock.access.access import Access
 from penstock.access.certificates import certificate_of
 from penstock.access.principal import Peer, Principal, is_loopback
-from penstock.model.trace import TRACEPARENT
+from penstock.model.record import TRACEPARENT
 
 from ..call import DoorCall
 from ..lock import authenticated

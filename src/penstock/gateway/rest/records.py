@@ -17,9 +17,8 @@ from penstock.model.cloudevents_http import (
     is_binary,
 )
 from penstock.model.content import BINARY, JSON
-from penstock.model.record import Record
+from penstock.model.record import TRACEPARENT, Record
 from penstock.model.token import TOKEN_LENGTH
-from penstock.model.trace import TRACEPARENT
 from penstock.operate import key_course
 from penstock.operate.browse import NEWEST, OLDEST, Browsed, BrowseStart, browse
 from penstock.operate.key_course import KeyCourse

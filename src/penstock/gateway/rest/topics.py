@@ -7,7 +7,7 @@ import msgspec
 from penstock.access.resource import AccessRight, topic
 from penstock.model.content import BINARY
 from penstock.model.partition import MURMUR3
-from penstock.model.protobuf_json import PROTOBUF
+from penstock.model.protobuf import PROTOBUF
 from penstock.operate import topics
 from penstock.operate.paging import Page
 from penstock.operate.topics import TopicPartition, TopicShown

@@ -2,7 +2,7 @@
 
 Each start of a writer draws a random mark and writes it to the directory, to the tables, and to the directory
 again as confirmed. So parts from two points in time, or of two logs, can be told from a crash in between
-(`identity.py`).
+(`small_files.py`).
 """
 
 import logging
@@ -15,7 +15,7 @@ from ..contract import LogIdentity
 from ..sql.log import SqlLog
 from . import tables as tables_file
 from .directory import LogDirectory
-from .identity import DirectoryIdentity, read_identity, write_identity
+from .small_files import DirectoryIdentity, read_identity, write_identity
 
 logger = logging.getLogger("penstock.log")
 

@@ -19,8 +19,8 @@ from penstock.database.database import Transaction
 from penstock.delivery.lane import key_lane
 from penstock.log.contract import Bounds, Growth, Log, OffsetRange, Position, Topic
 from penstock.log.entry import Entry, key_text
-from penstock.log.growth import former_places
 from penstock.log.sql.held_records import allowing_foreign
+from penstock.log.topics import former_places
 from penstock.model.partition import MURMUR3, key_hash, partition_for, slot
 
 WALK = 5_000  # records of a partition searched for an id or a key, by default

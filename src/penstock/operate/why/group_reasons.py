@@ -7,7 +7,7 @@ from itertools import groupby
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.log.contract import Bounds, Log, OffsetRange, Topic
-from penstock.log.growth import former_places
+from penstock.log.topics import former_places
 from penstock.worker.group import bounds
 
 from ..catch_up import PassedOverType, passed_over_by

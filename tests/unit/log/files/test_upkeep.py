@@ -18,8 +18,7 @@ from penstock.log.contract import Batch, Compaction, Keep, OffsetRange, Producer
 from penstock.log.entry import Entry, content_of
 from penstock.log.files.log import FileLog
 from penstock.log.files.settings import FilesSettings
-from penstock.log.open_batches import open_batches
-from penstock.log.store import Store, open_store
+from penstock.log.store import Store, open_batches, open_store
 from penstock.operate import log_files
 from penstock.testing import FakeClock
 from penstock.wire.kafka.record_batch import batches_in
