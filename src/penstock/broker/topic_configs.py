@@ -69,7 +69,7 @@ class Setting(NamedTuple):
     """
 
     keep: Keep
-    said: frozenset[str]
+    given: frozenset[str]
     configs: dict[str, str | None]
     partitioner: str
     policy: frozenset[str] | None = None
