@@ -225,7 +225,7 @@ def test_a_dead_broker_is_listed_for_a_while_and_a_stopped_one_is_not(
 
 
 def test_a_coordinator_that_was_replaced_writes_nothing(postgres_store: str) -> None:
-    from penstock.broker.group_store import ClientGroupStore, said_of
+    from penstock.broker.group_store import ClientGroupStore, generation_row
     from penstock.clock import SYSTEM
     from penstock.delivery.client_cursors import ClientCommit, ClientPlace
 
@@ -237,6 +237,6 @@ def test_a_coordinator_that_was_replaced_writes_nothing(postgres_store: str) -> 
         taken, _ = newer.take("g")
         place = ClientPlace(topic.id, 0)
         assert not older.commit(held, {place: ClientCommit(5)})
-        assert not older.write(held, said_of(group))
+        assert not older.write(held, generation_row(group))
         assert newer.commit(taken, {place: ClientCommit(3)})
         assert newer.committed("g")[0] == {place: ClientCommit(3, None)}

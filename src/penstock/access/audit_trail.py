@@ -127,15 +127,18 @@ class AuditTrail:
         self, principal: Principal, right: AccessRight, resource: Resource, outcome: str, **more: Any
     ) -> None:
         """Write that a principal asked for a right."""
+        self.write_of(
+            principal, event="access", action=right, resource=str(resource), outcome=outcome, **more
+        )
+
+    def write_of(self, principal: Principal, event: str, **more: Any) -> None:
+        """Add a line about a principal."""
         self.write(
-            event="access",
+            event=event,
             door=principal.door,
             principal=principal.name,
             method=principal.method,
             address=principal.address,
-            action=right,
-            resource=str(resource),
-            outcome=outcome,
             **more,
         )
 
@@ -187,32 +190,14 @@ class AuditTrail:
         """Write how often the refusals of a minute ago were repeated."""
         for principal, right, resource, reason, count in self._refusals.due(now):
             said = {} if resource == REST else {"reason": reason}
-            self.write(
-                event="access",
-                door=principal.door,
-                principal=principal.name,
-                method=principal.method,
-                address=principal.address,
-                action=right,
-                resource=resource,
-                outcome="refused",
-                count=count,
-                **said,
-            )
+            line = {"action": right, "resource": resource, "outcome": "refused", "count": count}
+            self.write_of(principal, event="access", **line, **said)
         for network, _, name, reason, count in self._failures.due(now):
             said = {} if name == REST else {"reason": reason}
             self._tell_failure(network._replace(name=name), count=count, **said)
 
     def _tell_failure(self, who: Principal, **more: Any) -> None:
-        self.write(
-            event="authentication",
-            door=who.door,
-            principal=who.name,
-            method=who.method,
-            address=who.address,
-            outcome="failed",
-            **more,
-        )
+        self.write_of(who, event="authentication", outcome="failed", **more)
 
     def _reopened(self) -> int:
         """Return the open file; open it again if its name now belongs to another file or to none."""

@@ -70,12 +70,7 @@ class JwtVerifier:
         name = check_name(claims.get(self._rules.claim))
         expires_at = float(expires) + self._rules.leeway_seconds
         return Principal(
-            check_name(self._rules.prefix + name),
-            peer.address,
-            "jwt",
-            credential,
-            expires_at,
-            peer.door,
+            check_name(self._rules.prefix + name), peer.address, "jwt", credential, expires_at, peer.door
         )
 
     def _claims(self, token: str) -> tuple[dict[str, Any], str]:

@@ -191,16 +191,7 @@ class Logins:
     def audit(self, principal: Principal, act: str, resource: str, outcome: str, **more: Any) -> None:
         """Audit an act that no right covers, such as a change of rules. Never hand in a payload."""
         if self.trail is not None:
-            self.trail.write(
-                event=act,
-                door=principal.door,
-                principal=principal.name,
-                method=principal.method,
-                address=principal.address,
-                resource=resource,
-                outcome=outcome,
-                **more,
-            )
+            self.trail.write_of(principal, event=act, resource=resource, outcome=outcome, **more)
 
     def _bearer(self, force: PolicyInForce, token: str, peer: Peer) -> Principal:
         digest = token_digest(token)

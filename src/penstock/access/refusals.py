@@ -45,13 +45,7 @@ class RefusalCounts:
         self._names = 0  # of all sources
 
     def is_first(
-        self,
-        principal: Principal,
-        right: str,
-        kind: str,
-        name: str,
-        reason: str,
-        now: float,
+        self, principal: Principal, right: str, kind: str, name: str, reason: str, now: float
     ) -> bool:
         """Count a refusal; return whether it has to be written now."""
         source = (principal.name, principal.door, principal.address, right, kind)

@@ -28,10 +28,7 @@ class AccessSettings(Settings, room="access"):
         "Whether passwords and tokens are taken over connections from other machines that are not encrypted.",
     )
     look: timedelta = setting(
-        timedelta(seconds=1),
-        "How often files and rules are looked at for changes.",
-        at_least=0.05,
-        at_most=5,
+        timedelta(seconds=1), "How often files and rules are looked at for changes.", at_least=0.05, at_most=5
     )
     login_wait: timedelta = setting(
         timedelta(seconds=10), "How long a connection may take until it has shown who it is.", at_least=1

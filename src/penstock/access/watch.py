@@ -14,14 +14,7 @@ from threading import Event, Thread
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
 from penstock.database.database import Database
-from penstock.errors import (
-    AccessError,
-    Error,
-    InvalidAccessFile,
-    InvalidCertificate,
-    LeftOpen,
-    MissingExtra,
-)
+from penstock.errors import AccessError, Error, InvalidAccessFile, InvalidCertificate, LeftOpen, MissingExtra
 from penstock.redaction import traced, words
 
 from .access import Access

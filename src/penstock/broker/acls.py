@@ -89,27 +89,27 @@ def rule_of(asked: Message, place: str) -> AccessRule:
     """Return the rule for an ACL to be created. Raises InvalidRule if no rule can express it."""
     kind, name = _KINDS.get(asked["resource_type"]), asked["resource_name"]
     pattern, operation = asked["resource_pattern_type"], asked["operation"]
-    principal, said = asked["principal"], f"{asked['principal']} {name}"
+    principal, line = asked["principal"], f"{asked['principal']} {name}"
     if (
         kind is None
         or pattern not in (_LITERAL, _PREFIXED)
         or asked["permission_type"] not in (_DENY, _ALLOW)
     ):
-        raise InvalidRule(said, place, "only topics, groups, the cluster and transactional ids have rules")
+        raise InvalidRule(line, place, "only topics, groups, the cluster and transactional ids have rules")
     if operation != _ALL and operation not in _RIGHTS:
-        raise InvalidRule(said, place, "no action here is that operation")
+        raise InvalidRule(line, place, "no action here is that operation")
     if asked["host"] != _EVERYWHERE:
-        raise InvalidRule(said, place, "rules do not know addresses; the host must be *")
+        raise InvalidRule(line, place, "rules do not know addresses; the host must be *")
     if not principal.startswith(_USER) or len(principal) == len(_USER):
-        raise InvalidRule(said, place, "a principal is User:NAME")
+        raise InvalidRule(line, place, "a principal is User:NAME")
     if len(f"{principal} {name}".split()) > 2:
-        raise InvalidRule(said, place, "a name with a space can be meant by a prefix only")
+        raise InvalidRule(line, place, "a name with a space can be meant by a prefix only")
     if kind is ResourceKind.CLUSTER:
         name = ""
     elif pattern == _PREFIXED:
         name += ANY
     elif name.endswith(ANY) and name != ANY:
-        raise InvalidRule(said, place, "a literal name ends in no *; say that it is a prefix")
+        raise InvalidRule(line, place, "a literal name ends in no *; say that it is a prefix")
     effect = "allow" if asked["permission_type"] == _ALLOW else "deny"
     action = ANY if operation == _ALL else _RIGHTS[operation].value
     return parse_rule(f"{effect} {principal[len(_USER) :]} {action} {kind} {name}", place)
@@ -184,11 +184,7 @@ class Acls:
 
     def handlers(self) -> dict[int, RequestHandler]:
         """Return the handler of each request."""
-        return {
-            DESCRIBE_ACLS.key: self.describe,
-            CREATE_ACLS.key: self.create,
-            DELETE_ACLS.key: self.delete,
-        }
+        return {DESCRIBE_ACLS.key: self.describe, CREATE_ACLS.key: self.create, DELETE_ACLS.key: self.delete}
 
     async def describe(self, call: ClientCall) -> Reply:
         """Return the rules that pass a filter."""
@@ -214,14 +210,14 @@ class Acls:
                 rules.append(rule_of(each, PLACE))
                 results.append({})
             except InvalidRule as exc:
-                results.append(_said(exc))
+                results.append(_error_fields(exc))
         stored = self._broker.access.stored
         try:
             self._check_door(call, (*stored, *rules))
             by = call.principal.name
             await self._change(partial(self._broker.administration.add_rules, rules, by))
         except Error as exc:
-            results = [each or _said(exc) for each in results]
+            results = [each or _error_fields(exc) for each in results]
         return {"results": results}
 
     async def delete(self, call: ClientCall) -> Reply:
@@ -244,7 +240,7 @@ class Acls:
             remove = self._broker.administration.remove_rules
             await self._change(partial(remove, sorted(going, key=str), by, last=last))
         except Error as exc:
-            return {"filter_results": [_said(exc)] * len(filters)}
+            return {"filter_results": [_error_fields(exc)] * len(filters)}
         return {
             "filter_results": [
                 {"matching_acls": [acl_of(each)._asdict() for each in dict.fromkeys(some)]} for some in found
@@ -271,5 +267,5 @@ def _refused() -> Message:
     }
 
 
-def _said(error: Error) -> Message:
+def _error_fields(error: Error) -> Message:
     return {"error_code": int(number_of(error)), "error_message": str(error)}

@@ -487,7 +487,7 @@ class Broker:
         for session in tuple(self.sessions):
             if session.is_admitted:
                 if not session.is_valid:
-                    session.refuse(Unauthenticated("what was shown no longer holds"))
+                    session.refuse(Unauthenticated("the credential has expired or was revoked"))
             elif now - session.began > longest:
                 session.refuse(Unauthenticated("nothing was shown in time"))
 

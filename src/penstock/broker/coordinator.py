@@ -13,18 +13,13 @@ from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.errors import Error, GroupKindDiffers
 from penstock.model.limits import NAME_CHARACTERS
-from penstock.wire.kafka.apis.groups import (
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    SYNC_GROUP,
-)
+from penstock.wire.kafka.apis.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
 from .call import ClientCall, Refused, Reply, RequestHandler
 from .group import MEMBER_BYTES, ConsumerGroup, GroupMember, GroupState
-from .group_store import ClientGroupStore, Hold, said_of
+from .group_store import ClientGroupStore, Hold, generation_row
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -175,8 +170,8 @@ class Coordinator:
         group = held.group
         if not has_protocol or not group.supports(body["protocol_type"], names):
             raise Refused(E.INCONSISTENT_GROUP_PROTOCOL)
-        said = sum(len(each["name"]) + len(each["metadata"] or b"") for each in body["protocols"])
-        self._weigh_in(group, MEMBER_BYTES + 3 * len(call.client_id) + said)
+        size = sum(len(each["name"]) + len(each["metadata"] or b"") for each in body["protocols"])
+        self._weigh_in(group, MEMBER_BYTES + 3 * len(call.client_id) + size)
         if instance is not None and instance in group.instances:
             known = group.members[group.instances[instance]]
             if id and id != known.id:
@@ -246,7 +241,7 @@ class Coordinator:
         self._heard(member)
         if not same or group.state is not GroupState.STABLE:
             return await self._rejoin(held, member)
-        if not await self._broker.run(partial(self.store.write, held.hold, said_of(group))):
+        if not await self._broker.run(partial(self.store.write, held.hold, generation_row(group))):
             self.drop(held)
             raise Refused(E.NOT_COORDINATOR)
         answer = _joined(group, member)
@@ -301,12 +296,12 @@ class Coordinator:
         for each in group.members.values():
             self._heard(each)
             _answer_join(each, _joined(group, each))
-        said = group.name, group.generation, len(group.members)
-        logger.info("group %s: generation %d, %d members", *said, extra={"group": group.name})
+        words = group.name, group.generation, len(group.members)
+        logger.info("group %s: generation %d, %d members", *words, extra={"group": group.name})
 
     async def _write(self, held: HeldGroup) -> None:
         try:
-            if not await self._broker.run(partial(self.store.write, held.hold, said_of(held.group))):
+            if not await self._broker.run(partial(self.store.write, held.hold, generation_row(held.group))):
                 self.drop(held)
         except Error as exc:
             name = held.group.name
@@ -350,7 +345,7 @@ class Coordinator:
         for each in group.members.values():
             each.assignment = given.get(each.id, b"")
         try:
-            is_ours = await self._broker.run(partial(self.store.write, held.hold, said_of(group)))
+            is_ours = await self._broker.run(partial(self.store.write, held.hold, generation_row(group)))
         except Error as exc:
             logger.warning("group %s could not be written: %s", group.name, exc, extra={"group": group.name})
             for each in group.members.values():

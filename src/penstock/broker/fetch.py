@@ -380,14 +380,7 @@ class FetchHandler:
             self.ends.found(key, moves, fetched.end, fetched.start)
         aborted = list(fetched.aborted) if committed else None
         return FetchedPart(
-            part.topic,
-            part.partition,
-            0,
-            fetched.end,
-            fetched.stable,
-            fetched.start,
-            aborted,
-            fetched.pieces,
+            part.topic, part.partition, 0, fetched.end, fetched.stable, fetched.start, aborted, fetched.pieces
         )
 
 

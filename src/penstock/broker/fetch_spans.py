@@ -20,11 +20,7 @@ _CLIENT_LENGTH = 100
 
 
 def tell_fetch(
-    parts: Sequence[FetchedPart],
-    offsets: Mapping[tuple[str, int], int],
-    *,
-    since_ms: int,
-    client_id: str,
+    parts: Sequence[FetchedPart], offsets: Mapping[tuple[str, int], int], *, since_ms: int, client_id: str
 ) -> None:
     """Add a span to the traces of records sent to a client; `offsets`: where its fetch began."""
     topics = sorted({part.topic for part in parts if part.pieces})

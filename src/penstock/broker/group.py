@@ -18,7 +18,6 @@ from uuid import uuid4
 
 import msgspec
 
-NO_GENERATION = -1
 MEMBER_BYTES = 1024  # of a member, beside its metadata and assignment
 
 
@@ -72,16 +71,7 @@ class GroupMember:
 
     def stored(self) -> StoredMember:
         """Return it in its stored form."""
-        return StoredMember(
-            self.id,
-            self.instance_id,
-            self.client_id,
-            self.host,
-            self.session_ms,
-            self.rebalance_ms,
-            self.protocols,
-            self.assignment,
-        )
+        return StoredMember(*(getattr(self, name) for name in StoredMember.__struct_fields__))
 
 
 @dataclass(slots=True)

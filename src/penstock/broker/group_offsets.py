@@ -33,11 +33,7 @@ class GroupOffsets:
 
     def handlers(self) -> dict[int, RequestHandler]:
         """Return the handler of each request."""
-        return {
-            OFFSET_COMMIT.key: self.commit,
-            OFFSET_FETCH.key: self.fetch,
-            OFFSET_DELETE.key: self.delete,
-        }
+        return {OFFSET_COMMIT.key: self.commit, OFFSET_FETCH.key: self.fetch, OFFSET_DELETE.key: self.delete}
 
     # -- committing
 

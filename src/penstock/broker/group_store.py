@@ -62,9 +62,9 @@ class ClientGroupStore:
             group.state, group.leader = GroupState.STABLE, leader
         return Hold(group_id, epoch), group
 
-    def write(self, hold: Hold, said: Mapping[str, Any]) -> bool:
-        """Store a generation (`said_of`); return whether the group is still coordinated here."""
-        params = {**hold._asdict(), "owner": self._owner, **said}
+    def write(self, hold: Hold, row: Mapping[str, Any]) -> bool:
+        """Store a generation (`generation_row`); return whether the group is still coordinated here."""
+        params = {**hold._asdict(), "owner": self._owner, **row}
         return self._database.run(lambda tx: bool(tx.change("broker", "kafka_group_put", **params)))
 
     def commit(self, hold: Hold, commits: Mapping[ClientPlace, ClientCommit]) -> bool:
@@ -128,7 +128,7 @@ class ClientGroupStore:
         self._database.run(lambda tx: tx.change("broker", "kafka_group_delete", group_id=hold.group_id))
 
 
-def said_of(group: ConsumerGroup) -> dict[str, Any]:
+def generation_row(group: ConsumerGroup) -> dict[str, Any]:
     """Return the columns of a group's row for its present generation."""
     members = [each.stored() for each in group.members.values()]
     return {
@@ -142,13 +142,4 @@ def said_of(group: ConsumerGroup) -> dict[str, Any]:
 
 def member_of(stored: StoredMember) -> GroupMember:
     """Return a member from its stored form."""
-    return GroupMember(
-        stored.id,
-        stored.instance_id,
-        stored.client_id,
-        stored.host,
-        stored.session_ms,
-        stored.rebalance_ms,
-        stored.protocols,
-        stored.assignment,
-    )
+    return GroupMember(**msgspec.structs.asdict(stored))

@@ -100,7 +100,7 @@ class Sasl:
         try:
             await asyncio.sleep(self._wait(session, login, data))
             step = partial(self._step, session, login, data)
-            principal, said = await self._broker.loop.run_in_executor(self._threads, step)
+            principal, answer = await self._broker.loop.run_in_executor(self._threads, step)
             if principal is not None and not session.is_same(principal):
                 raise Unauthenticated("a connection stays with who it belongs to")
         except Unauthenticated as exc:
@@ -116,7 +116,7 @@ class Sasl:
                 session.close()
                 return
             lifetime = self._lifetime_ms(principal)
-        self._answer(slot, {"auth_bytes": said, "session_lifetime_ms": lifetime})
+        self._answer(slot, {"auth_bytes": answer, "session_lifetime_ms": lifetime})
 
     def _wait(self, session: Session, login: Login, data: bytes) -> float:
         """Return the seconds until a password may be tried: an address that fails often has to wait."""
@@ -128,8 +128,8 @@ class Sasl:
 
     def _step(self, session: Session, login: Login, data: bytes) -> tuple[Principal | None, bytes]:
         if login.scram is not None:
-            said = login.scram.step(data)
-            return login.scram.principal, said
+            answer = login.scram.step(data)
+            return login.scram.principal, answer
         step: Callable[[Session, bytes], Principal] = (
             self._plain if login.mechanism == "PLAIN" else self._bearer
         )

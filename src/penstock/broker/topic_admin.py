@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _TOPIC, _BROKER = 2, 4  # kinds of resources that have configs
 _OF_TOPIC, _DEFAULT = 1, 5  # sources of a config
 _SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3  # kinds of an incremental change
-_LONGEST_SAID = 1000  # characters of a message: it may quote a name
+_LONGEST_MESSAGE = 1000  # characters of a message: it may quote a name
 _FIRST_WITH_IDS = 6  # of DeleteTopics
 TWICE: Message = {"error_code": int(E.INVALID_REQUEST), "error_message": "it is named twice"}
 ReadConfigs = Callable[[Message, Mapping[str, str | None]], dict[str, str | None]]
@@ -78,7 +78,7 @@ class TopicAdmin:
             call.check(right, resource.topic(name))  # before a thread is used
             await self._broker.run(work)
         except (Error, Refused) as exc:
-            return said(exc)
+            return error_fields(exc)
         return {"error_code": 0, "error_message": None}
 
     # -- topics
@@ -158,8 +158,8 @@ class TopicAdmin:
         responses: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
         async for each in call.each([*named, *nameless]):
             if call.version >= _FIRST_WITH_IDS and (each["name"] is None) != bool(each["topic_id"].int):
-                said_both = {"error_code": int(E.INVALID_REQUEST), "error_message": "either a name or an id"}
-                responses.append({"name": each["name"], "topic_id": each["topic_id"], **said_both})
+                either = {"error_code": int(E.INVALID_REQUEST), "error_message": "either a name or an id"}
+                responses.append({"name": each["name"], "topic_id": each["topic_id"], **either})
                 continue
             by_id = known.by_uuid.get(each["topic_id"]) if each["name"] is None else None
             name = each["name"] if by_id is None else by_id.name
@@ -212,7 +212,7 @@ class TopicAdmin:
                     low = await self._broker.run(partial(self._trim, each["name"], number, one["offset"]))
                     partitions.append({"partition_index": number, "low_watermark": low})
                 except (Error, Refused) as exc:
-                    failed = {"low_watermark": -1, "error_code": int(said(exc)["error_code"])}
+                    failed = {"low_watermark": -1, "error_code": int(error_fields(exc)["error_code"])}
                     partitions.append({"partition_index": number, **failed})
             topics.append({"name": each["name"], "partitions": partitions})
         return {"topics": topics}
@@ -243,7 +243,7 @@ class TopicAdmin:
                 found = await self._broker.run(partial(self._described, kind, name, keys))
                 results.append(answer | {"configs": [_config(one, call) for one in found]})
             except (Error, Refused) as exc:
-                results.append(answer | said(exc))
+                results.append(answer | error_fields(exc))
         return {"results": results}
 
     def _described(self, kind: int, name: str, keys: list[str] | None) -> list[TopicConfig]:
@@ -295,7 +295,7 @@ class TopicAdmin:
 
     async def _set_checked(self, call: ClientCall, asked: Message, read: ReadConfigs) -> Message:
         if asked["resource_type"] != _TOPIC:
-            return said(
+            return error_fields(
                 Refused(E.INVALID_REQUEST, "only topics are set here; brokers have settings of their own")
             )
         work = partial(self._set, call, asked, read)
@@ -313,7 +313,7 @@ class TopicAdmin:
         if not call.body["validate_only"]:
             configs = stored | setting.configs
             former = Keep() if is_kept_whole(stored) else topic.keep
-            keep = former._replace(**{field: getattr(setting.keep, field) for field in setting.said})
+            keep = former._replace(**{field: getattr(setting.keep, field) for field in setting.given})
             compaction = compaction_of(configs)
             if CLEANUP not in configs:  # `penstock topics set` has set it
                 compaction = self._broker.store.log.compaction(topic)
@@ -352,10 +352,10 @@ class TopicAdmin:
 
 def _changed(current: str, change: Message) -> str:
     """Return a list with elements added or removed."""
-    said = (change["value"] or "").split(",")
+    elements = (change["value"] or "").split(",")
     if change["config_operation"] == _APPEND:
-        return ",".join(dict.fromkeys([*current.split(","), *said]))
-    return ",".join(each for each in current.split(",") if each not in said)
+        return ",".join(dict.fromkeys([*current.split(","), *elements]))
+    return ",".join(each for each in current.split(",") if each not in elements)
 
 
 async def once(call: ClientCall, asked: list[Message]) -> tuple[list[Message], list[str]]:
@@ -371,12 +371,12 @@ async def once(call: ClientCall, asked: list[Message]) -> tuple[list[Message], l
     return [each async for each in call.each(first.values()) if each["name"] not in twice], list(twice)
 
 
-def said(error: Error | Refused) -> Message:
+def error_fields(error: Error | Refused) -> Message:
     """Return the fields for an error in an answer."""
     number = error.number if isinstance(error, Refused) else number_of(error)
     if isinstance(error, NotAllowed):
         number = E.TOPIC_AUTHORIZATION_FAILED
-    return {"error_code": int(number), "error_message": str(error)[:_LONGEST_SAID]}
+    return {"error_code": int(number), "error_message": str(error)[:_LONGEST_MESSAGE]}
 
 
 def _config(config: TopicConfig, call: ClientCall | None = None) -> Message:

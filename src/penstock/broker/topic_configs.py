@@ -5,7 +5,7 @@ database compaction) is refused, unless the value describes the present state. A
 stored and shown.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.errors import InvalidConfig
@@ -69,7 +69,7 @@ class Setting(NamedTuple):
     """
 
     keep: Keep
-    said: frozenset[str]
+    given: frozenset[str]
     configs: dict[str, str | None]
     partitioner: str
     policy: frozenset[str] | None = None
@@ -136,37 +136,35 @@ def is_kept_whole(configs: Mapping[str, str | None]) -> bool:
 
 
 def shown_configs(
-    topic: Topic,
-    stored: Mapping[str, str],
-    compaction: Compaction | None,
-    default_ms: int,
-    batch_bytes: int,
+    topic: Topic, stored: Mapping[str, str], compaction: Compaction | None, default_ms: int, batch_bytes: int
 ) -> list[TopicConfig]:
     """Return all configs of a topic."""
-    keep = topic.keep
     policy = _DELETE if compaction is None else stored.get(CLEANUP, _COMPACT)
-    kept: Callable[[int | None, int], str] = lambda said, default: str(default if said is None else said)  # noqa: E731
     return [
-        TopicConfig(
-            "retention.ms",
-            kept(keep.age_ms, default_ms),
-            _LONG,
-            is_default=keep.age_ms is None,
-            help="How long records are kept, in milliseconds; -1: for ever.",
-        ),
-        TopicConfig(
-            "retention.bytes",
-            kept(keep.bytes, -1),
-            _LONG,
-            is_default=keep.bytes is None,
-            help="How many bytes of a partition are kept; -1: no limit.",
-        ),
-        TopicConfig(
-            RETENTION_RECORDS,
-            kept(keep.records, -1),
-            _LONG,
-            is_default=keep.records is None,
-            help="How many records of a partition are kept; -1: no limit.",
+        *(
+            TopicConfig(
+                name, str(default if kept is None else kept), _LONG, is_default=kept is None, help=help
+            )
+            for name, kept, default, help in (
+                (
+                    "retention.ms",
+                    topic.keep.age_ms,
+                    default_ms,
+                    "How long records are kept, in milliseconds; -1: for ever.",
+                ),
+                (
+                    "retention.bytes",
+                    topic.keep.bytes,
+                    -1,
+                    "How many bytes of a partition are kept; -1: no limit.",
+                ),
+                (
+                    RETENTION_RECORDS,
+                    topic.keep.records,
+                    -1,
+                    "How many records of a partition are kept; -1: no limit.",
+                ),
+            )
         ),
         TopicConfig(
             FOREIGN_KEYS,

@@ -12,13 +12,7 @@ from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings
 from penstock.model.token import GivenToken
-from penstock.operate.producer import (
-    AppendedRecord,
-    RecordWanted,
-    forget_tokens,
-    produce,
-    produce_at_once,
-)
+from penstock.operate.producer import AppendedRecord, RecordWanted, forget_tokens, produce, produce_at_once
 
 from .conversion import Conversion
 from .leased_groups import LeasedGroups

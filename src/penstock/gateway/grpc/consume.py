@@ -137,13 +137,13 @@ class _GroupStream:
             for task in settling:
                 task.cancel()
 
-    async def _settle(self, said: Any, kind: str) -> None:
+    async def _settle(self, answer: Any, kind: str) -> None:
         try:
-            ranges = [(each.partition, each.first, each.last) for each in said.ranges]
-            count = await self.subscription.answer(ranges, DONE if kind == "ack" else _outcome(said))
-            settled = {"id": said.id, "count": count}
+            ranges = [(each.partition, each.first, each.last) for each in answer.ranges]
+            count = await self.subscription.answer(ranges, DONE if kind == "ack" else _outcome(answer))
+            settled = {"id": answer.id, "count": count}
         except Error as exc:
-            settled = {"id": said.id, "code": exc.code, "detail": plain(str(exc))}
+            settled = {"id": answer.id, "code": exc.code, "detail": plain(str(exc))}
         finally:
             self._room.release()
         async with self._writing:
@@ -155,11 +155,11 @@ class _GroupStream:
             task.exception()  # the answer could not be sent: the client has gone, and the stream ends anyway
 
 
-def _outcome(said: Any) -> Outcome | Nacked:
-    after_seconds = said.after_seconds if said.HasField("after_seconds") and not said.dead else None
+def _outcome(answer: Any) -> Outcome | Nacked:
+    after_seconds = answer.after_seconds if answer.HasField("after_seconds") and not answer.dead else None
     if after_seconds is not None and not 0 <= after_seconds <= _DAY_SECONDS:
         raise InvalidInput(f"after_seconds is {after_seconds:g}, and must be from 0 to 86400")
-    return refusal(said.reason, after_seconds, dead=said.dead)
+    return refusal(answer.reason, after_seconds, dead=answer.dead)
 
 
 def _pieces(records: Sequence[Record]) -> Iterator[list[Record]]:

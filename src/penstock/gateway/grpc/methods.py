@@ -62,11 +62,11 @@ def _answering(door: GrpcDoor, request: Any, work: OneMethod) -> Any:
                     share.admit(len(data))
                     asked = await _read(door, request, data)
                     del data  # else the loop frees all of it in one piece at the end
-                    said: bytes = (await work(call, asked)).SerializeToString()
-                    return said
+                    encoded: bytes = (await work(call, asked)).SerializeToString()
+                    return encoded
 
-        said: bytes = await _ended_well(done(), context)
-        return said
+        encoded: bytes = await _ended_well(done(), context)
+        return encoded
 
     return answer
 
@@ -164,7 +164,7 @@ async def _ended_well(work: Awaitable[Any], context: Any) -> Any:
 async def refuse(context: Any, problem: GrpcProblem) -> None:
     """End a call with an error."""
     try:
-        await context.abort(problem.code, problem.said, problem.trailing)
+        await context.abort(problem.code, problem.message, problem.trailing)
     except grpc.aio.AbortError as exc:
         task = asyncio.current_task()
         assert task is not None

@@ -56,7 +56,7 @@ class GrpcProblem(NamedTuple):
     """An error, as a client receives it."""
 
     code: grpc.StatusCode
-    said: str
+    message: str
     details: bytes
 
     @property
@@ -69,12 +69,12 @@ def problem_of(error: Error) -> GrpcProblem:
     """Return the problem for one of Penstock's errors."""
     code = code_of(error)
     retryable = error.retryable or code is grpc.StatusCode.UNAVAILABLE
-    said = str(error)
+    message = str(error)
     if code is grpc.StatusCode.INTERNAL and error.fault is not Fault.OUTSIDE and not retryable:
         logger.error("a request failed", exc_info=traced(error))
-        said = "an error of the server; its log says more"  # the caller could do nothing about the details
+        message = "an error of the server; its log says more"  # the caller could do nothing about the details
     seconds = error.seconds if isinstance(error, RateLimited) else _RETRY_SECONDS
-    return _problem(code, error.code, said, seconds if retryable else None)
+    return _problem(code, error.code, message, seconds if retryable else None)
 
 
 def defect(exc: Exception) -> GrpcProblem:
@@ -88,17 +88,17 @@ def plain(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()[:_MOST_CHARACTERS]
 
 
-def _problem(code: grpc.StatusCode, reason: str, said: str, retry_seconds: float | None) -> GrpcProblem:
-    said = plain(said)
+def _problem(code: grpc.StatusCode, reason: str, message: str, retry_seconds: float | None) -> GrpcProblem:
+    message = plain(message)
     metadata = {"retryable": "false" if retry_seconds is None else "true"}
     details: list[Message] = [ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)]
     if retry_seconds is not None:
         info = RetryInfo()
         info.retry_delay.FromTimedelta(timedelta(seconds=retry_seconds))
         details.append(info)
-    status = Status(code=code.value[0], message=said)
+    status = Status(code=code.value[0], message=message)
     for each in details:
         packed = AnyMessage()
         packed.Pack(each)
         status.details.append(packed)
-    return GrpcProblem(code, said, status.SerializeToString())
+    return GrpcProblem(code, message, status.SerializeToString())

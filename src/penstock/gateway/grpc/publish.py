@@ -151,13 +151,7 @@ def _wanted(request: Any, trace: bytes | None) -> list[RecordWanted]:
     return [wanted(each, trace) for each in request.events]
 
 
-async def _added(
-    call: GrpcCall,
-    request: Any,
-    records: Sequence[RecordWanted],
-    *,
-    requests: int = 1,
-) -> Any:
+async def _added(call: GrpcCall, request: Any, records: Sequence[RecordWanted], *, requests: int = 1) -> Any:
     if request.convert_to:
         records = await call.asked(_converted, call, request, records)
     found = await call.door.add(

@@ -55,10 +55,7 @@ class TinyqDoor(Door):
                 "a token that is the SHA-256 of a password"
             )
         self.administration = TinyqAdministration(
-            store,
-            partitions=self.tinyq.partitions,
-            payload_bytes=self.tinyq.max_body_bytes,
-            clock=clock,
+            store, partitions=self.tinyq.partitions, payload_bytes=self.tinyq.max_body_bytes, clock=clock
         )
         super().__init__("tinyq", store, access, gateway, clock, self.administration.limits)
         self.places = ConnectionPlaces[asyncio.StreamWriter](self.tinyq.max_connections, _abort)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import Error, InvalidInput
 from penstock.model.record import TOKEN, Record
 from penstock.operate.producer import RecordWanted
-from penstock.operate.tinyq_port import SHARED, TopicMode
 from penstock.wire.tinyq.codes import TinyqCode, TinyqCommand, TinyqRefusal
 from penstock.wire.tinyq.frames import TinyqRequest, encode_answer
 from penstock.wire.tinyq.messages import (
@@ -28,7 +27,6 @@ from ..lease import DONE as ACKNOWLEDGED
 from ..lease import refusal
 from ..subscription import GroupSubscription
 from .answers import answer_to
-from .broadcast import broadcast, one_by_one, opened_tail
 from .payload import TAGS, codecs, pack, tag_of, tagged, unpack
 
 if TYPE_CHECKING:
@@ -118,14 +116,9 @@ class NegotiatedSession:
         return encode(PUBLISHED, request=asked["request"], partition=partition, offset=offset)
 
     async def _subscribe(self, asked: dict[str, Any]) -> None:
-        session, number = self._session, asked["request"]
-        principal = session.principal
-        assert principal is not None
+        session, number, door = self._session, asked["request"], self._session.door
         if number in self._subscriptions:
             raise InvalidInput(f"{number} is a subscription already")
-        name, door, group = _name(asked["topic"], "topic"), session.door, asked["group"] or SHARED
-        session.check_room()
-        mode = await door.readied(principal, name, group)
 
         async def send(record: Record) -> None:
             if self._codec and len(record.data or b"") > SMALL_BYTES:
@@ -134,23 +127,11 @@ class NegotiatedSession:
                 data = self._message(number, record)
             await session.send(encode_answer(TinyqCode.MESSAGE, data))
 
-        if mode is TopicMode.BROADCAST and asked["group"] is None:
-            tail = await opened_tail(door, name)
-            session.begin(broadcast(door, principal, tail, name, send))
-            return
-        longest = door.settings.lease_longest.total_seconds()
-        seconds = min(asked["lease_ms"] / 1000 or door.settings.lease.total_seconds(), longest)
-        subscription = GroupSubscription(
-            door.groups,
-            door.access,
-            principal,
-            group=group,
-            topic=name,
-            credits=asked["credits"],
-            seconds=seconds,
-        )
-        self._subscriptions[number] = subscription
-        session.begin(subscription.run(one_by_one(send, subscription.check)))
+        seconds = asked["lease_ms"] / 1000 or door.settings.lease.total_seconds()
+        name, group, credits = _name(asked["topic"], "topic"), asked["group"], asked["credits"]
+        subscription = await session.subscribe(name, send, group=group, credits=credits, seconds=seconds)
+        if subscription is not None:
+            self._subscriptions[number] = subscription
 
     def _message(self, number: int, record: Record) -> bytes:
         packed, payload = pack(self._codec, record.data or b"")

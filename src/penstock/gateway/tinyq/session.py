@@ -26,7 +26,7 @@ from penstock.wire.tinyq.frames import (
 
 from ..subscription import GroupSubscription
 from .answers import answer_to
-from .broadcast import broadcast, one_by_one, opened_tail
+from .broadcast import SendRecord, broadcast, one_by_one, opened_tail
 from .door import DOOR, TinyqDoor
 from .negotiated import NegotiatedSession
 from .payload import RAW, tagged
@@ -38,10 +38,7 @@ _READ_BYTES = 64 * 1024
 _MOST_SUBSCRIPTIONS = 100  # of a connection
 _OLD_CREDITS = 16  # messages in flight to one client of the old protocol
 _TOGETHER = 1000  # messages added together at most
-_MODES = {
-    TinyqCommand.CREATE_CONSUME: TopicMode.CONSUME,
-    TinyqCommand.CREATE_BROADCAST: TopicMode.BROADCAST,
-}
+_MODES = {TinyqCommand.CREATE_CONSUME: TopicMode.CONSUME, TinyqCommand.CREATE_BROADCAST: TopicMode.BROADCAST}
 
 
 class TinyqSession:
@@ -87,16 +84,11 @@ class TinyqSession:
             raise TinyqRefusal(TinyqCode.BUSY)
         self.principal, self._frames.max_body_bytes = principal, self.door.tinyq.max_body_bytes
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a subscription beside the requests; if it fails, the connection ends."""
         task = asyncio.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self._ended)
-
-    def check_room(self) -> None:
-        """Raise InvalidInput unless there is room for one more subscription."""
-        if len(self.tasks) >= _MOST_SUBSCRIPTIONS:
-            raise InvalidInput(f"a connection has {_MOST_SUBSCRIPTIONS} subscriptions at most")
 
     async def _serve(self) -> None:
         await self.send(bytes([TinyqCode.PASSWORD]))
@@ -169,7 +161,7 @@ class TinyqSession:
             await self._publish_run(*published(body))
             return
         if command is TinyqCommand.SUBSCRIBE:
-            await self._subscribe(topic_of(body))
+            await self.subscribe(topic_of(body), self._send_plain, settles=True)
             return
         await self.administer(command, topic_of(body))
         await self.send(bytes([TinyqCode.SUCCESS]))
@@ -249,30 +241,43 @@ class TinyqSession:
             await door.groups.drop(SHARED, name)
             await door.in_thread(lambda: known.delete(name))
 
-    async def _subscribe(self, name: str) -> None:
+    async def subscribe(
+        self,
+        name: str,
+        send: SendRecord,
+        *,
+        group: str | None = None,
+        credits: int = _OLD_CREDITS,
+        seconds: float = 0.0,
+        settles: bool = False,
+    ) -> GroupSubscription | None:
+        """Send records of a topic as they come: all of them if it broadcasts, else as one reader of a group.
+
+        `seconds`: of a lease; 0: as long as one may last. Return the part in the group.
+        """
         assert self.principal is not None
-        self.check_room()
-        mode = await self.door.readied(self.principal, name, SHARED)
+        door, who = self.door, self.principal
+        if len(self.tasks) >= _MOST_SUBSCRIPTIONS:
+            raise InvalidInput(f"a connection has {_MOST_SUBSCRIPTIONS} subscriptions at most")
+        mode = await door.readied(who, name, group or SHARED)
+        if mode is TopicMode.BROADCAST and group is None:
+            self._begin(broadcast(door, who, await opened_tail(door, name), name, send))
+            return None
+        longest = door.settings.lease_longest.total_seconds()
+        subscription = GroupSubscription(
+            door.groups,
+            door.access,
+            who,
+            group=group or SHARED,
+            topic=name,
+            credits=credits,
+            seconds=min(seconds or longest, longest),
+        )
+        self._begin(subscription.run(one_by_one(send, subscription.check), settles=settles))
+        return subscription
 
-        async def send(record: Record) -> None:
-            await self.send(encode_answer(TinyqCode.SUCCESS, record.data or b""))
-
-        if mode is TopicMode.BROADCAST:
-            tail = await opened_tail(self.door, name)
-            work = broadcast(self.door, self.principal, tail, name, send)
-        else:
-            seconds = self.door.settings.lease_longest.total_seconds()
-            subscription = GroupSubscription(
-                self.door.groups,
-                self.door.access,
-                self.principal,
-                group=SHARED,
-                topic=name,
-                credits=_OLD_CREDITS,
-                seconds=seconds,
-            )
-            work = subscription.run(one_by_one(send, subscription.check), settles=True)
-        self.begin(work)
+    async def _send_plain(self, record: Record) -> None:
+        await self.send(encode_answer(TinyqCode.SUCCESS, record.data or b""))
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self.tasks.discard(task)
