@@ -22,7 +22,7 @@ from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
 from penstock.database.database import Transaction
 from penstock.model.partition import KAFKA
-from penstock.operate.groups_made import create as create_group
+from penstock.operate.groups import create as create_group
 from penstock.wire.kafka.apis import APIS
 from penstock.wire.kafka.apis.groups import JOIN_GROUP
 from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT

@@ -507,7 +507,7 @@ def test_the_domain_is_touched_before_anything_is_locked(
     execute = Transaction.execute
     monkeypatch.setattr(Transaction, "execute", noting)
     requeue()
-    acted = asked[asked.index("delivery/dead_pick") + 1 :]
+    acted = asked[asked.index("operate/dead_pick") + 1 :]
     assert acted[:3] == ["membership/domain_touch", "delivery/cursors_hold", "delivery/dead_peek"]
     assert rows(engine, "name, version", "domain") == [(name, 8)]
     engine.outbox.drain()
@@ -639,7 +639,7 @@ def test_a_letter_says_all_about_itself(engine: StoreEngine, database: Database)
 def test_the_newest_comes_first_and_pages_join_without_gap_or_overlap(
     engine: StoreEngine, database: Database
 ) -> None:
-    """T-28: `after` is None exactly when there is no more."""
+    """`after` is None exactly when there is no more."""
     subscribe(engine.outbox, "g", Seen(1), on_failure="dead")
     for number in range(7):
         publish_values(engine, 1, key=f"k-{number}")

@@ -1,4 +1,4 @@
-"""N-18: what only a fallback completed is stored with the progress, listed, and told by `why`."""
+"""What only a fallback completed is stored with the progress, listed, and told by `why`."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -46,7 +46,7 @@ def completed(engine: StoreEngine, *, transaction: bool = False) -> None:
 
 
 @pytest.mark.parametrize("transaction", [False, True], ids=["alone", "in a unit"])
-def test_n_18_what_a_fallback_completed_is_listed_and_told(
+def test_what_a_fallback_completed_is_listed_and_told(
     engine: StoreEngine, database: Database, transaction: bool
 ) -> None:
     completed(engine, transaction=transaction)

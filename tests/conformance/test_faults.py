@@ -182,7 +182,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> 
     outbox.close()
 
 
-def test_p7_a_damaged_file_is_told_and_nothing_good_is_deleted(store: StoreEngine, path: Path) -> None:
+def test_a_damaged_file_is_told_and_nothing_good_is_deleted(store: StoreEngine, path: Path) -> None:
     """No record is made up for it or passed over: when the page is put back, all is there and delivered."""
     publish_values(store, 1, 2, 3)
     store.another().drain()

@@ -36,9 +36,9 @@ from penstock.operate.audit import audit
 from penstock.operate.clear import clear
 from penstock.operate.dead import DeadSelection, dead_letters
 from penstock.operate.groups import Forgotten
-from penstock.operate.groups_shown import Group
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.lookup import group_id
+from penstock.operate.progress import Group
 from penstock.operate.reset import Reset, reset
 from tests.conformance.engines import StoreEngine, counting, lock_waits
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`

@@ -514,7 +514,7 @@ class Shop:
 def test_workers_and_writers_go_on_while_a_topic_grows(
     engine: StoreEngine, writer: Writer, seed: int
 ) -> None:
-    """T-06: 4 to 8 to 64, with a backlog, parked and held keys; each record once, and each key in order."""
+    """4 to 8 to 64, with a backlog, parked and held keys; each record once, and each key in order."""
     shop, outboxes = Shop(seed), [engine.another(SYSTEM) for _ in range(2)]
     soon = Fixed(timedelta(milliseconds=50), max_retries=2)
     for outbox in outboxes:

@@ -13,7 +13,7 @@ from penstock.clock import SYSTEM
 from penstock.database.postgres.dialect import PostgresDialect
 from penstock.errors import StoreUnreachable
 from penstock.operate.doctor import PartState
-from penstock.operate.time_limits import examine_time_limits
+from penstock.operate.store_doctor import examine_time_limits
 from penstock.operate.why import why
 from tests.conformance.engines import StoreEngine, driver_of
 from tests.conformance.test_transactional import Books, dead

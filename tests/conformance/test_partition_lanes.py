@@ -13,7 +13,6 @@ import pytest
 from penstock import Cancel, Fixed, Outbox, Record, Snooze
 from penstock.clock import SYSTEM
 from penstock.database.database import Database
-from penstock.delivery.lane_names import WHOLE
 from penstock.errors import InvalidHandler
 from penstock.operate import dead
 from penstock.operate.dead import DeadSelection
@@ -301,18 +300,18 @@ def test_the_handlers_of_a_group_agree(engine: StoreEngine) -> None:
         engine.outbox.handler(group="h", lanes="topic")  # type: ignore[arg-type]
 
 
-def test_a_key_of_the_same_name_has_a_lane_of_its_own(engine: StoreEngine, database: Database) -> None:
+def test_an_empty_key_has_a_lane_of_its_own(engine: StoreEngine, database: Database) -> None:
     in_one_partition(engine)
     seen = Seen(1)
     subscribe(engine.outbox, "g", seen, retry=RETRY)
     with engine.connect() as conn:
-        for value, key in enumerate(["a", WHOLE, "a", WHOLE]):
+        for value, key in enumerate(["a", "", "a", ""]):
             engine.outbox.publish(conn, "t", value, key=key)
         conn.commit()
     engine.outbox.drain()
     assert sorted(seen.values()) == [0, 1, 2]
     (waiting,) = lanes(database, clock=engine.clock).items
-    assert (waiting.key, waiting.whole) == (WHOLE, False)
+    assert (waiting.key, waiting.whole) == ("", False)
     later(engine)
     assert seen.values().count(2) == 1
 

@@ -18,6 +18,7 @@ TOPIC = "faults"
 GROUPS = ("plain", "loop", "batch", "exact", "retried")
 URL, NOTES = "FAULTS_URL", "FAULTS_NOTES"  # how a worker is told of its store, and where to write
 AHEAD = "FAULTS_AHEAD"  # and of a file that says by how many seconds the time of day is wrong
+HELD = "FAULTS_HELD"  # and of the folder of files that hold threads
 KILLER = "killer"  # the type of a record that ends its process
 BATCH = 16  # records of a partition that may come marked by mistake, for each owner it lost
 

@@ -21,12 +21,13 @@ import psycopg
 from penstock import Outbox
 from tests.conformance.engines import connect
 from tests.crash.children import ROOT, SOURCE
-from tests.faults.arrivals import AHEAD, GROUPS, NOTES, TOPIC, URL, Arrival, Place, read
+from tests.faults.arrivals import AHEAD, GROUPS, HELD, NOTES, TOPIC, URL, Arrival, Place, read
 
 PARTITIONS, KEYS = 32, 200
 LEASE_SECONDS = 2.0
+LONG_LEASE_SECONDS = 600  # no heartbeat is missed in a test
+_LEASES = ("lease_until_ms", "host_lease_until_ms")  # by the database's clock, and by the host's
 SETTINGS = {
-    "PENSTOCK_CLUSTER_LEASE_TTL": str(LEASE_SECONDS),
     "PENSTOCK_CLUSTER_HEARTBEAT_INTERVAL": "0.3",
     "PENSTOCK_CLUSTER_GATHER_JOINS": "0.2",
     "PENSTOCK_CLUSTER_REBALANCE_INTERVAL": "1",
@@ -71,6 +72,18 @@ class FaultStore:
     def owners(self) -> list[tuple[Any, ...]]:
         """Return who owns the partitions of each group, and in which epoch."""
         return sorted(self.rows("SELECT group_id, partition, owner, epoch FROM penstock_cursor"))
+
+    def publish(self, *keys: str) -> int:
+        """Add a record for each key in one transaction; return how many."""
+        events = [{"type": "t", "value": 1, "key": key} for key in keys]
+        with closing(Outbox(self.url)) as outbox, outbox.transaction() as conn:
+            outbox.publish_many(conn, events, topic=TOPIC)
+        return len(events)
+
+    def end_lease(self, pid: int) -> None:
+        """Let others believe that a process is gone, as if its lease had just run out."""
+        ends = ", ".join(f"{each} = {each} - {1000 * LONG_LEASE_SECONDS}" for each in _LEASES)
+        self.rows(f"UPDATE penstock_member SET {ends} WHERE pid = {pid}")
 
     def waiting(self) -> set[Place]:
         """Return where the records stand that cursors have passed and that are still to be handled."""
@@ -138,7 +151,15 @@ class Traffic:
 class Crew:
     """Worker processes on a store. Those that die are started again by `tend`, whoever ended them."""
 
-    def __init__(self, store: FaultStore, folder: Path, count: int, *, has_clock: bool = False) -> None:
+    def __init__(
+        self,
+        store: FaultStore,
+        folder: Path,
+        count: int,
+        *,
+        has_clock: bool = False,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
         """`has_clock`: the time of day of its machine is the test's to set."""
         self._env = (
             os.environ
@@ -147,6 +168,8 @@ class Crew:
                 "PYTHONPATH": f"{SOURCE}{os.pathsep}{ROOT}",
                 URL: store.url,
                 NOTES: str(folder / "notes"),
+                HELD: str(folder),
+                "PENSTOCK_CLUSTER_LEASE_TTL": str(lease_seconds),
             }
         )
         self._clock = folder / "ahead"
@@ -222,6 +245,16 @@ class Crew:
         victim = rng.choice(self._workers)
         victim.send_signal(signal.SIGSTOP)
         self._resumes[victim] = time.monotonic() + LEASE_SECONDS + rng.uniform(0.5, 2.0)
+
+    def hold(self, number: int, what: str) -> Path:
+        """Hold some threads of one of them until the returned file is removed: `membership` or `handlers`."""
+        path = self._folder / f"{self.pid(number)}.{what}"
+        path.touch()
+        return path
+
+    def pid(self, number: int) -> int:
+        """Return the process id of one of them."""
+        return self._workers[number].pid
 
     def tend_until_resumed(self) -> None:
         """Tend until none of them is stopped."""

@@ -14,7 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from penstock import Fixed, Outbox, Record
-from tests.faults.arrivals import AHEAD, KILLER, NOTES, TOPIC, URL, Arrival
+from penstock.membership.sharing import SharingMember
+from penstock.worker.lease_check import LeaseCheck
+from tests.faults.arrivals import AHEAD, HELD, KILLER, NOTES, TOPIC, URL, Arrival
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
@@ -32,6 +34,21 @@ class SetClock:
         return time.time_ns() // 1_000_000 + 1000 * int(Path(os.environ[AHEAD]).read_text() or 0)
 
 
+def may_be_held(owner: type, method: str, name: str) -> None:
+    """Let a test hold the threads that call a method: they wait while a file is there, and make another."""
+    path, plain = Path(os.environ[HELD]) / f"{os.getpid()}.{name}", getattr(owner, method)
+
+    def held(self: object) -> object:
+        while path.exists():
+            path.with_name(f"{path.name}.held").touch()
+            time.sleep(0.02)
+        return plain(self)
+
+    setattr(owner, method, held)
+
+
+may_be_held(SharingMember, "neighbours_died", "membership")  # each turn of its thread begins with it
+may_be_held(LeaseCheck, "may_start", "handlers")
 outbox = Outbox(os.environ[URL], clock=SetClock()) if AHEAD in os.environ else Outbox(os.environ[URL])
 _notes = os.open(os.environ[NOTES], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 _mark = "%s" if outbox.url.startswith("postgresql") else "?"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.faults.arrivals import GROUPS, KILLER, breaches, summary
-from tests.faults.crew import LEASE_SECONDS, Crew, FaultStore, Traffic
+from tests.faults.crew import KEYS, LEASE_SECONDS, LONG_LEASE_SECONDS, Crew, FaultStore, Traffic
 from tests.services.budget import Budget, Round, level_from_environment
 
 WORKERS = 4
@@ -82,6 +83,52 @@ def test_nothing_changes_hands_because_the_time_of_day_is_set(
         assert store.owners() == before
         assert breaches(crew.arrivals(), store.places(), GROUPS) == []
         assert [each for each in crew.arrivals() if each.redelivered and each.group != "retried"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_records_that_an_idle_owner_hands_out_after_its_loss_come_again_marked(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """It learns of its heir late; records come meanwhile, and the heir had seen the end of the log before."""
+    store: FaultStore = request.getfixturevalue(f"{kind}_faults")
+    keys = [f"k-{number}" for number in range(KEYS)]
+    published = store.publish(*keys)
+    with Crew(store, tmp_path, 2, lease_seconds=LONG_LEASE_SECONDS) as crew:
+        assert crew.tend_until(lambda: len(owners_of(store) - {None}) == 2, 60)
+        assert crew.tend_until(lambda: store.is_drained(published), DRAINED_SECONDS), store.left()
+        stale, before = crew.pid(0), store.owners()
+        holds = [crew.hold(0, "membership")]
+        assert crew.tend_until(holds[0].with_suffix(".membership.held").exists, 60), crew.said()
+        store.end_lease(stale)
+        assert crew.tend_until(lambda: len(owners_of(store)) == 1, 60)
+        published += store.publish(key_of_one_before(crew, before, owners_of(store)))
+        assert crew.tend_until(lambda: store.is_drained(published), DRAINED_SECONDS), store.left()
+        places = store.places()
+        holds.append(crew.hold(1, "handlers"))
+        published += store.publish(*keys[:40])
+        assert crew.tend_until(lambda: was_given(crew, stale, places), DRAINED_SECONDS), crew.said()
+        for each in holds:
+            each.unlink()
+        assert crew.tend_until(lambda: store.is_drained(published), DRAINED_SECONDS), store.left()
+        print(f"{was_given(crew, stale, places)} by the stale owner; {summary(crew.arrivals())}")
+        assert breaches(crew.arrivals(), store.places(), GROUPS) == []
+
+
+def owners_of(store: FaultStore) -> set[object]:
+    """Return the owners of the partitions of all groups; None: one has no owner yet."""
+    return {owner for _, _, owner, _ in store.owners()}
+
+
+def key_of_one_before(crew: Crew, before: list[tuple[object, ...]], heir: set[object]) -> str:
+    """Return a key whose partition the heir had before in most groups: the stale owner does not see it."""
+    had = Counter(partition for _, partition, owner, _ in before if owner in heir)
+    return max(crew.arrivals(), key=lambda each: had[each.partition]).key
+
+
+def was_given(crew: Crew, pid: int, before: set[tuple[int, int]]) -> int:
+    """Return how often a process was given a record that came later than these."""
+    return sum(each.pid == pid and each.place not in before for each in crew.arrivals())
 
 
 @pytest.mark.slow

@@ -78,11 +78,12 @@ class TinyqFeeder(Feeder):
         code = TinyqCode.MESSAGE
         while code == TinyqCode.MESSAGE:
             try:
-                code = TinyqCode(self._client.frame()[0])
+                frame = self._client.frame()
+                code = TinyqCode(frame[0])
             except AssertionError:  # no more comes
                 return False
         if code is TinyqCode.INTERNAL:
-            raise WrongAnswer("an error of the server")
+            raise WrongAnswer(f"an error of the server: {frame!r}")
         return True
 
     def _old(self, count: int) -> Fed:

@@ -11,7 +11,7 @@ import pytest
 from penstock.clock import SYSTEM
 from penstock.gateway.adding import Adding
 from penstock.model.limits import LimitsSettings
-from penstock.operate.producing import RecordWanted
+from penstock.operate.producer import RecordWanted
 from tests.kafka.served import Served
 from tests.kafka.test_confluent import SECONDS, until
 

@@ -127,7 +127,10 @@ def bounded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BoundedT
     store.close()
 
 
-@pytest.mark.parametrize(("most", "limit"), [(50_000, ReadAllAvailable()), (9_000, ReadMaxRows(25))])
+@pytest.mark.parametrize(
+    ("most", "limit"),
+    [(50_000, ReadAllAvailable()), pytest.param(9_000, ReadMaxRows(25), marks=pytest.mark.slow)],
+)
 def test_every_kind_of_store_keeps_the_bound(bounded: BoundedTopic, most: int, limit: Any) -> None:
     reader = bounded.reader(maxBytesPerTrigger=str(most))
     place, found = reader.initialOffset(), list[tuple[int, int]]()

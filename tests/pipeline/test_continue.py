@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock import points
 from penstock.errors import HistoryTakenBack
-from penstock.operate.restored import restored
+from penstock.operate.drop import restored
 from penstock.pipeline.columns import COLUMNS, spark_schema
 from penstock.pipeline.committing import AFTER_COMMIT
 from penstock.pipeline.offsets import Range

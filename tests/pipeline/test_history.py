@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.errors import AnotherLog, HistoryTakenBack
+from penstock.operate.drop import restored
 from penstock.operate.erase import erase
-from penstock.operate.restored import restored
 from penstock.pipeline.figures import lake_figures
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.paths import folder_of

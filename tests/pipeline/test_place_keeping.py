@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import HistoryTakenBack
-from penstock.operate.restored import restored
+from penstock.operate.drop import restored
 from penstock.pipeline.checkpoint import read_batch
 from penstock.pipeline.options import read_all, read_options
 from penstock.pipeline.place_keeping import PlaceKeeping

@@ -26,8 +26,8 @@ from penstock.errors import (
     StoreUnsupported,
     UnknownTopic,
 )
+from penstock.operate.drop import restored
 from penstock.operate.erase import erase
-from penstock.operate.restored import restored
 from penstock.pipeline.columns import arrow_schema
 from penstock.pipeline.offsets import Range
 from penstock.pipeline.options import SourceOptions, read_options, written_offsets

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import InvalidOption
-from penstock.operate.restored import restored
+from penstock.operate.drop import restored
 from penstock.pipeline.lake import Lake
 from penstock.pipeline.paths import folder_of
 from penstock.pipeline.taken_back import cut_back

@@ -87,7 +87,7 @@ class WrittenLake:
         return a_part(self.to / name, [{n: row[n] for n in schema.names} for row in rows], schema)
 
 
-@pytest.fixture(params=[500_000, 30])
+@pytest.fixture(params=[30, pytest.param(500_000, marks=pytest.mark.slow)])
 def lake(
     request: pytest.FixtureRequest, sqlite_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> WrittenLake:

@@ -205,7 +205,7 @@ class HandlingSuite:
         assert [(each.retried, each.dead) for each in totals[:3]] == [(1, 0), (1, 0), (0, 1)]
         assert sum(each.retried + each.dead for each in totals[3:]) == 0
 
-    def test_b_04_a_record_may_be_retried_alone(self, engine: Engine) -> None:
+    def test_a_record_may_be_retried_alone(self, engine: Engine) -> None:
         """With `alone`, or with `release` once it is dead, the rest of its key flows."""
         alone, released = Seen(1), Seen(1)
         subscribe(engine.outbox, "alone", alone, on_failure="alone")

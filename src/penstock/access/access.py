@@ -18,11 +18,11 @@ from .logins import Logins
 from .policy import OPEN, AccessPolicy
 from .policy_in_force import PolicyInForce
 from .principal import Principal
+from .rate_limits import RateLimiter
 from .resource import AccessRight, Resource, ResourceKind
 from .revocation import RevokedCertificates
 from .rule import ANY, AccessRule
 from .rule_set import AccessVerdict
-from .token_bucket import TokenBuckets
 
 
 class Access(Logins):
@@ -128,7 +128,7 @@ class Access(Logins):
             now = self._force
             new = now.policy if policy is None else policy
             same = new.limits == now.policy.limits  # new rules alone grant no new burst
-            buckets = now.buckets if same else TokenBuckets(new.limits, self._clock)
+            buckets = now.buckets if same else RateLimiter(new.limits, self._clock)
             rules = now.stored if stored is None else tuple(stored)
             self.check_locked(new, rules, "the database" if policy is None else "the access file")
             self._force = PolicyInForce(new, rules, buckets, self._made_up_key)

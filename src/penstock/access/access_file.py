@@ -33,10 +33,10 @@ from .json_web_token import ALGORITHMS, ASYMMETRIC, JwtRules, JwtVerifier, publi
 from .password import parse_password_hash, parse_token_hash
 from .policy import AccessPolicy, User
 from .principal import check_name
+from .rate_limits import RateLimit
 from .remote_keys import REFRESH_SECONDS, STALE_SECONDS, KeysUrl, RemoteKeys
 from .rule import AccessRule, parse_rule
 from .scram import MECHANISMS, parse_scram_secret
-from .token_bucket import RateLimit
 
 _TOP = {"anonymous", "rules", "users", "tokens", "jwt", "certificates", "limits"}
 _JWT_KEYS = ("jwks", "jwks_url", "secret_file")  # one of them

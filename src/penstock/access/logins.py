@@ -18,9 +18,9 @@ from .password import token_digest
 from .policy import AccessPolicy, User, token_credential
 from .policy_in_force import PolicyInForce
 from .principal import ANONYMOUS, LONGEST_NAME, SHARED, Peer, Principal, anonymous
+from .rate_limits import RateLimiter
 from .revocation import RevokedCertificates, credential_of
 from .scram import MECHANISMS, ScramExchange, ScramSecret
-from .token_bucket import TokenBuckets
 
 _WRONG = "name or password is wrong"
 _MOST_KEPT = 10_000
@@ -34,7 +34,7 @@ class Logins:
         self, policy: AccessPolicy, trail: AuditTrail | None, clock: Clock, made_up_key: bytes
     ) -> None:
         self._clock, self.trail, self._made_up_key = clock, trail, made_up_key
-        self._force = PolicyInForce(policy, (), TokenBuckets(policy.limits, clock), made_up_key)
+        self._force = PolicyInForce(policy, (), RateLimiter(policy.limits, clock), made_up_key)
         self._failures = Failures(clock)
         self._key = os.urandom(32)
         self.revoked = RevokedCertificates()

@@ -3,16 +3,16 @@
 from .made_up import MadeUpSecrets
 from .policy import AccessPolicy
 from .principal import Principal
+from .rate_limits import RateLimiter
 from .rule import AccessRule
 from .rule_set import RuleSet
-from .token_bucket import TokenBuckets
 
 
 class PolicyInForce:
     """The policy in force at a moment. Its parts do not change, except for caches."""
 
     def __init__(
-        self, policy: AccessPolicy, stored: tuple[AccessRule, ...], buckets: TokenBuckets, key: bytes
+        self, policy: AccessPolicy, stored: tuple[AccessRule, ...], buckets: RateLimiter, key: bytes
     ) -> None:
         """`key`: secrets of unknown names are derived from it."""
         self.policy, self.stored, self.buckets = policy, stored, buckets

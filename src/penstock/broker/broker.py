@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from penstock.access.access import Access
 from penstock.access.places import ConnectionPlaces
 from penstock.access.principal import Principal, is_loopback
+from penstock.access.rate_limits import RateLimit, RateLimiter
 from penstock.access.settings import AccessSettings
 from penstock.clock import SYSTEM, Clock, cpu_seconds
 from penstock.errors import AddressRefused, Error, InvalidRequest, Unauthenticated
@@ -42,13 +43,12 @@ from .describing import Describing
 from .descriptors import Descriptors
 from .error_codes import number_of
 from .fetching import Fetching
+from .flow_control import FlowControl
 from .group_listing import GroupListing
 from .group_offsets import GroupOffsets
 from .keeping import Keeping
 from .measures import BrokerMeasures
 from .producing import Producing
-from .quota import Quota
-from .room import Room
 from .session import Session, Slot
 from .settings import BrokerSettings
 from .slices import SLICE_SECONDS, Slices
@@ -97,14 +97,14 @@ class Broker:
         self.administration = administration
         self.topics = Topics(store.log, store.bounds, clock)
         self.cluster = Cluster(store, clock, self._nodes_changed)
-        self.produce_quota = Quota(self.settings.produce_bytes_per_second, clock)
-        self.fetch_quota = Quota(self.settings.fetch_bytes_per_second, clock)
+        self.produce_quota = _quota(self.settings.produce_bytes_per_second, clock)
+        self.fetch_quota = _quota(self.settings.fetch_bytes_per_second, clock)
         self._host, self._port, self._advertised = host, port, advertised
         self._socket: socket.socket | None = None
         self._thread: Thread | None = None
         self._ready, self._failure = Event(), list[BaseException]()
         self.sessions: set[Session] = set()
-        self.room = Room(self.settings.total_bytes, lambda work: self.loop.call_soon(work))
+        self.flow = FlowControl(self.settings.total_bytes, lambda work: self.loop.call_soon(work))
         self._places = ConnectionPlaces[Session](self.settings.connections, Session.abort)
         self.slices = Slices(clock)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -273,7 +273,7 @@ class Broker:
 
     def dismiss(self, session: Session) -> None:
         """Forget a connection."""
-        self.room.leave(session)
+        self.flow.leave(session)
         self.sessions.discard(session)
         self._places.leave(session)
 
@@ -281,13 +281,20 @@ class Broker:
         """Return whether an address may send a secret over an unencrypted connection."""
         return address == "local" or self.access_settings.secrets_in_plaintext or is_loopback(address)
 
-    def charged(self, principal: Principal, sizes: Mapping[str, int]) -> int:
-        """Charge bytes of topics to a principal; return how many milliseconds it has to wait."""
-        if not self.access.has_limits:
-            return 0
-        # Enough buckets of made-up names would evict the full one.
-        known = (each for each in sizes.items() if each[0] in self.topics.by_name)
-        return int(max((self.access.charge(principal, *each) for each in known), default=0.0) * 1000)
+    def charge(self, slot: Slot, quota: RateLimiter, size: int, sizes: Mapping[str, int]) -> int:
+        """Charge bytes to a client id, and bytes of topics to a principal.
+
+        Return how many milliseconds the client has to wait.
+        """
+        waits = [quota.charge(slot.request.client_id, "", size)]
+        if self.access.has_limits:
+            # Enough buckets of made-up names would evict the full one.
+            known = (each for each in sizes.items() if each[0] in self.topics.by_name)
+            waits += [self.access.charge(slot.session.principal, *each) for each in known]
+        throttle_ms = int(max(waits) * 1000)
+        if throttle_ms:
+            self.measures.throttled(throttle_ms)
+        return throttle_ms
 
     # -- requests
 
@@ -482,7 +489,7 @@ class Broker:
         for session in sorted(
             (each for each in self.sessions if each.is_full), key=lambda each: each.full_since
         ):
-            if not self.room.is_short or now - session.full_since < _TIMEOUT_SECONDS:
+            if not self.flow.is_short or now - session.full_since < _TIMEOUT_SECONDS:
                 return
             self.measures.refused()
             logger.warning("connection of %s ended: it does not take its answers", session.principal.address)
@@ -519,6 +526,12 @@ class Broker:
         assert self._socket is not None, "it is not open"
         host, port = self._socket.getsockname()[:2]
         return str(host), int(port)
+
+
+def _quota(bytes_per_second: int, clock: Clock) -> RateLimiter:
+    """Return the limit of each client id; 0 is none."""
+    limits = (RateLimit("*", "*", bytes_per_second),) if bytes_per_second else ()
+    return RateLimiter(limits, clock)
 
 
 def _is_long(answer: Message) -> bool:

@@ -214,7 +214,7 @@ class Fetching:
             rules = broker.access.version
             fetch.may = yield from self._allowed(fetch.slot, wanted)
             fetch.rules = rules
-        left = most = broker.room.share(min(max(wanted.max_bytes, 1), broker.settings.fetch_bytes))
+        left = most = broker.flow.answers.share(min(max(wanted.max_bytes, 1), broker.settings.fetch_bytes))
         found: list[FetchedPart | None] = []
         missing: list[int] = []
         for place, (part, allowed) in enumerate(zip(wanted.parts, fetch.may, strict=True)):
@@ -229,7 +229,7 @@ class Fetching:
         if not missing:
             yield from self._settle(fetch, [each for each in found if each is not None])
             return
-        broker.room.answer(most)  # count the bytes before they are read
+        broker.flow.answer(most)  # count the bytes before they are read
 
         def then(looked: list[FetchedPart]) -> None:
             for place, each in zip(missing, looked, strict=True):
@@ -244,7 +244,7 @@ class Fetching:
                 broker.call_soon(self._forget, fetch)  # and its connection ends
                 raise
             finally:
-                broker.call_soon(broker.room.answer, -most)
+                broker.call_soon(broker.flow.answer, -most)
 
         broker.look(fetch.slot, read, then)
 
@@ -273,12 +273,7 @@ class Fetching:
         if fetch.timer is not None:
             fetch.timer.cancel()
         self.waiters.remove(fetch)
-        throttle_ms = max(
-            broker.fetch_quota.charge(slot.request.client_id, size),
-            broker.charged(slot.session.principal, sizes),
-        )
-        if throttle_ms:
-            broker.measures.throttled(throttle_ms)
+        throttle_ms = broker.charge(slot, broker.fetch_quota, size, sizes)
         for topic, given in sizes.items():
             broker.measures.fetched(topic, given)
         topics = ((name, list(some)) for name, some in groupby(parts, key=lambda part: part.topic))

@@ -165,12 +165,7 @@ class Producing:
             if not topics or topics[-1][0] != part.topic:
                 topics.append((part.topic, []))
             topics[-1][1].append(answer)
-        throttle_ms = max(
-            self._broker.produce_quota.charge(request.client_id, len(request.data)),
-            self._broker.charged(slot.session.principal, sizes),
-        )
-        if throttle_ms:
-            self._broker.measures.throttled(throttle_ms)
+        throttle_ms = self._broker.charge(slot, self._broker.produce_quota, len(request.data), sizes)
         if produced.acks:
             answer_bytes = yield from encode_produced(topics, request.version, throttle_ms)
             slot.fill([answer_bytes], throttle_ms)

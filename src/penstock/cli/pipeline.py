@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import json_option
-from .output import cell, print_json
+from .output import cell, print_json, print_table
 from .pipeline_options import job_options, to_option, types_option
 from .pipeline_replay import replay_range
 from .pipeline_reset import reset_pipeline
 from .pipeline_target import declare, function_at, registered
 from .pipeline_upkeep import erase_rows, optimize_tables, path_argument, show_history, vacuum_tables
-from .tables import print_table
 
 if TYPE_CHECKING:
     from penstock.pipeline.storage import Location

@@ -43,11 +43,11 @@ from penstock.pipeline.view import open_view
 from penstock.pipeline.write_back import WriteTarget
 from penstock.signals import hearing
 
-from .listen_address import refuse_open
+from .listeners import refuse_open
 from .options import opened
 from .pipeline_following import PipelineCourse
 from .pipeline_reset import describe_reset
-from .spans import send_spans
+from .service import send_spans
 
 PipelineStart = Callable[[Any, Job], Running]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .listen_address import ListenAddressType, insecure_option
+from .listeners import ListenAddressType, insecure_option
 from .options import Decorator, prefix_option, schema_option, url_option
 from .units import size
 

@@ -8,9 +8,8 @@ import click
 
 from penstock.errors import UnknownTopic
 
-from .asking import confirm
 from .options import opened, prefix_option, schema_option
-from .output import cell
+from .output import cell, confirm
 from .pipeline_upkeep import path_argument
 
 if TYPE_CHECKING:

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .asking import confirm
 from .exit_codes import FAILED
-from .lake_path import LakePath
+from .lake import LakePath
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
-from .output import cell, print_json
-from .tables import print_table
+from .output import cell, confirm, print_json, print_table
 
 if TYPE_CHECKING:
     from penstock.pipeline.storage import Location

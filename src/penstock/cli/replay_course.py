@@ -19,8 +19,7 @@ from penstock.pipeline.replaying import ReplayedRange, ReplayPlace, begun, plann
 from penstock.pipeline.series import PipelineSeries
 from penstock.pipeline.session import session
 
-from .asking import confirm
-from .output import print_json
+from .output import confirm, print_json, print_table
 from .pipeline_course import (
     PipelineStart,
     check_format,
@@ -32,7 +31,6 @@ from .pipeline_course import (
 )
 from .pipeline_following import CourseEnd, PipelineCourse
 from .pipeline_target import declare, function_at, registered
-from .tables import print_table
 from .units import past_moment
 
 _LAKE = "lake"

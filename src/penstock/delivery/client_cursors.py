@@ -14,7 +14,7 @@ from penstock.errors import OffsetOutOfRange
 from penstock.log.contract import Topic, check_partition
 from penstock.log.store import Store
 
-from .group_kind import GroupKind, join_group
+from .groups import GroupKind, join_group
 
 
 class ClientCommit(NamedTuple):

@@ -28,11 +28,21 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
-from .going_out import GoingOut
-from .lane_names import WHOLE, alone_name, is_alone, is_late, late_name, live_name, shared_name, stored_name
-from .passed_over import LateMove, PassedOver, PassedRecord, PassedType
+from .lane import (
+    WHOLE,
+    LaneId,
+    SideLane,
+    WaitState,
+    alone_in,
+    is_alone,
+    is_late,
+    late_lane,
+    live_lane,
+    shared_lane,
+)
+from .offset_sets import GoingOut
+from .unhandled_types import LateMove, PassedOver, PassedRecord, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
-from .wait_state import WaitState
 
 WINDOW = 10_000  # offsets between the base and the position
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled
@@ -50,7 +60,7 @@ class Delivery(NamedTuple):
     """
 
     offset: int
-    lane: str
+    lane: LaneId
     failures: int
     again: bool = False
 
@@ -59,7 +69,7 @@ class Delivery(NamedTuple):
 class LaneQueue:
     """The records of one key. `waiting` are offsets, oldest first, including those that are out."""
 
-    key: str
+    key: LaneId
     waiting: list[int] | deque[int]  # a deque once it is stored and may grow long
     stored: bool = False  # its offsets are entries, the cursor may pass them
     state: WaitState = WaitState.SLOW  # why it waits, once it is stored
@@ -80,7 +90,7 @@ class LaneQueue:
 class StoredLane(NamedTuple):
     """A waiting lane as its row holds it."""
 
-    key: str
+    key: LaneId
     state: WaitState
     failures: int
     due_ms: int
@@ -96,7 +106,7 @@ class NewDeadLetter(NamedTuple):
     """A record given up. `holding`: its lane waits until a person decides."""
 
     offset: int
-    lane: str
+    lane: LaneId
     holding: bool
     failures: int
     reason: str
@@ -121,8 +131,8 @@ class Settlement:
     passed: bytes  # a bitmap of the offsets from the base on that are passed
     unskipped: tuple[int, bytes] | None  # base and passed without the skipped records, if there are any
     lanes: list[StoredLane]
-    lanes_gone: list[str]
-    entries: list[tuple[str, int]]
+    lanes_gone: list[LaneId]
+    entries: list[tuple[LaneId, int]]
     entries_gone: list[int]
     dead: list[NewDeadLetter]
     passed_over: list[PassedType] = field(default_factory=list)  # valid only with the skipped records,
@@ -166,33 +176,33 @@ class Partition:
         self._base = base
         self._passed = _flags(passed)  # one for each offset from the base to the position
         self._holes = {base + n for n, flag in enumerate(self._passed) if flag == _OPEN}
-        self._lanes: dict[str, LaneQueue] = {}
+        self._lanes: dict[LaneId, LaneQueue] = {}
         self._ready: deque[LaneQueue] = deque()
-        self._due: list[tuple[int, str]] = []
+        self._due: list[tuple[int, int, LaneId]] = []  # when, and the first offset
         self._out: dict[int, LaneQueue] = {}
-        self._changed_lanes: set[str] = set()
-        self._entries: dict[int, str] = {}
+        self._changed_lanes: set[LaneId] = set()
+        self._entries: dict[int, LaneId] = {}
         self._entries_gone: list[int] = []
         self._dead: list[NewDeadLetter] = []
         self._fallbacks: list[CompletedByFallback] = []
-        self._skipped: list[tuple[int, str]] = []  # wanted by no handler; not confirmed yet
+        self._skipped: list[tuple[int, LaneId]] = []  # wanted by no handler; not confirmed yet
         self._floor = base  # the base before the first of them
-        self._skips: dict[str, int] = {}  # their lanes, each with the first
+        self._skips: dict[LaneId, int] = {}  # their lanes, each with the first
         self._behind: list[LaneQueue] = []  # lanes whose head comes after one of them
         self._left: list[LaneQueue] = []  # stored lanes that records have left since the last settlement
         self._ahead: list[LaneQueue] = []  # stored lanes that go on once the records that left are settled
-        self._last: dict[str, list[tuple[int, LaneQueue]]] = {}  # by key: the lanes waiting for an offset
-        self._barred: frozenset[str] = frozenset()  # lanes that must wait: see `bar`
-        self._moved: dict[str, LaneQueue] = {}  # the barred lanes that do wait
-        self._partners: dict[str, str] = {}  # of keys with a late lane: each lane, and the other one
-        self._beside: dict[str, LaneQueue] = {}  # by the lane that is out: its partner, which goes next
+        self._last: dict[LaneId, list[tuple[int, LaneQueue]]] = {}  # by key: the lanes waiting for an offset
+        self._barred: frozenset[LaneId] = frozenset()  # lanes that must wait: see `bar`
+        self._moved: dict[LaneId, LaneQueue] = {}  # the barred lanes that do wait
+        self._partners: dict[LaneId, LaneId] = {}  # of keys with a late lane: each lane, and the other one
+        self._beside: dict[LaneId, LaneQueue] = {}  # by the lane that is out: its partner, which goes next
         self._is_one_lane = False
-        self._former: set[str] = set()  # lanes of keys that come before the one lane
+        self._former: set[LaneId] = set()  # lanes of keys that come before the one lane
         self._told = 0  # how many skipped records are in the last settlement
         self._refused = False  # another version has handlers for some skipped records
         self._dirty = False
         self.passed_over = PassedOver(self.position)
-        self._late: list[tuple[int, str]] = []  # to be delivered late; not written yet
+        self._late: list[tuple[int, SideLane]] = []  # to be delivered late; not written yet
         self._late_moves: dict[tuple[str, int], LateMove] = {}  # by the note they belong to
         self._passed_entries: list[PassedRecord] = []
         self._late_told = 0  # how many of the late records are in the last settlement
@@ -207,11 +217,7 @@ class Partition:
     def work_as_one_lane(self) -> None:
         """Treat all records of the partition as one lane, whatever their keys; before any is fed."""
         self._is_one_lane = True
-        self._former = {
-            name
-            for name in self._lanes
-            if name != WHOLE and shared_name(name) == name and live_name(name) is None
-        }
+        self._former = {lane for lane in self._lanes if isinstance(lane, str)}
 
     # -- input
 
@@ -259,7 +265,7 @@ class Partition:
                 return
 
     def feed(
-        self, offset: int, lane: str, wanted: bool, unhandled_type: str | None = None, again: bool = False
+        self, offset: int, lane: LaneId, wanted: bool, unhandled_type: str | None = None, again: bool = False
     ) -> bool:
         """Feed a record of the log, in the order of offsets; return whether it may go out soon.
 
@@ -271,8 +277,6 @@ class Partition:
             return False
         if self._is_one_lane:
             lane = WHOLE
-        elif lane[:1] == "#":
-            lane = stored_name(lane)  # never the name of a record's own lane
         if not wanted:
             if not self._skipped:
                 self._floor = self.base
@@ -315,9 +319,7 @@ class Partition:
         In the order of offsets, each with its lane. They go out once they are written: until then the next
         owner would not know that they were handed out.
         """
-        late = [
-            (offset, late_name(WHOLE if self._is_one_lane else stored_name(lane))) for offset, lane in records
-        ]
+        late = [(offset, late_lane(WHOLE if self._is_one_lane else lane)) for offset, lane in records]
         self._late += late
         self._late_moves.update((each[:2], each) for each in moves)
         self.late_count += len(late)
@@ -325,7 +327,7 @@ class Partition:
 
     def learn(
         self, lanes: Iterable[tuple[StoredLane, Iterable[int]]], unwritten: Settlement
-    ) -> dict[str, set[int]] | None:
+    ) -> dict[LaneId, set[int]] | None:
         """Learn a person's decisions on dead letters, from the present rows of the lanes.
 
         Decisions free held lanes, put records back into them, and create lanes for single records; everything
@@ -334,13 +336,13 @@ class Partition:
         """
         rows = {stored.key: (stored, list(offsets)) for stored, offsets in lanes}
         dying = {each.lane for each in [*unwritten.dead, *self._dead] if each.holding}
-        back: dict[str, set[int]] = {}
+        back: dict[LaneId, set[int]] = {}
         for lane in [each for each in self._lanes.values() if each.held and each.key not in dying]:
             back[lane.key] = self._decide(lane, rows.get(lane.key), unwritten)
         gone = {*unwritten.lanes_gone, *(key for key in self._changed_lanes if key not in self._lanes)}
         for key in rows.keys() - self._lanes.keys() - gone:
             stored, offsets = rows[key]
-            if shared_name(key) == key:
+            if shared_lane(key) == key:
                 return None
             lane = _queue(stored, offsets)
             self._load(lane)
@@ -370,8 +372,8 @@ class Partition:
         self._schedule(lane)
         return back
 
-    def bar(self, lanes: frozenset[str]) -> None:
-        """Let these lanes wait, by their stored names, and no others: their keys are not done elsewhere yet.
+    def bar(self, lanes: frozenset[LaneId]) -> None:
+        """Let these lanes wait, and no others: their keys are not done elsewhere yet.
 
         It applies to records fed from now on: a lane that flows here goes on.
         """
@@ -383,7 +385,7 @@ class Partition:
             self._dirty = True
             self._ready.append(lane)
 
-    def _is_barred(self, lane: str) -> bool:
+    def _is_barred(self, lane: LaneId) -> bool:
         """Return whether a lane must wait; the lane of all keys waits for each of them."""
         return lane in self._barred or (lane == WHOLE and bool(self._barred))
 
@@ -401,7 +403,7 @@ class Partition:
         """
         ready, due, out, skips, partners = self._ready, self._due, self._out, self._skips, self._partners
         while due and due[0][0] <= now_ms:
-            lane = self._lanes[heappop(due)[1]]
+            lane = self._lanes[heappop(due)[2]]
             lane.resting = False
             ready.append(lane)
         taken: list[Delivery] = []
@@ -477,7 +479,7 @@ class Partition:
         """Return the offsets of lanes that wait until their head is due, or for a person."""
         return {offset for lane in self._lanes.values() if lane.resting for offset in lane.waiting}
 
-    def stored(self, lane: str) -> Iterable[int]:
+    def stored(self, lane: LaneId) -> Iterable[int]:
         """Return the offsets that wait in a lane, if the lane is stored."""
         known = self._lanes.get(lane)
         return known.waiting if known is not None and known.stored else ()
@@ -534,7 +536,7 @@ class Partition:
                     self._go_on(lane)
             case Parked(alone=True) if not is_alone(lane.key, offset):
                 self._leave(lane)
-                self._park(LaneQueue(alone_name(lane.key, offset), [offset], late=lane.late), verdict)
+                self._park(LaneQueue(alone_in(lane.key, offset), [offset], late=lane.late), verdict)
                 self._go_on(lane)
             case Parked():
                 self._park(lane, verdict)
@@ -735,13 +737,13 @@ class Partition:
 
     def _pair(self, lane: LaneQueue) -> None:
         """Make a late lane and the lane of its key take turns; a record in its own lane waits for neither."""
-        live = live_name(lane.key)
+        live = live_lane(lane.key)
         if live is not None:
             self._partners[live], self._partners[lane.key] = lane.key, live
 
     def _put_last(self, lane: LaneQueue) -> None:
         """Let a record in a lane of its own wait until the records of its key that wait now are done."""
-        key = shared_name(lane.key)
+        key = shared_lane(lane.key)
         before = self._lanes.get(key)
         if before is None or not before.waiting:
             self._schedule(lane)
@@ -800,8 +802,8 @@ class Partition:
                 self.stored_count -= 1
                 self._changed_lanes.add(lane.key)
                 self._former.discard(lane.key)
-                if lane.late:
-                    self._partners.pop(self._partners.pop(lane.key, ""), None)
+                if lane.late and lane.key in self._partners:
+                    del self._partners[self._partners.pop(lane.key)]
             return
         if lane.stored and lane.state is not WaitState.SLOW:
             self._change_state(lane, WaitState.SLOW)
@@ -828,7 +830,7 @@ class Partition:
 
     def _schedule(self, lane: LaneQueue) -> None:
         lane.resting = True
-        heappush(self._due, (lane.due_ms, lane.key))
+        heappush(self._due, (lane.due_ms, lane.waiting[0], lane.key))
 
     def _spill(self, lane: LaneQueue) -> None:
         """Let the cursor pass a lane that is healthy but too slow for the window."""

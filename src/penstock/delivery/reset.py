@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from penstock.database.contract import Row, Rows
 from penstock.database.database import Transaction
 
-from .done_set import DoneSet
-from .wait_state import WaitState
+from .lane import WaitState
+from .offset_sets import DoneSet
 
 _IN_HAND = 100  # records from the target on that come marked, if they were handed out before
 

@@ -12,7 +12,7 @@ from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings
 from penstock.model.token import GivenToken
-from penstock.operate.producing import AppendedRecord, RecordWanted, produce, produce_at_once
+from penstock.operate.producer import AppendedRecord, RecordWanted, produce, produce_at_once
 
 SMALL_BYTES = 16 * 1024  # of a request that the loop parses: larger ones would delay others
 _AT_ONCE_BYTES, _AT_ONCE_RECORDS = 24 * 1024, 100  # added in the loop: half a millisecond

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from penstock.clock import Clock
 from penstock.log.store import Store
-from penstock.operate.producing import forget_tokens
+from penstock.operate.producer import forget_tokens
 
 _EVERY_SECONDS = 3600.0
 

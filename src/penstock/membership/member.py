@@ -202,10 +202,6 @@ class Member:
             if id != self.id and (died or Process(host, pid, started).is_surely_dead())
         ]
 
-    def has_former(self, tx: Transaction) -> bool:
-        """Return whether members of the previous version are present, or were recently."""
-        return bool(tx.rows("membership", "members_former")[0][0])
-
     def _learn(self) -> None:
         rows = self._database.look(lambda tx: tx.rows("membership", "slots_owned", id=self.id))
         owned = {row[0]: row[1] for row in rows}

@@ -40,9 +40,6 @@ class AuditEntry:
     count: int
 
 
-Entry = AuditEntry  # the old name
-
-
 def write(
     tx: Transaction,
     action: str,

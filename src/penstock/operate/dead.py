@@ -17,19 +17,16 @@ from typing import Any
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms, to_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.dead import DeadLetters, Decided, LetterPlace
+from penstock.delivery.dead import DeadLetters, Decided, LetterPlace, edit_of
 from penstock.errors import InvalidSelection, UnknownDeadLetter
 from penstock.log.store import Store
-from penstock.membership.domain import touch
-from penstock.membership.member import ClusterSettings, Member
-from penstock.membership.serving import Domain
 from penstock.model.limits import Headers, check_moment
 from penstock.model.record import RawHeaders, Record, display_name
 from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
-from .header_edit import edit_of
 from .lookup import group_id, ids, storable, with_topic_names
+from .members import living_at, touch_group
 from .operation import operation
 from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
 
@@ -100,9 +97,6 @@ class DeadSelection:
             raise InvalidSelection(f"all and {narrow[0]} contradict each other; give only one of them")
 
 
-Selection = DeadSelection  # the old name
-
-
 @dataclass(frozen=True, slots=True)
 class LetterOutcome:
     """The result of a requeue, a skip or a discard, or of its dry run.
@@ -114,9 +108,6 @@ class LetterOutcome:
     count: int
     out_of_order: int = 0
     unedited: int = 0
-
-
-Outcome = LetterOutcome  # the old name
 
 
 @operation
@@ -144,7 +135,7 @@ def dead_letters(
     _check_range(since, before)
     place = dict(zip(_PLACE, place_after(after, _INTS, (LAST,) * len(_PLACE)), strict=True))
     params = ids(store, group, topic) | _filter(id, key, type, error, since, before) | place
-    found = store.database.look(lambda tx: tx.rows("delivery", "dead_list", limit=limit + 1, **params))
+    found = store.database.look(lambda tx: tx.rows("operate", "dead_list", limit=limit + 1, **params))
     rows = with_topic_names(store.log, found, id_at=2, name_at=6)
     return page(rows, limit, len(_PLACE), _letter)
 
@@ -153,7 +144,7 @@ def dead_letters(
 def show(store: Store, group: str, topic: str, partition: int, offset: int) -> DeadRecord:
     """Return a dead letter with its record. Raises UnknownDeadLetter, UnknownGroup, UnknownTopic."""
     place: dict[str, Any] = ids(store, group, topic) | {"partition": partition, "offset": offset}
-    rows = store.database.look(lambda tx: tx.rows("delivery", "dead_find", **place))
+    rows = store.database.look(lambda tx: tx.rows("operate", "dead_find", **place))
     if not rows:
         raise UnknownDeadLetter(f"{topic}/{partition}/{offset} of group {group}")
     named = with_topic_names(store.log, rows, id_at=2, name_at=6)
@@ -276,9 +267,6 @@ def _decide(
     edited: bool = False,
 ) -> LetterOutcome:
     """Decide on the selected letters, batch by batch; `counted`: how a dry run counts one letter."""
-    member = Member(
-        store.database, ClusterSettings.load(), clock
-    )  # only lists living members; it never joins
     total, group = Decided(), group_id(store, selection.group)
     for batch in _batches(store, group, selection):
         for topic_id, rows in groupby(batch, key=lambda row: row[0]):
@@ -286,7 +274,7 @@ def _decide(
             if dry_run:
                 total = sum((counted(bool(row[3])) for row in picked), total)
                 continue
-            letters = DeadLetters(group, topic_id, living=member.living, touch=_touch)
+            letters = DeadLetters(group, topic_id, living=living_at(clock), touch=touch_group)
             places = [(row[1], row[2]) for row in picked]
             total += store.database.run(partial(_run, decide, letters, places, note))
     return LetterOutcome(total.count, total.alone, total.anyway if edited else 0)
@@ -339,11 +327,7 @@ def _batches(store: Store, group: int, selection: DeadSelection) -> Iterator[lis
 
 
 def _picked(params: dict[str, Any], tx: Transaction) -> list[Row]:
-    return tx.rows("delivery", "dead_pick", limit=BATCH, **params)
-
-
-def _touch(tx: Transaction, group: int, topic: int) -> None:
-    touch(tx, Domain(group, topic))
+    return tx.rows("operate", "dead_pick", limit=BATCH, **params)
 
 
 def _check_range(since: datetime | None, before: datetime | None) -> None:

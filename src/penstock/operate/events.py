@@ -30,11 +30,10 @@ from penstock.model.record import display_name
 
 from . import dead, scheduled
 from .groups import groups
-from .logged import logged
 from .lookup import ids
 from .operation import operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
-from .records import delete_done
+from .records import delete_done, logged
 
 EventWord = Literal["scheduled", "staged", "pending", "waiting", "done", "dead"]
 
@@ -48,9 +47,6 @@ class EventState(Enum):
     WAITING = "waiting"
     DONE = "done"
     DEAD = "dead"
-
-
-State = EventState  # the old name
 
 
 OF_GROUPS = (EventState.WAITING, EventState.DEAD)
@@ -203,7 +199,7 @@ def _dead(store: Store, topic: str | None, group: str | None, after: str | None,
 def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
     slot, seq = place_after(after, (int, int), (-1, 0))
     params = {"topic": topic, "after_slot": slot, "after_seq": seq, "limit": limit + 1}
-    rows = store.database.look(lambda tx: tx.rows("outbox", "staged_page", **params))
+    rows = store.database.look(lambda tx: tx.rows("operate", "staged_page", **params))
 
     def event(row: Row) -> Event:
         _, _, topic, id, key, type, ms = row
@@ -236,7 +232,7 @@ def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, 
 
 
 def _entries(params: dict[str, Any], tx: Transaction) -> list[Row]:
-    return tx.rows("delivery", "entries_page", **params)
+    return tx.rows("operate", "entries_page", **params)
 
 
 def _with_contents(log: Log, rows: list[Row]) -> list[Row]:

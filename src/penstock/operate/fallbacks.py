@@ -56,7 +56,7 @@ def completed_by_fallback(
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, Entry]]:
         log = store.log_in(tx)
-        found = tx.rows("delivery", "fallbacks_list", limit=limit + 1, **params)
+        found = tx.rows("operate", "fallbacks_list", limit=limit + 1, **params)
         rows = with_topic_names(log, found, id_at=1, name_at=5)
         return rows, _entries(log, rows)
 

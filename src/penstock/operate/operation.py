@@ -1,4 +1,4 @@
-"""The first argument of every operation: an outbox, a store, or a database that holds a whole store."""
+"""What operations share: their first argument, and the topics that they may reveal."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -23,3 +23,11 @@ def operation(function: Callable[Concatenate[Store, P], R]) -> Callable[Concaten
         return function(store_of(given[0]), *args[1:], **kwargs)
 
     return with_store
+
+
+SeesTopic = Callable[[str], bool]  # whether the caller may see a topic, by its name
+
+
+def every_topic(_: str) -> bool:
+    """Allow every topic."""
+    return True

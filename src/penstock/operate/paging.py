@@ -51,7 +51,7 @@ def place_after(after: str | None, kinds: tuple[type, ...], first: Row) -> Row:
         place = msgspec.json.decode(urlsafe_b64decode(padded), type=tuple[kinds])  # type: ignore[valid-type]
     except (ValueError, binascii.Error, msgspec.MsgspecError):
         raise _refused(after) from None
-    if any(isinstance(each, int) and not 0 <= each <= LAST for each in place):
+    if any(isinstance(each, int) and not -1 <= each <= LAST for each in place):
         raise _refused(after)
     return tuple(place)
 

@@ -186,7 +186,7 @@ def _page(
     tx: Transaction, clock: Clock, *, limit: int, after: str = "", name: str | None = None
 ) -> Page[ScheduleShown]:
     own = own_ms(clock)
-    found = tx.rows("outbox", "periodic_list", after=after, name=name, limit=limit + 1, now_ms=own)
+    found = tx.rows("operate", "periodic_list", after=after, name=name, limit=limit + 1, now_ms=own)
     return page(found, limit, 1, lambda row: _shown(row, declared(tx, row[0], clock)))
 
 

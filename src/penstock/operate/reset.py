@@ -18,13 +18,11 @@ from penstock.errors import (
 from penstock.log.contract import Log, Topic
 from penstock.log.store import Store
 from penstock.log.topics import later_partitions
-from penstock.membership.domain import touch
-from penstock.membership.member import ClusterSettings, Member
-from penstock.membership.serving import Domain
 from penstock.model.limits import check_moment
 
 from . import audit
 from .lookup import group_id
+from .members import living_at, touch_group
 from .operation import operation
 
 EARLIEST: Final = "earliest"
@@ -70,10 +68,7 @@ def reset(
     """
     found, id = store.log.topic(topic), group_id(store, group)
     to = _checked(to, found, partition, clock)
-    member = Member(
-        store.database, ClusterSettings.load(), clock
-    )  # only lists living members; it never joins
-    resetting = Resetting(id, found.id, living=member.living, touch=_touch)
+    resetting = Resetting(id, found.id, living=living_at(clock), touch=touch_group)
 
     def would(tx: Transaction) -> Reset:
         targets = _targets(store.log_in(tx), found, to, partition)
@@ -137,7 +132,3 @@ def _some(moves: list[Move], group: str, topic: str) -> list[Move]:
     if not moves:
         raise InvalidSelection(f"group {group} does not read topic {topic}: see `groups show`")
     return moves
-
-
-def _touch(tx: Transaction, group: int, topic: int) -> None:
-    touch(tx, Domain(group, topic))

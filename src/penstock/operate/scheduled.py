@@ -42,9 +42,6 @@ class ScheduledEvent:
     name: str = ""
 
 
-Scheduled = ScheduledEvent  # the old name
-
-
 @dataclass(frozen=True, slots=True)
 class ScheduledRecord:
     """A scheduled event with its record, which has no place in the log yet."""
@@ -91,9 +88,6 @@ class ScheduledSelection:
         }
 
 
-Selection = ScheduledSelection  # the old name
-
-
 ALL = ScheduledSelection()
 
 
@@ -108,14 +102,14 @@ def scheduled(
     if after is not None and params["before_ms"] is not None and due_ms >= params["before_ms"]:
         raise InvalidPage("the place to go on from", after, "before the moment that the listing ends at")
     params |= {"after_due": due_ms, "after_seq": seq}
-    rows = store.database.look(lambda tx: tx.rows("outbox", "scheduled_list", limit=limit + 1, **params))
+    rows = store.database.look(lambda tx: tx.rows("operate", "scheduled_list", limit=limit + 1, **params))
     return page(rows, limit, 2, _event)
 
 
 @operation
 def show(store: Store, id: str) -> ScheduledRecord:
     """Return a scheduled event with its record. Raises UnknownScheduled."""
-    rows = store.database.look(lambda tx: tx.rows("outbox", "scheduled_show", id=storable(id)))
+    rows = store.database.look(lambda tx: tx.rows("operate", "scheduled_show", id=storable(id)))
     if not rows:
         raise UnknownScheduled(id)
     event, (value, headers, timestamp_ms) = _event(rows[0]), rows[0][8:]
@@ -141,7 +135,7 @@ def cancel(
         raise InvalidSelection("select scheduled events by id, topic, key, owner or time, or select all")
     params = selection.params()
     if dry_run:
-        return int(store.database.look(lambda tx: tx.rows("outbox", "scheduled_count", **params))[0][0])
+        return int(store.database.look(lambda tx: tx.rows("operate", "scheduled_count", **params))[0][0])
     subject: dict[str, Any] = {"id": selection.id, "topic": selection.topic, "key": selection.key}
     before = None if selection.before is None else selection.before.isoformat()
     owner = None if selection.owner is None else digest(storable(selection.owner))

@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.clock import Clock, steady
+from penstock.delivery.groups import measure_unread
+from penstock.delivery.lane import LaneId
 from penstock.delivery.store import GroupStore
-from penstock.delivery.unread import measure
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.errors import CursorBeyondEnd, Damaged, FileUnreadable
 from penstock.log.contract import Topic
@@ -60,7 +61,7 @@ class Drain:
         self._deliveries: dict[tuple[str, int], GroupDelivery] = {}
         self._units: dict[GroupDelivery, TransactionalDelivery] = {}
         self._calls, self._counts = InlineCalls(), Counts()
-        self._parked: set[tuple[str, str | None, str]] = set()
+        self._parked: set[tuple[str, str | None, LaneId]] = set()
         self._damage: Damaged | FileUnreadable | CursorBeyondEnd | None = None
         self._next_beat = 0.0
         self._ticker: Ticker | None = None
@@ -80,7 +81,7 @@ class Drain:
             with self._calls:
                 while self._sequence() | self._deliver():
                     pass
-            measure(self._store)
+            measure_unread(self._store)
             if self._damage is not None:
                 raise self._damage
         finally:
@@ -150,7 +151,6 @@ class Drain:
                 from_start=subscription.start == "earliest",
                 catch_up=subscription.catch_up(self._processing.catch_up),
                 gone=self._member.gone,
-                has_former=self._member.has_former,
             )
             known = GroupDelivery(self._log, store, subscription, self._clock, barrier_seconds=0.0)
             self._deliveries[subscription.group, topic.id] = known

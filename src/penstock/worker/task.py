@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.delivery.lane import LaneId
 from penstock.model.record import Record
 
 from .handler import Handler
@@ -25,7 +26,7 @@ class HandlerTask(msgspec.Struct, frozen=True, eq=False):
     """
 
     place: TaskPlace
-    lane: str
+    lane: LaneId
     handler: Handler
     record: Record
     failures: int

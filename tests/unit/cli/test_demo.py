@@ -17,7 +17,7 @@ from penstock.access.settings import AccessSettings
 from penstock.cli import demo, demo_reader, main
 from penstock.cli.console import served
 from penstock.cli.demo_reader import read_topic
-from penstock.cli.listen_address import ListenAddress
+from penstock.cli.listeners import ListenAddress
 from penstock.log.store import open_store
 from penstock.testing.shop import Shop
 from tests.console.served import mark_of, text_of

@@ -86,7 +86,7 @@ def test_it_delivers_and_leaves_when_told_to(folder: Path) -> None:
         assert conn.execute('SELECT max("offset") FROM penstock_cursor').fetchone() == (1,)
 
 
-def test_u_07_one_process_serves_several_stores(folder: Path) -> None:
+def test_one_process_serves_several_stores(folder: Path) -> None:
     (folder / "other.py").write_text(PROGRAM.replace("shop.db", "other.db").replace('"seen"', '"seen_other"'))
     with closing(Outbox(f"sqlite:///{folder}/other.db")) as outbox:
         outbox.migrate()

@@ -16,7 +16,7 @@ class Noting(ListLog):
         self.asked.append(position)
 
 
-def test_p4_an_append_returns_when_the_last_record_of_each_partition_is_durable() -> None:
+def test_an_append_returns_when_the_last_record_of_each_partition_is_durable() -> None:
     log = Noting()
     log.create_topic("t", partitions=3)
     given = log.append("t", [a_record(f"k-{n}") for n in range(20)])

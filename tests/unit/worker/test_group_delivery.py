@@ -12,7 +12,7 @@ from penstock import Record, points
 from penstock.database.database import Database
 from penstock.database.dialects import open_database
 from penstock.database.naming import Names
-from penstock.delivery.lane_names import lane_of
+from penstock.delivery.lane import lane_of
 from penstock.delivery.store import GroupStore
 from penstock.delivery.trial import Trial, stored_trial
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict

@@ -352,7 +352,7 @@ def test_a_unit_that_wakes_after_its_lease_calls_nobody(
     assert len(asked) > 3
 
 
-def test_d5_a_retry_comes_in_time_though_the_clock_is_put_back(
+def test_a_retry_comes_in_time_though_the_clock_is_put_back(
     outbox: Outbox, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[int] = []

@@ -9,8 +9,7 @@ from penstock.operate.members import Presence
 from penstock.operate.overview import GroupGlance, StoreOverview
 from penstock.operate.overview import overview as overview_of
 
-from ..charts import Sparkline, sparkline
-from ..history import Curve
+from ..history import Curve, Sparkline, sparkline
 from ..visit import PageView, PageVisit, address
 from ..wording import age, lasting, number, rate, short
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from penstock.access.byte_budget import ByteShare
 from penstock.access.places import holder_of
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, InvalidInput
@@ -102,7 +103,8 @@ class _GroupStream:
             raise InvalidInput(f"lease_seconds is {seconds:g}, and must be more than 0, at most 86400")
         self._call, self._convert_to = call, call.door.conversion.check(begin.convert_to)
         self._send, self._writing = send, asyncio.Lock()  # a stream takes one message at a time
-        self._room, self._holder = asyncio.Semaphore(_SETTLING), holder_of(call.principal)
+        self._room = asyncio.Semaphore(_SETTLING)
+        self._share = ByteShare(call.door.bodies, holder_of(call.principal))
         self.subscription = GroupSubscription(
             call.door.groups,
             call.door.access,
@@ -137,7 +139,7 @@ class _GroupStream:
                 elif kind in ("ack", "nack"):
                     await self._room.acquire()
                     size = each.ByteSize()
-                    await self._call.door.bodies.wait(size, self._holder)
+                    await self._share.wait(size)
                     task = asyncio.create_task(self._settle(getattr(each, kind), kind))
                     settling[task] = size
                     task.add_done_callback(partial(self._ended, settling))
@@ -162,7 +164,7 @@ class _GroupStream:
             await self._send(SubscribeResponse(settled=settled))
 
     def _ended(self, settling: dict[asyncio.Task[None], int], task: asyncio.Task[None]) -> None:
-        self._call.door.bodies.give_back(settling.pop(task), self._holder)
+        self._share.give_back(settling.pop(task))
         if not task.cancelled():
             task.exception()  # the answer could not be sent: the client has gone, and the stream ends anyway
 

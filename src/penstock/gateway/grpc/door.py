@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from penstock.access.access import Access
+from penstock.access.byte_budget import ByteBudget
 from penstock.access.places import SharedPlaces
 from penstock.clock import SYSTEM, Clock
 from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings
 
 from ..adding import Adding
-from ..body_room import BodyRoom
 from ..conversion import Conversion
 from ..leased_groups import LeasedGroups
 from ..settings import GatewaySettings
@@ -40,7 +40,8 @@ class GrpcDoor:
         largest = self.settings.body_bytes
         half = self.settings.bodies_bytes // 2
         # Arriving, and in memory. One principal never takes all of the arriving room: there is room for two.
-        self.reading, self.bodies = BodyRoom(max(half, 2 * largest), largest), BodyRoom(half, largest)
+        self.reading = ByteBudget(max(half, 2 * largest), least=largest)
+        self.bodies = ByteBudget(half, least=largest)
         self.calls = SharedPlaces(self.settings.connections)
         # Watches of the health by anonymous clients.
         self.watches = SharedPlaces(max(8, self.settings.connections // 4))

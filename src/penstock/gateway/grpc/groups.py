@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.access.resource import AccessRight, group, topic
 from penstock.operate import groups
-from penstock.operate.groups_made import create as create_group
+from penstock.operate.groups import create as create_group
 from penstock.worker.handler_options import Start
 
 from .call import GrpcCall

@@ -17,12 +17,12 @@ import grpc
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
+from penstock.access.byte_budget import ByteShare
 from penstock.access.places import Holder, holder_of
 from penstock.access.resource import AccessRight, ResourceKind
 from penstock.errors import BodyLate, Error, GatewayBusy, InvalidInput, NotAllowed
 
 from ..adding import SMALL_BYTES
-from ..body_room import BodyShare
 from .call import GrpcCall
 from .lock import principal_of
 from .messages import service
@@ -61,8 +61,8 @@ def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
             with await admitted(door, context) as call:
                 holder = holder_of(call.principal)
                 data = await _first(door, messages, holder)
-                with BodyShare(door.bodies, holder) as share:
-                    share.take(len(data))
+                with ByteShare(door.bodies, holder) as share:
+                    share.admit(len(data))
                     asked = await _read(door, request, data)
                     del data  # else the loop frees all of it in one piece at the end
                     said: bytes = (await work(call, asked)).SerializeToString()
@@ -118,10 +118,10 @@ def _held(call: GrpcCall) -> Iterator[GrpcCall]:
 
 async def _first(door: "GrpcDoor", messages: AsyncIterator[bytes], holder: Holder) -> bytes:
     seconds = door.settings.body_time.total_seconds()
-    with BodyShare(door.reading, holder) as share:
+    with ByteShare(door.reading, holder) as share:
         try:
             async with asyncio.timeout(seconds):
-                await share.reserve(door.settings.body_bytes)
+                await share.wait(door.settings.body_bytes)
         except TimeoutError as exc:
             raise GatewayBusy("as many messages are being received as there is room for") from exc
         return await _received(messages, min(seconds, _SHORT_SECONDS) if door.reading.is_short else seconds)

@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.access.places import Holder, holder_of
+from penstock.access.byte_budget import ByteShare
+from penstock.access.places import holder_of
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, InvalidInput
-from penstock.operate.producing import AppendedRecord, RecordWanted
+from penstock.operate.producer import AppendedRecord, RecordWanted
 
 from ..adding import SMALL_BYTES
-from ..body_room import BodyRoom
 from .call import GrpcCall
 from .messages import PublishResponse
 from .methods import Send
@@ -37,7 +37,8 @@ async def publish(call: GrpcCall, request: Any) -> Any:
 
 async def publish_stream(call: GrpcCall, requests: AsyncIterator[Any], send: Send) -> None:
     """Add the records of requests, one after another; the first refusal ends the stream."""
-    ahead = _Ahead(call.door.bodies, holder_of(call.principal))
+    share = ByteShare(call.door.bodies, holder_of(call.principal))
+    ahead = _Ahead(share)
     reading = asyncio.create_task(ahead.fill(requests))
     try:
         while run := await ahead.next():
@@ -51,14 +52,14 @@ async def publish_stream(call: GrpcCall, requests: AsyncIterator[Any], send: Sen
         reading.cancel()
         with suppress(asyncio.CancelledError, Exception):  # raised above, or another error is
             await reading
-        ahead.give_back()
+        share.give_back()
 
 
 class _Ahead:
     """Requests that have arrived and wait, within bounds of bytes for this stream and for the door."""
 
-    def __init__(self, room: BodyRoom, holder: Holder) -> None:
-        self._room, self._holder, self._held = room, holder, 0
+    def __init__(self, share: ByteShare) -> None:
+        self._share = share
         self._waiting: deque[Any] = deque()
         self._bytes, self._is_over = 0, False
         self._changed = asyncio.Event()
@@ -68,8 +69,7 @@ class _Ahead:
         try:
             async for each in requests:
                 size = each.ByteSize()
-                await self._room.wait(size, self._holder)
-                self._held += size
+                await self._share.wait(size)
                 self._waiting.append(each)
                 self._bytes += size
                 self._changed.set()
@@ -100,14 +100,7 @@ class _Ahead:
 
     def answered(self, run: Sequence[Any]) -> None:
         """Give back the room of answered requests."""
-        size = sum(each.ByteSize() for each in run)
-        self._held -= size
-        self._room.give_back(size, self._holder)
-
-    def give_back(self) -> None:
-        """Give back all room."""
-        self._room.give_back(self._held, self._holder)
-        self._held = 0
+        self._share.give_back(sum(each.ByteSize() for each in run))
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():

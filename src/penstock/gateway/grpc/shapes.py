@@ -7,8 +7,8 @@ from penstock.model.cloudevents_http import content_headers
 from penstock.model.content import BINARY, CONTENT_TYPE, JSON
 from penstock.model.record import TRACEPARENT, RawHeaders
 from penstock.model.record import Record as LogRecord
-from penstock.operate.groups_shown import Group as GroupListed
-from penstock.operate.producing import AppendedRecord, RecordWanted
+from penstock.operate.producer import AppendedRecord, RecordWanted
+from penstock.operate.progress import Group as GroupListed
 from penstock.operate.topics import TopicShown
 
 from .messages import Group, Header, Place, Record, Topic

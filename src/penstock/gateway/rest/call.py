@@ -20,7 +20,7 @@ from penstock.operate.lanes import WaitingLane
 from penstock.operate.paging import Page
 
 from ..adding import SMALL_BYTES
-from ..answer_room import AnswerShare
+from .answers import AnswerShare
 from .operations import Operation, ParameterValue
 from .shapes import RecordShown, record_shown
 

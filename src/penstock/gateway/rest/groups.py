@@ -8,9 +8,9 @@ import msgspec
 from penstock.access.resource import AccessRight, group, topic
 from penstock.operate import groups
 from penstock.operate.groups import Forgotten, GroupPartition
-from penstock.operate.groups_made import create as create_group
-from penstock.operate.groups_shown import Group, GroupShown
+from penstock.operate.groups import create as create_group
 from penstock.operate.paging import Page
+from penstock.operate.progress import Group, GroupShown
 
 from .call import RestCall
 from .operations import GROUP, PAGING, Operation, Parameter, RestAnswer

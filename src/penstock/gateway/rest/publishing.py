@@ -19,7 +19,7 @@ from penstock.model.cloudevents_http import (
 from penstock.model.content import BINARY, JSON
 from penstock.model.record import TRACEPARENT, Record
 from penstock.model.token import TOKEN_LENGTH
-from penstock.operate.producing import AppendedRecord, RecordWanted
+from penstock.operate.producer import AppendedRecord, RecordWanted
 
 from ..adding import SMALL_BYTES
 from .addresses import in_query

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import Error, InvalidInput
 from penstock.model.outcome import Outcome, Retry
 from penstock.model.record import TOKEN, Record
-from penstock.operate.producing import RecordWanted
+from penstock.operate.producer import RecordWanted
 from penstock.operate.tinyq_port import SHARED, TopicMode
 from penstock.wire.tinyq.codes import TinyqCode, TinyqCommand, TinyqRefusal
 from penstock.wire.tinyq.frames import TinyqRequest, encode_answer

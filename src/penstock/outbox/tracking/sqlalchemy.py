@@ -78,7 +78,8 @@ def image_of(target: Any, hidden: AbstractSet[str]) -> dict[str, Any]:
     return {key: getattr(target, key) for key in columns_of(target) if key not in hidden}
 
 
-_POSTGRES_PORT = 5432
+_KINDS = {"postgres": "postgresql"}  # other names of a kind
+_PORTS = {"postgresql": 5432}  # where an address names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +105,11 @@ S = TypeVar("S", bound=StagesInStore)
 def address_of(url: str | URL) -> StoreAddress:
     """Return the address in a URL of an outbox or an engine."""
     made = make_url(url)
-    kind = made.get_backend_name()
+    kind = _KINDS.get(made.get_backend_name(), made.get_backend_name())
     if kind == "sqlite":
         return StoreAddress(kind, "", 0, realpath(made.database or ""))
     host = made.host or made.query.get("host") or "localhost"
-    return StoreAddress("postgres", str(host), made.port or _POSTGRES_PORT, made.database or "")
+    return StoreAddress(kind, str(host), made.port or _PORTS.get(kind, 0), made.database or "")
 
 
 def stagers_of(url: URL, several: Sequence[S]) -> Iterable[S]:

@@ -1,6 +1,6 @@
 """Writing down the records that go out, before they do: how far, and which suspects."""
 
-from penstock.delivery.going_out import GoingOut
+from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.store import GroupStore, Owned
 
 from . import bounds

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from penstock.delivery.former import OPEN
+from penstock.delivery.growth_barriers import OPEN
 from penstock.delivery.store import GroupStore, Living, Owned
 
 from ..task import HandlerTask

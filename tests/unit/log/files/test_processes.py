@@ -19,7 +19,7 @@ from penstock.log.entry import Content
 from penstock.log.files.disk import Disk
 from penstock.log.files.log import FileLog
 from penstock.log.store import Store, open_store
-from penstock.operate.restored import restored
+from penstock.operate.drop import restored
 from tests.suites.records import a_record, some_records
 
 # Reads what another process writes, on the words that it is given; `append` tries what only the writer may.

@@ -1,127 +1,72 @@
 """The configs of topics and brokers."""
 
-from ..layout import BOOL, INT8, INT16, INT32, STRING, Api, ArrayOf, Field
+from ..layout import api
 
-DESCRIBE_CONFIGS = Api(
-    32,
-    "DescribeConfigs",
-    versions=(1, 4),
-    flexible_since=4,
-    request=(
-        Field(
-            "resources",
-            ArrayOf(
-                Field("resource_type", INT8),
-                Field("resource_name", STRING),
-                Field("configuration_keys", ArrayOf(STRING), null_since=0),
-            ),
-        ),
-        Field("include_synonyms", BOOL),
-        Field("include_documentation", BOOL, since=3),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32),
-        Field(
-            "results",
-            ArrayOf(
-                Field("error_code", INT16),
-                Field("error_message", STRING, null_since=0),
-                Field("resource_type", INT8),
-                Field("resource_name", STRING),
-                Field(
-                    "configs",
-                    ArrayOf(
-                        Field("name", STRING),
-                        Field("value", STRING, null_since=0),
-                        Field("read_only", BOOL),
-                        Field("config_source", INT8, default=-1),
-                        Field("is_sensitive", BOOL),
-                        Field(
-                            "synonyms",
-                            ArrayOf(
-                                Field("name", STRING),
-                                Field("value", STRING, null_since=0),
-                                Field("source", INT8),
-                            ),
-                        ),
-                        Field("config_type", INT8, since=3),
-                        Field("documentation", STRING, since=3, null_since=0),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+DESCRIBE_CONFIGS = api("""
+    32 DescribeConfigs 1-4 flexible:4
+    request
+      resources []
+        resource_type int8
+        resource_name string
+        configuration_keys []string null
+      include_synonyms bool
+      include_documentation bool 3+
+    answer
+      throttle_time_ms int32
+      results []
+        error_code int16
+        error_message string null
+        resource_type int8
+        resource_name string
+        configs []
+          name string
+          value string null
+          read_only bool
+          config_source int8 =-1
+          is_sensitive bool
+          synonyms []
+            name string
+            value string null
+            source int8
+          config_type int8 3+
+          documentation string 3+ null
+""")
 
-ALTER_CONFIGS = Api(
-    33,
-    "AlterConfigs",
-    versions=(0, 2),
-    flexible_since=2,
-    request=(
-        Field(
-            "resources",
-            ArrayOf(
-                Field("resource_type", INT8),
-                Field("resource_name", STRING),
-                Field(
-                    "configs",
-                    ArrayOf(
-                        Field("name", STRING),
-                        Field("value", STRING, null_since=0),
-                    ),
-                ),
-            ),
-        ),
-        Field("validate_only", BOOL),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32),
-        Field(
-            "responses",
-            ArrayOf(
-                Field("error_code", INT16),
-                Field("error_message", STRING, null_since=0),
-                Field("resource_type", INT8),
-                Field("resource_name", STRING),
-            ),
-        ),
-    ),
-)
+ALTER_CONFIGS = api("""
+    33 AlterConfigs 0-2 flexible:2
+    request
+      resources []
+        resource_type int8
+        resource_name string
+        configs []
+          name string
+          value string null
+      validate_only bool
+    answer
+      throttle_time_ms int32
+      responses []
+        error_code int16
+        error_message string null
+        resource_type int8
+        resource_name string
+""")
 
-INCREMENTAL_ALTER_CONFIGS = Api(
-    44,
-    "IncrementalAlterConfigs",
-    versions=(0, 1),
-    flexible_since=1,
-    request=(
-        Field(
-            "resources",
-            ArrayOf(
-                Field("resource_type", INT8),
-                Field("resource_name", STRING),
-                Field(
-                    "configs",
-                    ArrayOf(
-                        Field("name", STRING),
-                        Field("config_operation", INT8),
-                        Field("value", STRING, null_since=0),
-                    ),
-                ),
-            ),
-        ),
-        Field("validate_only", BOOL),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32),
-        Field(
-            "responses",
-            ArrayOf(
-                Field("error_code", INT16),
-                Field("error_message", STRING, null_since=0),
-                Field("resource_type", INT8),
-                Field("resource_name", STRING),
-            ),
-        ),
-    ),
-)
+INCREMENTAL_ALTER_CONFIGS = api("""
+    44 IncrementalAlterConfigs 0-1 flexible:1
+    request
+      resources []
+        resource_type int8
+        resource_name string
+        configs []
+          name string
+          config_operation int8
+          value string null
+      validate_only bool
+    answer
+      throttle_time_ms int32
+      responses []
+        error_code int16
+        error_message string null
+        resource_type int8
+        resource_name string
+""")

@@ -1,170 +1,84 @@
 """The committed offsets of groups."""
 
-from ..layout import BOOL, INT16, INT32, INT64, STRING, Api, ArrayOf, Field
+from ..layout import api
 
-OFFSET_COMMIT = Api(
-    8,
-    "OffsetCommit",
-    versions=(2, 9),
-    flexible_since=8,
-    request=(
-        Field("group_id", STRING),
-        Field("generation_id_or_member_epoch", INT32, default=-1),
-        Field("member_id", STRING),
-        Field("group_instance_id", STRING, since=7, null_since=0, default=None),
-        Field("retention_time_ms", INT64, until=4, default=-1),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition_index", INT32),
-                        Field("committed_offset", INT64),
-                        Field("committed_leader_epoch", INT32, since=6, default=-1),
-                        Field("committed_metadata", STRING, null_since=0),
-                    ),
-                ),
-            ),
-        ),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32, since=3),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition_index", INT32),
-                        Field("error_code", INT16),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+OFFSET_COMMIT = api("""
+    8 OffsetCommit 2-9 flexible:8
+    request
+      group_id string
+      generation_id_or_member_epoch int32 =-1
+      member_id string
+      group_instance_id string 7+ null =None
+      retention_time_ms int64 0-4 =-1
+      topics []
+        name string
+        partitions []
+          partition_index int32
+          committed_offset int64
+          committed_leader_epoch int32 6+ =-1
+          committed_metadata string null
+    answer
+      throttle_time_ms int32 3+
+      topics []
+        name string
+        partitions []
+          partition_index int32
+          error_code int16
+""")
 
-OFFSET_FETCH = Api(
-    9,
-    "OffsetFetch",
-    versions=(1, 9),
-    flexible_since=6,
-    request=(
-        Field("group_id", STRING, until=7),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING, until=7),
-                Field("partition_indexes", ArrayOf(INT32), until=7),
-            ),
-            until=7,
-            null_since=2,
-        ),
-        Field(
-            "groups",
-            ArrayOf(
-                Field("group_id", STRING),
-                Field("member_id", STRING, since=9, null_since=0, default=None),
-                Field("member_epoch", INT32, since=9, default=-1),
-                Field(
-                    "topics",
-                    ArrayOf(
-                        Field("name", STRING),
-                        Field("partition_indexes", ArrayOf(INT32)),
-                    ),
-                    null_since=0,
-                ),
-            ),
-            since=8,
-        ),
-        Field("require_stable", BOOL, since=7),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32, since=3),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING, until=7),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition_index", INT32, until=7),
-                        Field("committed_offset", INT64, until=7),
-                        Field("committed_leader_epoch", INT32, since=5, until=7, default=-1),
-                        Field("metadata", STRING, until=7, null_since=0),
-                        Field("error_code", INT16, until=7),
-                    ),
-                    until=7,
-                ),
-            ),
-            until=7,
-        ),
-        Field("error_code", INT16, since=2, until=7),
-        Field(
-            "groups",
-            ArrayOf(
-                Field("group_id", STRING),
-                Field(
-                    "topics",
-                    ArrayOf(
-                        Field("name", STRING),
-                        Field(
-                            "partitions",
-                            ArrayOf(
-                                Field("partition_index", INT32),
-                                Field("committed_offset", INT64),
-                                Field("committed_leader_epoch", INT32, default=-1),
-                                Field("metadata", STRING, null_since=0),
-                                Field("error_code", INT16),
-                            ),
-                        ),
-                    ),
-                ),
-                Field("error_code", INT16),
-            ),
-            since=8,
-        ),
-    ),
-)
+OFFSET_FETCH = api("""
+    9 OffsetFetch 1-9 flexible:6
+    request
+      group_id string 0-7
+      topics [] 0-7 null:2
+        name string 0-7
+        partition_indexes []int32 0-7
+      groups [] 8+
+        group_id string
+        member_id string 9+ null =None
+        member_epoch int32 9+ =-1
+        topics [] null
+          name string
+          partition_indexes []int32
+      require_stable bool 7+
+    answer
+      throttle_time_ms int32 3+
+      topics [] 0-7
+        name string 0-7
+        partitions [] 0-7
+          partition_index int32 0-7
+          committed_offset int64 0-7
+          committed_leader_epoch int32 5-7 =-1
+          metadata string 0-7 null
+          error_code int16 0-7
+      error_code int16 2-7
+      groups [] 8+
+        group_id string
+        topics []
+          name string
+          partitions []
+            partition_index int32
+            committed_offset int64
+            committed_leader_epoch int32 =-1
+            metadata string null
+            error_code int16
+        error_code int16
+""")
 
-OFFSET_DELETE = Api(
-    47,
-    "OffsetDelete",
-    versions=(0, 0),
-    flexible_since=None,
-    request=(
-        Field("group_id", STRING),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition_index", INT32),
-                    ),
-                ),
-            ),
-        ),
-    ),
-    answer=(
-        Field("error_code", INT16),
-        Field("throttle_time_ms", INT32),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition_index", INT32),
-                        Field("error_code", INT16),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+OFFSET_DELETE = api("""
+    47 OffsetDelete 0-0
+    request
+      group_id string
+      topics []
+        name string
+        partitions []
+          partition_index int32
+    answer
+      error_code int16
+      throttle_time_ms int32
+      topics []
+        name string
+        partitions []
+          partition_index int32
+          error_code int16
+""")
