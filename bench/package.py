@@ -21,8 +21,12 @@ def sequencer_of(database: Database) -> Any:
 
 def sequencing_service_of(url: str) -> Any:
     """Return the service that sequences a database."""
-    found: Any = importlib.import_module("penstock.worker.sequencing")
-    return found.SequencingService(_store("open_store", url), SYSTEM)
+    try:
+        found: Any = importlib.import_module("penstock.worker.mover")
+    except ModuleNotFoundError:
+        found = importlib.import_module("penstock.worker.sequencing")
+        return found.SequencingService(_store("open_store", url), SYSTEM)
+    return found.Mover(_store("open_store", url), SYSTEM)
 
 
 def stage_statement() -> str:

@@ -12,7 +12,7 @@ import click
 
 from penstock import cli, errors, metrics, points, settings
 from penstock.cli import exit_codes
-from penstock.gateway.grpc.codes import CODES
+from penstock.gateway.grpc.problems import CODES
 from penstock.gateway.rest.api import OPERATIONS
 from penstock.gateway.rest.operations import Operation
 from penstock.gateway.statuses import STATUSES

@@ -19,7 +19,7 @@ from penstock.cli import output
 from penstock.model import ids
 from penstock.operate import groups
 from penstock.testing import FakeClock
-from penstock.worker.banner import tell_start
+from penstock.worker.status import log_start
 
 WIDTHS = (60, 100, 160)
 _START = datetime(2026, 11, 16, 2, 0, tzinfo=UTC)
@@ -51,7 +51,7 @@ def _banner(url: str) -> None:
     logger.addHandler(printed)
     try:
         subscriptions = list(outbox._handlers.subscriptions())
-        tell_start("/srv/shop/shop.db", subscriptions, "0c4f3d1e-7a52-4b8e-9a57-3f1d2b6c8e90", 2)
+        log_start("/srv/shop/shop.db", subscriptions, "0c4f3d1e-7a52-4b8e-9a57-3f1d2b6c8e90", 2)
     finally:
         logger.removeHandler(printed)
         logger.level = level

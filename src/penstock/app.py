@@ -33,16 +33,15 @@ from penstock.outbox.periodic.publisher import PeriodicPublisher
 from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.tokens import TokensSettings
 from penstock.settings import Settings, check_names
-from penstock.worker import running
+from penstock.worker import runnable
 from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.drain import Counts, Drain
 from penstock.worker.handler_options import HandlerOptions, Match, takes_options
-from penstock.worker.handlers import Handlers
-from penstock.worker.health import WorkerHealth, joined
-from penstock.worker.listening import listener_of
-from penstock.worker.running import Nothing, Runnable, Several
+from penstock.worker.handlers import Handlers, listener_of
+from penstock.worker.runnable import Nothing, Runnable, Several
+from penstock.worker.status import WorkerHealth, joined
 from penstock.worker.ticker import TickSource
-from penstock.worker.worker import Worker
+from penstock.worker.worker import Worker, WorkerPlan
 
 F = TypeVar("F", bound=Callable[..., object])
 H = TypeVar("H", bound=Callable[..., HandlerAnswer | Awaitable[HandlerAnswer]])
@@ -198,13 +197,13 @@ class Outbox(PeriodicPublisher):
         once another process has migrated to tables that this code cannot use. When calls of every group hang
         it also stops, and raises GroupsGivenUp.
         """
-        with self._working(partitions, dedicated=running.is_main_thread()) as worker:
-            running.run(worker, until)
+        with self._working(partitions, dedicated=runnable.is_main_thread()) as worker:
+            runnable.run(worker, until)
 
     async def arun(self, *, partitions: Iterable[int] | None = None) -> None:
         """Run a worker until SIGTERM, Ctrl-C or cancellation; async handlers run in this event loop."""
         with self._working(partitions) as worker:
-            await running.arun(worker)
+            await runnable.arun(worker)
 
     @asynccontextmanager
     async def running(self, *, partitions: Iterable[int] | None = None) -> AsyncIterator[None]:
@@ -213,7 +212,7 @@ class Outbox(PeriodicPublisher):
         A worker that stops on its own, as `run` would, logs the reason; the block continues.
         """
         with self._working(partitions) as worker:
-            async with running.running(worker):
+            async with runnable.running(worker):
                 yield
 
     def health(self) -> WorkerHealth:
@@ -231,7 +230,7 @@ class Outbox(PeriodicPublisher):
             return
         worker = self._worker(partitions, dedicated=dedicated)
         self._workers.append(worker)
-        if self._bell is None and BellSettings.load().enabled:
+        if self._bell is None and BellSettings.load().enabled and not self._database.dialect.reports_writes:
             self._bell = Bell(self._ring, self._ring_in_flood)
         try:
             yield worker
@@ -247,8 +246,7 @@ class Outbox(PeriodicPublisher):
             self._store,
             self._handlers,
             self._clock,
-            pins=pins,
-            dedicated=dedicated,
+            WorkerPlan(pins=pins, dedicated=dedicated),
             schema=schema,
             periodic=self._tick_source(),
         )
@@ -308,10 +306,10 @@ def run_together(
 ) -> None:
     """Run a worker for each of several outboxes in this process; otherwise as `Outbox.run`."""
     pins, alike = None if partitions is None else frozenset(partitions), list(outboxes)
-    dedicated = len(alike) == 1 and running.is_main_thread()
+    dedicated = len(alike) == 1 and runnable.is_main_thread()
     with ExitStack() as stack:
         workers = [stack.enter_context(each._working(pins, dedicated=dedicated)) for each in alike]
-        running.run(Several(workers), until)
+        runnable.run(Several(workers), until)
 
 
 def _refuse_beside_store(**options: str | None) -> None:

@@ -17,7 +17,7 @@ from penstock.access.rate_limits import RateLimit, RateLimiter
 from penstock.broker.broker import Broker
 from penstock.errors import Unauthenticated
 from penstock.testing.clock import FakeClock
-from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_DELETE
+from penstock.wire.kafka.apis.groups import OFFSET_COMMIT, OFFSET_DELETE
 from penstock.wire.kafka.apis.records import LIST_OFFSETS
 from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from penstock.wire.kafka.apis.topics import DELETE_TOPICS

@@ -11,7 +11,7 @@ from penstock.broker.error_codes import ERROR_NUMBERS
 from penstock.cli.exit_codes import EXIT_CODES
 from penstock.errors import Error, Fault, tree
 from penstock.errors.table import ErrorTable
-from penstock.gateway.grpc.codes import CODES
+from penstock.gateway.grpc.problems import CODES
 from penstock.gateway.statuses import STATUSES
 from penstock.gateway.tinyq.answers import ANSWERS
 from tests.architecture.source import assert_none

@@ -24,7 +24,7 @@ from penstock.operate.catch_up import PassedOverType, catch_up, passed_over
 from penstock.operate.clear import clear
 from penstock.operate.dead import dead_letters
 from penstock.operate.lanes import lanes
-from penstock.operate.lookup import group_id
+from penstock.operate.operation import group_id
 from penstock.operate.reset import reset
 from penstock.operate.why import Code, why
 from penstock.worker.group import bounds

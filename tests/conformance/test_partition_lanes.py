@@ -23,6 +23,7 @@ from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `
 from tests.crash.waiting import wait_until
 from tests.suites.handling_suite import Seen, subscribe
 from tests.suites.outbox_suite import OrderDeclined, in_one_partition
+from tests.suites.records import a_record
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
@@ -304,10 +305,8 @@ def test_an_empty_key_has_a_lane_of_its_own(engine: StoreEngine, database: Datab
     in_one_partition(engine)
     seen = Seen(1)
     subscribe(engine.outbox, "g", seen, retry=RETRY)
-    with engine.connect() as conn:
-        for value, key in enumerate(["a", "", "a", ""]):
-            engine.outbox.publish(conn, "t", value, key=key)
-        conn.commit()
+    records = [a_record(key, str(value).encode()) for value, key in enumerate(["a", "", "a", ""])]
+    engine.outbox.log.append("events", records)
     engine.outbox.drain()
     assert sorted(seen.values()) == [0, 1, 2]
     (waiting,) = lanes(database, clock=engine.clock).items

@@ -28,7 +28,7 @@ from penstock.operate import audit as audits
 from penstock.operate import groups, topics
 from penstock.operate.audit import audit
 from penstock.operate.clear import Cleared, clear
-from penstock.operate.lookup import group_id
+from penstock.operate.operation import group_id
 from penstock.operate.topics import UNLIMITED, TopicShown
 from tests.conformance.engines import StoreEngine, connect, counting, lock_waits
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`

@@ -13,7 +13,7 @@ import pytest
 from penstock import Cancel, Done, Fixed, Record, Retry, Snooze, metrics
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidHandler, NotTransactional, TransactionEnded
-from penstock.worker.unit.unit import UNIT_RECORDS
+from penstock.worker.group.unit import UNIT_RECORDS
 from tests.conformance.engines import StoreEngine, driver_of
 from tests.crash.clocks import LeapingClock
 from tests.crash.waiting import wait_until

@@ -687,8 +687,9 @@ def test_a_lane_without_records_is_in_nobodys_way(shop: Shop) -> None:
     id = logged(shop)
     due_ms = shop.engine.clock.now_ms() + 1000
     shop.change(
-        "INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, failures, due_ms, reason) "
-        f"SELECT group_id, topic_id, 0, 'k', false, 1, {due_ms}, 'x' FROM penstock_cursor"
+        "INSERT INTO penstock_lane (group_id, topic_id, partition, lane, whole, late, alone, failures, "
+        "due_ms, reason) SELECT group_id, topic_id, 0, 'k', false, false, "
+        f"-1, 1, {due_ms}, 'x' FROM penstock_cursor"
     )
     shop.owner()
     assert shop.one(id).code is shop.one("k").code is Code.IN_WORK

@@ -29,7 +29,7 @@ from penstock.membership.member import ClusterSettings
 from penstock.model.schedule import CatchUpWord
 from penstock.operate import erase as erasing
 from penstock.outbox.sequencer import Pass, Sequencer
-from penstock.worker.worker import Worker
+from penstock.worker.worker import Worker, WorkerPlan
 from tests.crash.clocks import ShiftedClock, SleepwalkingClock
 from tests.crash.diary import WORKED, Delivered
 from tests.crash.store import Store, a_service, running
@@ -192,7 +192,9 @@ def work(url: str, diary: str, lease_seconds: float, handles: list[str], work_ms
             store.outbox.handler(match, group="readers", topic=WORKED, id=match)(remember)
         with closing(store.database(lease=lease)) as database:
             handlers = store.outbox._handlers
-            worker = Worker(store_of(database), handlers, SYSTEM, cluster=settings, dedicated=True)
+            worker = Worker(
+                store_of(database), handlers, SYSTEM, WorkerPlan(cluster=settings, dedicated=True)
+            )
             worker.start()
             await_word()
             worker.stop(grace_seconds=10)
@@ -227,7 +229,7 @@ def serve_types(url: str, types: list[str], kill_at: str | None = None, visit: i
             store.outbox.handler(type, group="app", topic="eight", id=type)(handle)
         if kill_at is not None:
             points.arm(kill_at, points.kill, visit=visit)
-        worker = Worker(store_of(database), store.outbox._handlers, SYSTEM, cluster=settings)
+        worker = Worker(store_of(database), store.outbox._handlers, SYSTEM, WorkerPlan(cluster=settings))
         worker.start()
         await_word()
         worker.stop(grace_seconds=10)
@@ -252,8 +254,7 @@ def tick(url: str, every: float, catch_up: CatchUpWord, kill_at: str | None, vis
             store.outbox.store,
             store.outbox.handlers,
             SYSTEM,
-            cluster=cluster,
-            dedicated=True,
+            WorkerPlan(cluster=cluster, dedicated=True),
             periodic=store.outbox._tick_source(),
         )
         worker.start()
@@ -274,7 +275,7 @@ def keep_books(url: str, lease_seconds: float, kill_at: str | None, visit: int, 
     with closing(Store(url)) as store:
         bookkeeper(store)
         with closing(store.database(lease=lease)) as database:
-            worker = Worker(store_of(database), store.outbox._handlers, SYSTEM, cluster=settings)
+            worker = Worker(store_of(database), store.outbox._handlers, SYSTEM, WorkerPlan(cluster=settings))
             worker.start()
             await_word()
             worker.stop(grace_seconds=10)

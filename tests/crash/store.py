@@ -26,7 +26,7 @@ from penstock.database.naming import Names
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
-from penstock.worker.sequencing import SequencingService
+from penstock.worker.mover import Mover
 
 TABLES = (
     "CREATE TABLE counter (topic text NOT NULL, name text NOT NULL, version integer NOT NULL DEFAULT 0, "
@@ -182,9 +182,9 @@ def a_service(
     beat: timedelta | None = None,
     clock: Clock = SYSTEM,
     batch: int = 2000,
-) -> SequencingService:
+) -> Mover:
     """Return a sequencing service that looks often."""
-    return SequencingService(
+    return Mover(
         store_of(database),
         clock,
         cluster=cluster(lease=lease, beat=beat),
@@ -194,7 +194,7 @@ def a_service(
 
 
 @contextmanager
-def running(service: SequencingService) -> Iterator[SequencingService]:
+def running(service: Mover) -> Iterator[Mover]:
     """Run a service for the length of a block."""
     service.start()
     try:

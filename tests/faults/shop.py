@@ -15,7 +15,7 @@ from pathlib import Path
 
 from penstock import Fixed, Outbox, Record
 from penstock.membership.sharing import SharingMember
-from penstock.worker.lease_check import LeaseCheck
+from penstock.worker.served_groups import LeaseCheck
 from tests.faults.arrivals import AHEAD, HELD, KILLER, NOTES, TOPIC, URL, Arrival
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of linux/prctl.h

@@ -17,12 +17,12 @@ import grpc
 import httpx2
 import pytest
 
-from penstock.broker.garbage import collect_rarely
+from penstock.broker.process import collect_rarely
 from penstock.errors import InvalidInput
-from penstock.gateway.event_loop import new_loop
 from penstock.gateway.grpc.door import GrpcDoor
 from penstock.gateway.grpc.listener import GrpcListener
-from penstock.gateway.leasing import held_within
+from penstock.gateway.lease import held_within
+from penstock.sockets import new_loop
 from penstock.wire.tinyq.codes import TinyqCommand
 from tests.gateway.grpc_client import Event, GrpcClient, PublishRequest
 from tests.gateway.served import ServedRest
@@ -53,7 +53,7 @@ def loops(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.AbstractEventLoop]:
         made.append(new_loop(*args))
         return made[-1]
 
-    monkeypatch.setattr("penstock.gateway.event_loop.uvloop", None)
+    monkeypatch.setattr("penstock.sockets.uvloop", None)
     for port in ("listener", "tinyq.listener"):
         monkeypatch.setattr(f"penstock.gateway.{port}.new_loop", make)
     return made

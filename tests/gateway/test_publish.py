@@ -17,7 +17,6 @@ from penstock.access.policy import AccessPolicy
 from penstock.access.rate_limits import RateLimit
 from penstock.access.rule import parse_rule
 from penstock.errors import InvalidHeaders, NotAllowed
-from penstock.gateway.token_upkeep import TokenUpkeep
 from penstock.log.store import Store
 from penstock.model.cloudevents import format_time
 from penstock.model.record import TOKEN
@@ -317,13 +316,11 @@ def test_any_door_forgets_old_keys_once_an_hour(sqlite_store: str) -> None:
     clock = FakeClock()
     with ServedRest(sqlite_store, clock=clock) as rest:
         rest.store.log.create_topic("orders", partitions=1)
-        threads = ThreadPoolExecutor(1)
-        upkeep = TokenUpkeep(rest.store, threads, clock)
         produce(rest.store, "orders", [RecordWanted(b"1")], token="t-1", clock=clock)
-        upkeep.tend()  # nothing is old yet
+        rest.api.forget_old_tokens()  # nothing is old yet
         clock.advance(timedelta(days=8))
-        upkeep.tend()
-        threads.shutdown()
+        rest.api.forget_old_tokens()
+        rest.api.close()
         assert forget_tokens(rest.store, clock=clock) == 0
 
 

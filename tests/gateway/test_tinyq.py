@@ -230,7 +230,7 @@ def test_one_that_is_refused_among_those_sent_ahead_ends_them_and_what_was_befor
     def frame(body: bytes) -> bytes:
         return struct.pack(">BI", 3, len(body)) + body
 
-    light.door.adding._limits = LimitsSettings.load(event_bytes=1000)
+    light.door.limits = LimitsSettings.load(event_bytes=1000)
     with OldClient(light.port) as client:
         client.socket.sendall(
             b"".join([frame(b"a 1"), frame(b"a 2"), frame(b"a " + b"x" * 2000), frame(b"a 3")])
@@ -242,7 +242,7 @@ def test_one_that_is_refused_among_those_sent_ahead_ends_them_and_what_was_befor
 
 def test_an_internal_error_is_50(light: ServedTinyq) -> None:
     with OldClient(light.port) as client:
-        light.door.adding.add = lambda *_, **__: 1 // 0  # type: ignore[assignment, method-assign]
+        light.door.add = lambda *_, **__: 1 // 0  # type: ignore[assignment, method-assign]
         client.send(3, b"a b")
         assert client.ends_with(50)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_FETCH
+from penstock.wire.kafka.apis.groups import OFFSET_COMMIT, OFFSET_FETCH
 from penstock.wire.kafka.apis.records import PRODUCE
 from penstock.wire.kafka.apis.topics import CREATE_TOPICS
 from penstock.wire.kafka.apis.transactions import TXN_OFFSET_COMMIT

@@ -153,7 +153,7 @@ def test_a_read_that_fails_unexpectedly_ends_its_connection_and_leaves_nothing(
                 broken.setattr(served.batches, name, fails)
                 with pytest.raises(InvalidRequest):  # there is no answer
                     fetched(client, ("t", 0), wait_ms=3_600_000)
-        assert served.broker.fetching.waiters.all() == set()
+        assert served.broker.fetches.waiters.all() == set()
         assert served.broker.flow.answers.used == 0
         with RawClient(served.address) as client:
             assert fetched(client, ("t", 0))["t"]["records"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.refusal import Refused
+from penstock.broker.call import Refused
 from penstock.broker.transaction_store import ProducerId, TransactionStore
 from penstock.clock import SYSTEM
 from penstock.database.migrations import migrate

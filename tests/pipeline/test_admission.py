@@ -16,12 +16,11 @@ from penstock.log.contract import OffsetRange
 from penstock.log.entry import content_of
 from penstock.log.files.log import FileLog
 from penstock.log.sql.log import SqlLog
-from penstock.pipeline.admission import AdmittedPiece, admit_bytes
 from penstock.pipeline.offsets import Ends, Piece, Range
-from penstock.pipeline.options import read_all as read_topics
-from penstock.pipeline.options import read_options
-from penstock.pipeline.several_topics import SeveralTopics
-from penstock.pipeline.source import StreamReader
+from penstock.pipeline.source.options import read_all as read_topics
+from penstock.pipeline.source.options import read_options
+from penstock.pipeline.source.stream import SeveralTopics, StreamReader
+from penstock.pipeline.source.view import AdmittedPiece, admit_bytes
 from tests.kafka.served import Served
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore
 from tests.pipeline.test_source import places, read_all

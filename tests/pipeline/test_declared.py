@@ -19,8 +19,8 @@ from penstock.gateway.exposition import exposition
 from penstock.log.contract import OffsetRange
 from penstock.metrics import SERIES
 from penstock.pipeline import BatchId, Pipeline, pipeline
-from penstock.pipeline.handing_out import TopicRecords
-from penstock.pipeline.lake_state import reader_name
+from penstock.pipeline.backfill import TopicRecords
+from penstock.pipeline.lake.state import reader_name
 from penstock.pipeline.offsets import Piece
 from tests.kafka.served import Served
 from tests.pipeline.conftest import Command

@@ -17,15 +17,15 @@ from penstock import Record
 from penstock.errors import TableDamaged
 from penstock.log.contract import Position
 from penstock.pipeline.columns import COLUMNS, arrow_schema
-from penstock.pipeline.committing import Committing, TablePart
-from penstock.pipeline.identity import ByOffsets
-from penstock.pipeline.lake import Lake
+from penstock.pipeline.lake.commit import Committing, Evolve, TablePart
+from penstock.pipeline.lake.identity import ByOffsets
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.paths import folder_of
+from penstock.pipeline.lake.reconcile import superseded
+from penstock.pipeline.lake.upkeep import forget_deleted
+from penstock.pipeline.lake.upsert import BUCKETS
+from penstock.pipeline.lake.upsert.merge import Upsert
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.paths import folder_of
-from penstock.pipeline.typed.evolving import Evolve
-from penstock.pipeline.upsert import BUCKETS, superseded
-from penstock.pipeline.upsert.merging import Upsert
-from penstock.pipeline.upsert.reading import forget_deleted
 from tests.pipeline.stores import PARTITIONS, TOPIC, TYPES, LogStore, row_of
 from tests.pipeline.test_reconcile import rewritten, run
 from tests.pipeline.test_upsert_merging import a_part

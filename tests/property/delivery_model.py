@@ -11,8 +11,8 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.delivery.lane import WaitState, alone_in
-from penstock.delivery.machine import NewDeadLetter, Partition, Settlement, StoredLane
+from penstock.delivery.lane import LaneId, StoredLane, WaitState, alone_in
+from penstock.delivery.machine import NewDeadLetter, Partition, Settlement
 from penstock.delivery.verdict import OnExhausted, OnFailure
 
 MAX_RETRIES = 2
@@ -130,8 +130,8 @@ class Rows:
 
     base: int = 0
     passed: bytes = b""
-    lanes: dict[str, StoredLane] = field(default_factory=dict)
-    entries: dict[int, str] = field(default_factory=dict)
+    lanes: dict[LaneId, StoredLane] = field(default_factory=dict)
+    entries: dict[int, LaneId] = field(default_factory=dict)
     dead: dict[int, NewDeadLetter] = field(default_factory=dict)
 
     def apply(self, settled: Settlement) -> None:
@@ -179,7 +179,7 @@ class Rows:
         of_lane = [each for each in self.dead.values() if each.lane == letter.lane]
         return lane is not None and lane.held and of_lane[-1] is letter
 
-    def _offsets(self, key: str) -> list[int]:
+    def _offsets(self, key: LaneId) -> list[int]:
         return [offset for offset, lane in self.entries.items() if lane == key]
 
 

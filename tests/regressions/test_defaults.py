@@ -28,7 +28,7 @@ from penstock.outbox.listeners import ListenersSettings
 from penstock.settings import Settings, declared
 from penstock.testing import memory_outbox
 from penstock.worker.calling.runner import ProcessingSettings
-from penstock.worker.policies import policy_of
+from penstock.worker.handler_options import policy_of
 
 
 def seconds(count: float) -> timedelta:

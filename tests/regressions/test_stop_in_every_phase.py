@@ -74,7 +74,7 @@ def at_work(scene: Scene) -> None:
     assert scene.begun.wait(LONGEST_SECONDS)
 
     def end() -> None:
-        scene.worker._delivery._stopping.wait(LONGEST_SECONDS)
+        scene.worker._delivery._turn._stopping.wait(LONGEST_SECONDS)
         scene.go.set()
 
     Thread(target=end, daemon=True).start()

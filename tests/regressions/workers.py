@@ -20,7 +20,7 @@ from penstock.membership.member import ClusterSettings
 from penstock.worker.calling.runner import ProcessingSettings
 from penstock.worker.handler_options import HandlerOptions
 from penstock.worker.handlers import Handlers
-from penstock.worker.worker import Worker
+from penstock.worker.worker import Worker, WorkerPlan
 from tests.crash.store import Store
 from tests.regressions.ledger import named, open_ledger
 
@@ -146,9 +146,11 @@ def a_worker(
             store_of(database),
             handlers,
             clock,
-            cluster=cluster(lease, beat),
-            polling=PollingSettings.load(shortest_seconds=0.005, longest_seconds=0.1),
-            processing=ProcessingSettings.load(concurrency=concurrency),
+            WorkerPlan(
+                cluster=cluster(lease, beat),
+                polling=PollingSettings.load(shortest_seconds=0.005, longest_seconds=0.1),
+                processing=ProcessingSettings.load(concurrency=concurrency),
+            ),
         )
         try:
             yield worker

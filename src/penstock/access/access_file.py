@@ -28,7 +28,7 @@ from typing import Any
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import InvalidAccessFile, Unauthenticated
 
-from .certificate_name import FIELDS, CertificateNames
+from .certificates import FIELDS, CertificateNames
 from .json_web_token import ALGORITHMS, ASYMMETRIC, JwtRules, JwtVerifier, public_keys, shared_secret
 from .password import parse_password_hash, parse_token_hash
 from .policy import AccessPolicy, User

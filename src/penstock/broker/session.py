@@ -19,8 +19,8 @@ from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.connection import KafkaRequest, RequestReader, answer_head
 
 if TYPE_CHECKING:
-    from .authenticating import Login
     from .broker import Broker
+    from .sasl import Login
 
 logger = logging.getLogger("penstock.broker")
 

@@ -27,7 +27,7 @@ from .service import logging_options, set_up, stop_heard
 
 if TYPE_CHECKING:
     from penstock.gateway.rest.api import RestApi
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.storage import Location
 
 _DEFAULT = "127.0.0.1:8420"
 

@@ -12,7 +12,7 @@ from penstock.log.store import Store
 from penstock.operate.reconcile import Reconciliation, TableFigures, reconcile
 
 if TYPE_CHECKING:
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.storage import Location
 
 
 class LakePath(click.Path):
@@ -22,7 +22,7 @@ class LakePath(click.Path):
         """Return the location."""
         if not isinstance(value, str) or "://" not in value:
             return super().convert(value, param, ctx)
-        from penstock.pipeline.paths import table_path
+        from penstock.pipeline.lake.paths import table_path
 
         found = table_path(param.opts[0] if param else "path", value)
         if self.exists and not found.exists():
@@ -35,7 +35,7 @@ class FolderLake:
 
     def __init__(self, store: Store, folder: "Location") -> None:
         try:
-            from penstock.pipeline import tables
+            from penstock.pipeline.lake import tables
         except ImportError as exc:
             raise MissingExtra("--lake", "spark") from exc
         self._tables, self._store, self._folder = tables, store, folder.absolute()
@@ -71,7 +71,7 @@ def lake_tables(store: Store, lake: "Location | None", topic: str, *, values: bo
     """Return the figures of a topic in the tables of a lake; none without a lake."""
     if lake is None:
         return []
-    from penstock.pipeline.figures import lake_figures
+    from penstock.pipeline.lake.reconcile.figures import lake_figures
 
     found = lake_figures(lake.absolute(), store.log, topic, values=values)
     return [

@@ -1,7 +1,7 @@
 """`penstock reconcile`: compares the numbers from the database to the tables."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,6 @@ from .exit_codes import FAILED
 from .lake import LakePath, lake_tables
 from .options import ChosenStore, json_option, store_options
 from .output import print_json
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("reconcile")

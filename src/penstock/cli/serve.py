@@ -9,7 +9,7 @@ import click
 from penstock.access.opening import Lock
 from penstock.app import Outbox
 from penstock.broker.broker import Broker
-from penstock.broker.garbage import collect_rarely
+from penstock.broker.process import collect_rarely
 from penstock.broker.settings import BrokerSettings
 from penstock.database.migrations import check, migrate
 from penstock.database.url import plain_url

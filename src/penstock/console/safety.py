@@ -5,7 +5,7 @@
 | scripts in data       | templates escape everything; the policy runs only files of this site              |
 | another site's forms  | a mark of the session in each form, `SameSite=Strict`, and the form's origin      |
 | frames, caches, links | `frame-ancestors 'none'`, `no-store`, `no-referrer`                               |
-| DNS rebinding         | the listener: in plaintext only IP addresses and known names (`known_hosts.py`)   |
+| DNS rebinding         | the listener: in plaintext only IP addresses and known names (`KnownHosts`)       |
 """
 
 import hmac

@@ -1,9 +1,9 @@
-"""The bell listener: learns through the database that other processes have published or sequenced.
+"""Hearing the bell: learning through the database that other processes have published or sequenced.
 
-It runs in a thread with its own connection. It does not trust a connection until a notification has arrived
-on it: it notifies itself after connecting, because behind a transaction pooler LISTEN succeeds and nothing
-ever arrives. While it cannot listen (a pooler in between, the database unreachable) the loops that it would
-wake poll, and are only slower; it retries from time to time.
+A connection is not trusted until a notification has arrived on it: it notifies itself after connecting,
+because behind a transaction pooler LISTEN succeeds and nothing ever arrives. While nothing can be heard (a
+pooler in between, the database unreachable) the loops that the bell would wake poll, and are only slower; it
+retries from time to time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -102,29 +102,20 @@ def _channel(database: Database) -> str:
     return database.names.table("bell")
 
 
-class BellListener:
-    """Runs in its own thread between `start` and `stop`, and calls `heard` with the texts that arrive."""
+class BellConnection:
+    """Hears the bell in the thread that calls `wait`; the other methods are for any thread.
 
-    def __init__(
-        self, database: Database, polling: PollingSettings, heard: Callable[[Sequence[str]], object]
-    ) -> None:
-        self._database, self._heard = database, heard
-        self._backoff = Backoff("bell", polling)
+    It connects in a thread of its own, which ends when the connection has passed its test: a test that fails
+    takes a second, and an unreachable database longer. Until then only time and `wake` end a wait.
+    """
+
+    def __init__(self, database: Database, polling: PollingSettings) -> None:
+        self._database, self._backoff = database, Backoff("bell", polling)
         self._test_again = _TEST_AGAIN_SECONDS
-        self._stopping = Event()
+        self._stopping, self._woken = Event(), Event()
         self._listener: NotificationListener | None = None
-        self._thread: Thread | None = None
-
-    def start(self) -> None:
-        """Start the thread; return at once."""
-        self._thread = Thread(target=self._run, name="penstock-bell-listener", daemon=True)
-        self._thread.start()
-
-    def hurry(self) -> None:
-        """Poll more often for a while: a publishing transaction of this process is ending."""
-        listener = self._listener
-        if listener is not None:
-            listener.hurry()
+        self._is_new = False  # nothing was heard of what came before it
+        self._connecting: Thread | None = None
 
     @property
     def hears(self) -> bool:
@@ -133,37 +124,119 @@ class BellListener:
 
     @property
     def trouble(self) -> str:
-        """Why it cannot listen, in words; empty while it can, or does not know yet."""
+        """Why it cannot hear, in words; empty while it can, or does not know yet."""
         return self._backoff.present_trouble
 
-    def stop(self) -> None:
-        """Stop; return when its connection is closed."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
+    def start(self, after_seconds: float = 0.0) -> None:
+        """Begin to connect; returns at once."""
+        name = "penstock-bell-connection"
+        self._connecting = Thread(target=self._connect, args=(after_seconds,), name=name, daemon=True)
+        self._connecting.start()
 
-    def _run(self) -> None:
+    def wait(self, seconds: float) -> list[str]:
+        """Wait for notifications, for `wake`, or for that long; return the texts that have arrived.
+
+        An empty text means that something may have been missed. Errors are logged, and it connects again.
+        """
+        listener = self._listener
+        if listener is None:
+            self._woken.wait(seconds)
+            self._woken.clear()
+            return self._first()
+        try:
+            words = listener.wait(0 if self._woken.is_set() else seconds)
+        except Exception as exc:
+            self._listener = None
+            listener.close()
+            self.start(self._trouble(exc))
+            return []
+        self._woken.clear()
+        self._backoff.is_well()
+        return self._first() + words
+
+    def wake(self) -> None:
+        """End the wait, or the next one."""
+        self._woken.set()
+        listener = self._listener
+        if listener is not None:
+            listener.wake()
+
+    def expect_write(self) -> None:
+        """Poll more often for a while: a publishing transaction of this process is ending."""
+        listener = self._listener
+        if listener is not None:
+            listener.expect_write()
+
+    def stop(self) -> None:
+        """Let the present wait end, and connect no more; returns at once."""
+        self._stopping.set()
+        self.wake()
+
+    def close(self) -> None:
+        """Close the connection, in the thread that waits; returns when the thread that connects has ended."""
+        self.stop()
+        if self._connecting is not None:
+            self._connecting.join()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
+
+    def _first(self) -> list[str]:
+        """Return, once for each connection, the text for what may have come before it."""
+        is_new, self._is_new = self._is_new, False
+        return [""] if is_new else []
+
+    def _trouble(self, error: Exception) -> float:
+        return self._backoff.trouble(self._database.dialect.translate(error) or error)
+
+    def _connect(self, after_seconds: float) -> None:
+        self._stopping.wait(after_seconds)
         while not self._stopping.is_set():
             try:
-                self._listen()
+                listener = listen(self._database)
             except BellUnheard as exc:
                 self._backoff.warn_once(exc, "polling instead")
                 self._stopping.wait(self._test_again)
                 self._test_again = min(self._test_again * 2, _LONGEST_AGAIN_SECONDS)
             except Exception as exc:
-                translated = self._database.dialect.translate(exc)
-                self._stopping.wait(self._backoff.trouble(translated or exc))
+                self._stopping.wait(self._trouble(exc))
+            else:
+                self._test_again, self._is_new = _TEST_AGAIN_SECONDS, True
+                self._listener = listener
+                self._woken.set()
+                return
 
-    def _listen(self) -> None:
-        self._listener = listener = listen(self._database)
-        try:
-            self._test_again = _TEST_AGAIN_SECONDS
-            self._heard([""])  # covers notifications from before it listened
-            while not self._stopping.is_set():
-                words = listener.wait(_WAIT_SECONDS)
-                if words:
-                    self._heard(words)
-                self._backoff.is_well()
-        finally:
-            self._listener = None
-            listener.close()
+
+class BellListener:
+    """Runs in its own thread between `start` and `stop`, and calls `heard` with the texts that arrive."""
+
+    def __init__(
+        self, database: Database, polling: PollingSettings, heard: Callable[[Sequence[str]], object]
+    ) -> None:
+        self._bell, self._heard = BellConnection(database, polling), heard
+        self._stopping = Event()
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread; return at once."""
+        self._bell.start()
+        self._thread = Thread(target=self._run, name="penstock-bell-listener", daemon=True)
+        self._thread.start()
+
+    @property
+    def hears(self) -> bool:
+        """Whether other processes notify at once of every publish or move, so that no poll is needed."""
+        return self._bell.hears
+
+    def stop(self) -> None:
+        """Stop; return when its connection is closed."""
+        self._stopping.set()
+        self._bell.stop()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            if words := self._bell.wait(_WAIT_SECONDS):
+                self._heard(words)
+        self._bell.close()

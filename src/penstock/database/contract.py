@@ -71,7 +71,10 @@ class NotificationListener(Protocol):
         Raises the driver's error. An empty text means that there may be changes of any kind.
         """
 
-    def hurry(self) -> None:
+    def wake(self) -> None:
+        """End the wait, or the next one, perhaps without a text. From any thread, even after `close`."""
+
+    def expect_write(self) -> None:
         """Poll more often for a while, since this process is committing. From any thread."""
 
     def is_pooled(self) -> bool:
@@ -88,6 +91,7 @@ class Dialect(Protocol):
     lacks: frozenset[str]  # missing SQL features, by the names in `second_forms.py`
     has_schemas: bool  # tables can be in a named schema
     notifies: bool  # one connection can wake another through the database
+    reports_writes: bool  # a listener learns of any write without a notification, by the operating system
     listen_url: str | None  # address for listening, if not the main one
     whole_trips: bool  # a transaction can be sent as one message; see `run_whole`
     writers: int | None  # number of concurrent write transactions; None: unlimited

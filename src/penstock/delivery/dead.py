@@ -141,7 +141,7 @@ class DeadLetters:
         freed = self._free(tx, held, {each.lane_at for each in heads})
         self._put(tx, [(each.lane_at, WaitState.LAST if last else WaitState.REQUEUED) for each in alone])
         changed = {each.partition for each in back} | {lane[0] for lane in freed}
-        self._tell(tx, changed)
+        self._note_changes(tx, changed)
         return Decided(len(letters), len(alone), len(letters) - len(back))
 
     def skip(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
@@ -149,7 +149,7 @@ class DeadLetters:
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_skip", cursors, places)
         freed = self._free(tx, self._held(tx, letters), set())
-        self._tell(tx, {lane[0] for lane in freed})
+        self._note_changes(tx, {lane[0] for lane in freed})
         return Decided(len(letters))
 
     def discard(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
@@ -157,7 +157,7 @@ class DeadLetters:
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
         freed = self._free(tx, self._held(tx, letters), set())
-        self._tell(tx, {lane[0] for lane in freed})
+        self._note_changes(tx, {lane[0] for lane in freed})
         return Decided(len(letters))
 
     def erase(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
@@ -289,7 +289,7 @@ class DeadLetters:
             table = Rows.of(f"{_LANE_AT} state failures due_ms reason wait_ms", rows)
             tx.change("delivery", "lanes_put", lanes=table, **self._ids)
 
-    def _tell(self, tx: Transaction, partitions: Iterable[int]) -> None:
+    def _note_changes(self, tx: Transaction, partitions: Iterable[int]) -> None:
         """Make owners learn of changes to lanes."""
         changed = sorted(partitions)
         if changed:

@@ -1,4 +1,4 @@
-"""Lanes: how they are named and stored, and why a stored lane waits.
+"""Lanes: how they are named and stored, why a stored lane waits, and a lane in memory.
 
 The lane of a key is named by the key itself, as text. Any other lane is a `SideLane`, whose fields are the
 columns of a stored lane:
@@ -12,6 +12,9 @@ columns of a stored lane:
 | `alone` | the offset of the only record in it, apart from the others of its key; -1: there is no such |
 """
 
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
@@ -64,6 +67,43 @@ _TEXTS = {
     WaitState.MOVED: "behind what waits of its key in the partition where it was before the topic grew",
     WaitState.HELD: "held by a dead letter",
 }
+
+
+@dataclass(slots=True)
+class LaneQueue:
+    """The records of one key. `waiting` are offsets, oldest first, including those that are out."""
+
+    key: LaneId
+    waiting: list[int] | deque[int]  # a deque once it is stored and may grow long
+    stored: bool = False  # its offsets are entries, the cursor may pass them
+    state: WaitState = WaitState.SLOW  # why it waits, once it is stored
+    out: int = 0  # how many of `waiting`, from the first on, are handed out
+    left: int = 0  # how many records have left it, while stored, since the last settlement
+    resting: bool = False  # held, or waiting until it is due
+    failures: int = 0
+    due_ms: int = 0
+    reason: str = ""  # for people; nothing here depends on it
+    late: bool = False  # its records were passed over before the group had a handler for them
+
+    @property
+    def held(self) -> bool:
+        """Whether it waits for a person's decision."""
+        return self.state is WaitState.HELD
+
+
+class StoredLane(NamedTuple):
+    """A waiting lane as its row holds it."""
+
+    key: LaneId
+    state: WaitState
+    failures: int
+    due_ms: int
+    reason: str
+
+    @property
+    def held(self) -> bool:
+        """Whether it waits for a person's decision."""
+        return self.state is WaitState.HELD
 
 
 def lane_of(record: Record) -> str:
@@ -120,3 +160,19 @@ def live_lane(lane: LaneId) -> LaneId | None:
 def is_late(lane: LaneId) -> bool:
     """Return whether a lane is for late records."""
     return not isinstance(lane, str) and lane.late
+
+
+def lane_queue(stored: StoredLane, offsets: Iterable[int]) -> LaneQueue:
+    """Return a lane from its row and its entries."""
+    key, state, failures, due_ms, reason = stored
+    return LaneQueue(
+        key,
+        deque(sorted(offsets)),
+        stored=True,
+        state=state,
+        resting=stored.held,
+        failures=failures,
+        due_ms=due_ms,
+        reason=reason,
+        late=is_late(key),
+    )

@@ -31,11 +31,13 @@ from typing import NamedTuple
 from .lane import (
     WHOLE,
     LaneId,
+    LaneQueue,
     SideLane,
+    StoredLane,
     WaitState,
     alone_in,
     is_alone,
-    is_late,
+    lane_queue,
     late_lane,
     live_lane,
     shared_lane,
@@ -63,43 +65,6 @@ class Delivery(NamedTuple):
     lane: LaneId
     failures: int
     again: bool = False
-
-
-@dataclass(slots=True)
-class LaneQueue:
-    """The records of one key. `waiting` are offsets, oldest first, including those that are out."""
-
-    key: LaneId
-    waiting: list[int] | deque[int]  # a deque once it is stored and may grow long
-    stored: bool = False  # its offsets are entries, the cursor may pass them
-    state: WaitState = WaitState.SLOW  # why it waits, once it is stored
-    out: int = 0  # how many of `waiting`, from the first on, are handed out
-    left: int = 0  # how many records have left it, while stored, since the last settlement
-    resting: bool = False  # held, or waiting until it is due
-    failures: int = 0
-    due_ms: int = 0
-    reason: str = ""  # for people; nothing here depends on it
-    late: bool = False  # its records were passed over before the group had a handler for them
-
-    @property
-    def held(self) -> bool:
-        """Whether it waits for a person's decision."""
-        return self.state is WaitState.HELD
-
-
-class StoredLane(NamedTuple):
-    """A waiting lane as its row holds it."""
-
-    key: LaneId
-    state: WaitState
-    failures: int
-    due_ms: int
-    reason: str
-
-    @property
-    def held(self) -> bool:
-        """Whether it waits for a person's decision."""
-        return self.state is WaitState.HELD
 
 
 class NewDeadLetter(NamedTuple):
@@ -145,18 +110,9 @@ class Settlement:
     @property
     def is_plain(self) -> bool:
         """Whether nothing but the cursor is written."""
-        return self.unskipped is None and not (
-            self.lanes
-            or self.lanes_gone
-            or self.entries
-            or self.entries_gone
-            or self.dead
-            or self.passed_over
-            or self.passed_singles
-            or self.late_moves
-            or self.passed_entries
-            or self.fallbacks
-        )
+        waiting = self.lanes or self.lanes_gone or self.entries or self.entries_gone
+        noted = self.passed_over or self.passed_singles or self.late_moves or self.passed_entries
+        return self.unskipped is None and not (waiting or noted or self.dead or self.fallbacks)
 
     @property
     def reach(self) -> int:
@@ -173,22 +129,16 @@ class Partition:
         passed: bytes = b"",
         lanes: Iterable[tuple[StoredLane, Iterable[int]]] = (),
     ) -> None:
+        # The log, as far as it is fed.
         self._base = base
         self._passed = _flags(passed)  # one for each offset from the base to the position
         self._holes = {base + n for n, flag in enumerate(self._passed) if flag == _OPEN}
+        self._out: dict[int, LaneQueue] = {}
+        # Lanes, and where those are that do not go out now.
         self._lanes: dict[LaneId, LaneQueue] = {}
         self._ready: deque[LaneQueue] = deque()
-        self._due: list[tuple[int, int, LaneId]] = []  # when, and the first offset
-        self._out: dict[int, LaneQueue] = {}
-        self._changed_lanes: set[LaneId] = set()
-        self._entries: dict[int, LaneId] = {}
-        self._entries_gone: list[int] = []
-        self._dead: list[NewDeadLetter] = []
-        self._fallbacks: list[CompletedByFallback] = []
-        self._skipped: list[tuple[int, LaneId]] = []  # wanted by no handler; not confirmed yet
-        self._floor = base  # the base before the first of them
-        self._skips: dict[LaneId, int] = {}  # their lanes, each with the first
-        self._behind: list[LaneQueue] = []  # lanes whose head comes after one of them
+        self._due: list[tuple[int, int, LaneId]] = []  # a heap: when a lane is due, its head, the lane
+        self._behind: list[LaneQueue] = []  # their head comes after a skipped record of theirs
         self._left: list[LaneQueue] = []  # stored lanes that records have left since the last settlement
         self._ahead: list[LaneQueue] = []  # stored lanes that go on once the records that left are settled
         self._last: dict[LaneId, list[tuple[int, LaneQueue]]] = {}  # by key: the lanes waiting for an offset
@@ -198,19 +148,31 @@ class Partition:
         self._beside: dict[LaneId, LaneQueue] = {}  # by the lane that is out: its partner, which goes next
         self._is_one_lane = False
         self._former: set[LaneId] = set()  # lanes of keys that come before the one lane
-        self._told = 0  # how many skipped records are in the last settlement
-        self._refused = False  # another version has handlers for some skipped records
-        self._dirty = False
+        # Skipped records: no handler wants them, and that is not confirmed yet.
+        self._skipped: list[tuple[int, LaneId]] = []
+        self._floor = base  # the base before the first of them
+        self._skips: dict[LaneId, int] = {}  # their lanes, each with the first
+        self._skips_written = 0  # how many of them are in the last settlement
+        self._refused = False  # another version has handlers for some of them
+        # Records that were passed over before, and are delivered late.
         self.passed_over = PassedOver(self.position)
-        self._late: list[tuple[int, SideLane]] = []  # to be delivered late; not written yet
+        self._late: list[tuple[int, SideLane]] = []  # not written yet
         self._late_moves: dict[tuple[str, int], LateMove] = {}  # by the note they belong to
+        self._late_written = 0  # how many of the late records are in the last settlement
+        # The changes for the next settlement.
+        self._dirty = False
+        self._changed_lanes: set[LaneId] = set()
+        self._entries: dict[int, LaneId] = {}
+        self._entries_gone: list[int] = []
+        self._dead: list[NewDeadLetter] = []
+        self._fallbacks: list[CompletedByFallback] = []
         self._passed_entries: list[PassedRecord] = []
-        self._late_told = 0  # how many of the late records are in the last settlement
+        # Figures for the owner's bounds.
         self.entry_count = 0  # records that wait in stored lanes
         self.late_count = 0  # late records among these, and among those to be written, that just flow
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
-            self._load(_queue(stored, offsets))
+            self._load(lane_queue(stored, offsets))
         for lane in [each for each in self._lanes.values() if each.state is WaitState.LAST]:
             self._put_last(lane)
 
@@ -344,7 +306,7 @@ class Partition:
             stored, offsets = rows[key]
             if shared_lane(key) == key:
                 return None
-            lane = _queue(stored, offsets)
+            lane = lane_queue(stored, offsets)
             self._load(lane)
             if lane.state is WaitState.LAST:
                 self._put_last(lane)
@@ -604,11 +566,11 @@ class Partition:
                 lanes.append(StoredLane(key, lane.state, lane.failures, lane.due_ms, lane.reason))
             else:
                 gone.append(key)
-        self._late_told = len(self._late)
+        self._late_written = len(self._late)
         for name in dict.fromkeys(name for _, name in self._late):
             if name not in self._lanes:
                 lanes.append(StoredLane(name, WaitState.SLOW, 0, 0, WaitState.SLOW.text))
-        unskipped, self._told = None, len(self._skipped)
+        unskipped, self._skips_written = None, len(self._skipped)
         if self._skipped:
             flags = self._without_skips()
             count = flags.index(_OPEN)
@@ -670,7 +632,7 @@ class Partition:
             self._skipped, self._refused = [], True
         if self._refused:
             return  # records behind a skip stay there, whatever else is written: they are for the next owner
-        del self._skipped[: self._told]
+        del self._skipped[: self._skips_written]
         self._skips = {lane: offset for offset, lane in reversed(self._skipped)}
         self._ready.extend(self._behind)
         self._behind = []
@@ -720,7 +682,7 @@ class Partition:
 
     def _admit_late(self) -> None:
         """Add the late records that are written now to their lanes."""
-        for offset, name in self._late[: self._late_told]:
+        for offset, name in self._late[: self._late_written]:
             self.entry_count += 1
             lane = self._lanes.get(name)
             if lane is None:
@@ -732,8 +694,8 @@ class Partition:
             lane.waiting.append(offset)
             if lane.state is not WaitState.SLOW:
                 self.late_count -= 1
-        del self._late[: self._late_told]
-        self._late_told = 0
+        del self._late[: self._late_written]
+        self._late_written = 0
 
     def _pair(self, lane: LaneQueue) -> None:
         """Make a late lane and the lane of its key take turns; a record in its own lane waits for neither."""
@@ -861,15 +823,6 @@ class Partition:
             was, flows = lane.state is WaitState.SLOW, state is WaitState.SLOW
             self.late_count += (flows - was) * len(lane.waiting)
         lane.state = state
-
-
-def _queue(stored: StoredLane, offsets: Iterable[int]) -> LaneQueue:
-    """Return a lane from its row and its entries."""
-    _, state, failures, due_ms, reason = stored
-    lane = LaneQueue(stored.key, deque(sorted(offsets)), stored=True, state=state)
-    lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, lane.held
-    lane.late = is_late(lane.key)
-    return lane
 
 
 def _bitmap(flags: bytearray) -> bytes:

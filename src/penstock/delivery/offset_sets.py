@@ -23,11 +23,6 @@ class DoneSet:
         return int(digits or "0", 16).bit_count()
 
     @property
-    def digits(self) -> str:
-        """The bitmap as a row holds it."""
-        return self.bitmap.hex()
-
-    @property
     def _bits(self) -> int:
         return int.from_bytes(self.bitmap, "little")
 
@@ -35,11 +30,6 @@ class DoneSet:
     def count(self) -> int:
         """How many offsets at or above the base are passed."""
         return self._bits.bit_count()
-
-    @property
-    def reach(self) -> int:
-        """The offset after the last one that is passed."""
-        return self.base + self._bits.bit_length()
 
     def __contains__(self, offset: int) -> bool:
         """Whether an offset is passed; all below the base are."""

@@ -37,7 +37,7 @@ class Move:
     skipped: int
 
 
-class Resetting:
+class CursorReset:
     """Resets of one group on one topic.
 
     `living` returns the members that may still be at work; `touch` makes the owners look, and takes its lock

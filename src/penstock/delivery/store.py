@@ -8,9 +8,9 @@ letters meanwhile, the owner first learns of that, and then settles on top of it
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,8 +26,8 @@ from penstock.log.store import Store
 
 from .groups import GroupKind, join_group
 from .growth_barriers import OPEN, Barrier, FormerPartitions
-from .lane import LANE_COLUMNS, LaneId, WaitState, columns_of, stored_lane
-from .machine import Partition, Settlement, StoredLane
+from .lane import LANE_COLUMNS, LaneId, StoredLane, WaitState, columns_of, stored_lane
+from .machine import Partition, Settlement
 from .notes import CatchUp, LateRange, Notes
 from .offset_sets import GoingOut
 from .trial import Trial, stored_trial
@@ -45,7 +45,6 @@ logger = logging.getLogger("penstock.delivery")
 _AT_ONCE = 32  # cursors that are moved in one trip: its plan is for a few
 
 Living = Callable[[Transaction], list[str]]
-Aside = Callable[[], AbstractContextManager[None]]
 _DEAD = f"group_id topic_id partition place {LANE_COLUMNS} holding failures reason died_ms {COLUMNS}"
 _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 
@@ -101,6 +100,13 @@ class Owned:
         """Let a partition, or some of its lanes, wait until their keys are done where they were before."""
         self.barrier = barrier
         self.machine.bar(barrier.barred)
+
+
+class Written(NamedTuple):
+    """The partitions whose settlements are written, and those of them whose skipped records are included."""
+
+    kept: set[int]
+    skips: set[int]
 
 
 class GroupStore:
@@ -217,19 +223,25 @@ class GroupStore:
         entries = [Entry(*row) for row in rows]
         return Chunk(entries, is_cut(entries, max_bytes))
 
-    def settle(self, settled: Mapping[int, tuple[Owned, Settlement]], aside: Aside = nullcontext) -> set[int]:
-        """Write the settlements of some partitions; return those that were lost to another owner.
+    def settle(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
+        """Write the settlements of some partitions; return those that were lost to another owner."""
+        return self.confirm(settled, self.write(settled))
 
-        `aside` is entered while waiting for the database; no machine is touched in it: another thread may use
-        them meanwhile.
+    def write(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> Written:
+        """Write the settlements of some partitions, and touch no machine: another thread may use them."""
+        points.reach(BEFORE_SETTLE)
+        if self._goes_at_once(settled):
+            kept = skips = self._settle_at_once(settled)
+        else:
+            kept, skips = self._database.run(lambda tx: self._settle(tx, settled, learns=False))
+        return Written(kept, skips & kept)  # refused ones are checked again: the filter may have changed
+
+    def confirm(self, settled: Mapping[int, tuple[Owned, Settlement]], written: Written) -> set[int]:
+        """Record in the machines what was written; return the partitions that were lost to another owner.
+
+        Refused ones are written here if they were refused only because of decisions on dead letters.
         """
-        with aside():
-            points.reach(BEFORE_SETTLE)
-            if self._goes_at_once(settled):
-                kept = skips = self._settle_at_once(settled)
-            else:
-                kept, skips = self._database.run(lambda tx: self._settle(tx, settled, learns=False))
-        skips = skips & kept  # refused partitions are checked again: the filter may have changed since
+        kept, skips = written
         rest = {partition: each for partition, each in settled.items() if partition not in kept}
         if rest:
             more, skipping = self._database.run(lambda tx: self._settle(tx, rest))
@@ -281,7 +293,7 @@ class GroupStore:
         if not found:
             return {}  # deleted
         ((_, filters, filter_version, paused_ms),) = found
-        self._tell_paused(paused_ms is not None)
+        self._log_pause(paused_ms is not None)
         if paused_ms is not None or not self._is_mine(filters):
             return {}
         gone = self._gone(tx)
@@ -352,7 +364,7 @@ class GroupStore:
                     copied.setdefault(partition, []).append(offset)
         return by_partition, copied
 
-    def _tell_paused(self, paused: bool) -> None:
+    def _log_pause(self, paused: bool) -> None:
         """Log once that the group is paused, and once that it goes on."""
         if paused != self._was_paused:
             how = "is paused: it is given nothing" if paused else "goes on"

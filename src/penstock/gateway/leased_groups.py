@@ -14,7 +14,7 @@ from penstock.operate.groups import create
 from penstock.redaction import traced
 from penstock.worker.handler_options import Start
 
-from .leasing import LeasedGroup
+from .lease import LeasedGroup
 from .settings import GatewaySettings
 
 logger = logging.getLogger("penstock.gateway")

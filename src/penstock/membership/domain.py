@@ -194,9 +194,9 @@ def _before(held: Held, ids: Collection[str]) -> str | None:
 
 
 def _members_text(sharing: Iterable[Participant]) -> str:
-    return msgspec.json.encode(sorted(_told(sharing))).decode()
+    return msgspec.json.encode(sorted(_shares(sharing))).decode()
 
 
-def _told(sharing: Iterable[Participant]) -> Iterator[tuple[str, list[int] | None]]:
+def _shares(sharing: Iterable[Participant]) -> Iterator[tuple[str, list[int] | None]]:
     for each in sharing:
         yield each.id, None if each.pins is None else sorted(each.pins)

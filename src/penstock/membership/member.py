@@ -1,8 +1,8 @@
 """A member: one running process with a lease, and the slots it owns.
 
 Liveness is per member (one row, one heartbeat); fencing is per slot (owner and epoch in its row). Time is
-the database's clock, and among members of one host that host's clock, which nothing sets (`lease.py`). The
-lease only decides when others may take over: the epoch, compared at the write, keeps a stale owner from
+the database's clock, and among members of one host that host's clock, which nothing sets (`lease_clocks`).
+The lease only decides when others may take over: the epoch, compared at the write, keeps a stale owner from
 writing. Locally a member trusts its lease up to a monotonic deadline, counted from the moment it sent its
 last successful heartbeat.
 
@@ -12,6 +12,7 @@ Smallest form: a member takes every slot that no living member owns. `sharing.py
 import logging
 from datetime import timedelta
 from enum import StrEnum
+from threading import Event
 from uuid import uuid4
 
 from penstock import metrics, points
@@ -22,9 +23,8 @@ from penstock.log.sql.fence import Fence
 from penstock.settings import Settings, setting
 
 from .domain import touch
-from .lease import lease_clocks
-from .process import Process, this_process
-from .serving import NOTHING, SLOTS
+from .process import Process, lease_clocks, this_process
+from .serving import NOTHING, SLOTS, decode_serves
 from .status import MemberStatus
 
 logger = logging.getLogger("penstock.membership")
@@ -193,6 +193,11 @@ class Member:
         """Return the members present now, this one included, as far as one look can tell."""
         return self._database.look(self.living)
 
+    def count_slots(self, tx: Transaction, living: list[str]) -> tuple[int, int]:
+        """Return how many slots it owns, and how many no living member owns."""
+        ((owned, free),) = tx.rows("membership", "gauge_slots", owner=self.id, living=living)
+        return owned, free
+
     def gone(self, tx: Transaction) -> list[str]:
         """Return the dedicated members whose processes have certainly ended."""
         rows = tx.rows("membership", "members_dedicated")
@@ -223,3 +228,39 @@ class Member:
             "now_ms": own_ms(self._clock),
             "host_ms": host_ms(self._clock),
         }
+
+
+def declared(tx: Transaction, name: str, clock: Clock) -> list[str]:
+    """Return the fingerprint of a schedule's definition in each living member that declares it."""
+    rows = tx.rows("membership", "member_serving", **lease_clocks(clock))
+    return [
+        fingerprint
+        for _, host, pid, started, _, serves, state in rows
+        if state != MemberState.STOPPING and not Process(host, pid, started).is_surely_dead()
+        for each, fingerprint in decode_serves(serves).schedules
+        if each == name
+    ]
+
+
+_LOOK_MS = 100
+
+
+def wait_until_heard(database: Database, clock: Clock) -> None:
+    """Return once each living member has sent a heartbeat or is gone, or when its lease has ended.
+
+    The caller has committed the state that the members must read.
+    """
+    leases, longest_ms = database.look(lambda tx: _leases(tx, clock))
+    for _ in range(0, longest_ms, _LOOK_MS):
+        if not leases:
+            return
+        Event().wait(_LOOK_MS / 1000)
+        now, _ = database.look(lambda tx: _leases(tx, clock))
+        leases = {id: until for id, until in leases.items() if now.get(id) == until}
+
+
+def _leases(tx: Transaction, clock: Clock) -> tuple[dict[str, int], int]:
+    """Return when the lease of each living member ends, and how long the longest of them still runs."""
+    rows = tx.rows("membership", "member_leases", **lease_clocks(clock))
+    living = [row for row in rows if not Process(*row[1:4]).is_surely_dead()]
+    return {row[0]: row[4] for row in living}, max((row[5] for row in living), default=0)

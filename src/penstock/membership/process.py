@@ -9,6 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.clock import Clock, host_ms, own_ms
+
 _PROC = Path("/proc")
 
 
@@ -73,3 +75,12 @@ def _is_there(pid: int) -> bool:
     except OSError:
         return True  # it is another user's
     return True
+
+
+def lease_clocks(clock: Clock) -> dict[str, int | str | None]:
+    """Return the arguments of a statement that checks whether leases still run.
+
+    The time of day, and with it the database's clock, may be set while members work. Members of one host
+    have a monotonic clock in common, and judge each other's leases by that clock.
+    """
+    return {"now_ms": own_ms(clock), "host": this_host(), "host_ms": host_ms(clock)}

@@ -16,9 +16,8 @@ from penstock.database.migrations import SchemaState, schema_state
 
 from .domain import Held, View, changes, lock, read, touch, write
 from .filters import Filter, have_nothing_in_common
-from .lease import lease_clocks
 from .member import ClusterSettings, Member, MemberState
-from .process import Process
+from .process import Process, lease_clocks
 from .serving import NOTHING, SLOTS, Domain, Present, Serves, decode_serves
 
 logger = logging.getLogger("penstock.membership")
@@ -37,7 +36,7 @@ class SharingMember(Member):
         self._due: set[Domain] = set()
         self._neighbours: dict[str, Process] = {}
         self.schema: SchemaState | None = None  # as the tables stated it at the last heartbeat
-        self._mourned: set[str] = set()
+        self._known_dead: set[str] = set()
 
     def serve(self, serves: Serves) -> None:
         """Set what this member takes part in from now on; before it joins, or at any time after."""
@@ -61,7 +60,7 @@ class SharingMember(Member):
         rows = self._database.look(lambda tx: tx.rows("membership", "member_neighbours"))
         self.schema = next((schema_state(*row[4:6]) for row in rows), self.schema)
         self._neighbours = {row[0]: Process(*row[1:4]) for row in rows if row[0] != self.id}
-        self._mourned &= self._neighbours.keys()
+        self._known_dead &= self._neighbours.keys()
 
     @property
     def has_neighbours(self) -> bool:
@@ -71,8 +70,8 @@ class SharingMember(Member):
     def neighbours_died(self) -> bool:
         """Return whether a process of this host has gone since the last call; asks no database."""
         dead = {id for id, process in self._neighbours.items() if process.is_surely_dead()}
-        new = dead - self._mourned
-        self._mourned = self._mourned | new
+        new = dead - self._known_dead
+        self._known_dead = self._known_dead | new
         return bool(new)
 
     def strangers(self) -> dict[int, tuple[str, Filter]]:

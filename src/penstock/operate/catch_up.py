@@ -17,9 +17,8 @@ from penstock.membership.serving import Domain
 from penstock.model.limits import check_moment
 
 from . import audit
-from .lookup import group_id, storable
 from .members import living, touch_group
-from .operation import operation
+from .operation import group_id, operation, storable
 
 _MOST_NOTES = 20_000
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.database import Transaction
 from penstock.delivery.groups import forget_waiting
-from penstock.delivery.reset import Resetting
+from penstock.delivery.reset import CursorReset
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
 from penstock.log.store import Store
@@ -59,7 +59,7 @@ def clear(
         tx.change("outbox", "topic_unschedule", topic=name)
         forget_waiting(tx, topic.id)
         for group in sorted(groups):
-            Resetting(group, topic.id, living=living_at(clock), touch=lambda *_: None).place(tx, ends)
+            CursorReset(group, topic.id, living=living_at(clock), touch=lambda *_: None).place(tx, ends)
         total = cleared.staged + cleared.scheduled + cleared.records
         audit.write(tx, "topic clear", {"topic": name}, total, own_ms(clock), actor=actor)
         log.clear(topic)

@@ -19,22 +19,21 @@ from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.delivery.dead import DeadLetters, Decided, LetterPlace, edit_of
 from penstock.errors import InvalidSelection, UnknownDeadLetter
+from penstock.log.entry import key_bytes, key_text
 from penstock.log.store import Store
 from penstock.model.limits import Headers, check_moment
 from penstock.model.record import RawHeaders, Record, display_name
 from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
-from .lookup import group_id, ids, storable, with_topic_names
 from .members import living_at, touch_group
-from .operation import operation
-from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import group_id, ids, operation, storable, with_topic_names
+from .paging import LAST, PAGE_ROWS, Page, check_limit, page, places_after
 
 BATCH = 500  # letters decided on in one transaction
 
 _PLACE = ("died_ms", "after_group", "after_topic", "after_partition", "after_offset")
 _NARROW = ("id", "key", "type", "error", "since", "before")
-_INTS: tuple[type, ...] = (int,) * len(_PLACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,7 @@ def dead_letters(
     """
     check_limit(limit)
     _check_range(since, before)
-    place = dict(zip(_PLACE, place_after(after, _INTS, (LAST,) * len(_PLACE)), strict=True))
+    place = places_after(after, dict.fromkeys(_PLACE, LAST))
     params = ids(store, group, topic) | _filter(id, key, type, error, since, before) | place
     found = store.database.look(lambda tx: tx.rows("operate", "dead_list", limit=limit + 1, **params))
     rows = with_topic_names(store.log, found, id_at=2, name_at=6)
@@ -350,7 +349,7 @@ def _filter(
         "since_ms": None if since is None else to_ms(since),
         "before_ms": None if before is None else to_ms(before),
         "id": None if id is None else storable(id),
-        "key": None if key is None else key.encode("utf-8", "surrogateescape"),
+        "key": key_bytes(key),
         "type": None if type is None else storable(type),
         "error": None if error is None else storable(error),
     }
@@ -359,12 +358,11 @@ def _filter(
 def _letter(row: Row) -> DeadLetter:
     died_ms, _, _, partition, offset, group, topic, id, key, type, failures, reason = row[:12]
     holding, reset_ms = row[12:14]
-    text = None if key is None else key.decode("utf-8", "surrogateescape")
     place = group, topic, partition, offset
     reset_at = None if reset_ms is None else from_ms(reset_ms)
     name = display_name(type, partition, row[-1], id)
     died_at, holds = from_ms(died_ms), bool(holding)
-    return DeadLetter(*place, id, text, type, failures, reason, died_at, holds, reset_at, name)
+    return DeadLetter(*place, id, key_text(key), type, failures, reason, died_at, holds, reset_at, name)
 
 
 def _dead_record(row: Row) -> DeadRecord:

@@ -15,8 +15,7 @@ from penstock.log.store import Store
 from penstock.model.limits import ERASED
 from penstock.model.record import Record
 
-from .lookup import storable
-from .operation import operation
+from .operation import operation, storable
 from .why import Answer, QuestionKind, why
 from .why.finder import STAGED_WALK, Finder, Logged, Missing, UnloggedEvent
 

@@ -30,8 +30,7 @@ from penstock.model.record import display_name
 
 from . import dead, scheduled
 from .groups import groups
-from .lookup import ids
-from .operation import operation
+from .operation import ids, operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 from .records import delete_done, logged
 
@@ -101,7 +100,7 @@ def events(
         return _staged(store, topic, after, limit)
     if wanted is EventState.WAITING:
         return _waiting(store, ids(store, group, topic), after, limit)
-    place = place_after(after, (int,) * 3, _FIRST_PLACE)
+    place = place_after(after, *_FIRST_PLACE)
     only = None if topic is None else store.log.topic(topic).id
     rows = list(islice(logged(store, wanted is EventState.PENDING, only, place), limit + 1))
     return page(rows, limit, 3, lambda row: _logged(wanted, *row[3:]))
@@ -176,28 +175,16 @@ def _scheduled(store: Store, topic: str | None, after: str | None, limit: int) -
 
 def _dead(store: Store, topic: str | None, group: str | None, after: str | None, limit: int) -> Page[Event]:
     found = dead.dead_letters(store, topic=topic, group=group, after=after, limit=limit)
-    return Page(
-        [
-            Event(
-                "dead",
-                each.died_at,
-                each.name,
-                each.topic,
-                each.partition,
-                each.offset,
-                each.key,
-                each.type,
-                each.id,
-                each.group,
-            )
-            for each in found.items
-        ],
-        found.after,
-    )
+
+    def event(each: dead.DeadLetter) -> Event:
+        place = each.topic, each.partition, each.offset
+        return Event("dead", each.died_at, each.name, *place, each.key, each.type, each.id, each.group)
+
+    return Page(list(map(event, found.items)), found.after)
 
 
 def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
-    slot, seq = place_after(after, (int, int), (-1, 0))
+    slot, seq = place_after(after, -1, 0)
     params = {"topic": topic, "after_slot": slot, "after_seq": seq, "limit": limit + 1}
     rows = store.database.look(lambda tx: tx.rows("operate", "staged_page", **params))
 
@@ -210,7 +197,7 @@ def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> P
 
 
 def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, limit: int) -> Page[Event]:
-    place: tuple[Any, ...] = place_after(after, (int,) * 4, (0, *_FIRST_PLACE))
+    place: tuple[Any, ...] = place_after(after, 0, *_FIRST_PLACE)
     found: list[Row] = []
     while len(found) <= limit:
         named = dict(

@@ -24,10 +24,9 @@ from penstock.worker.handler_options import Start, is_name
 
 from . import audit
 from .catch_up import passed_over_by
-from .lookup import group_id, ids, storable
 from .members import living, serving
-from .operation import SeesTopic, every_topic, operation
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import SeesTopic, every_topic, group_id, ids, operation, storable
+from .paging import PAGE_ROWS, Page, check_limit, page, place_after, places_after
 from .progress import (
     Group,
     GroupShown,
@@ -82,7 +81,7 @@ def groups(
     `counted` False: do not count lanes and dead letters, of which there may be millions; report 0.
     """
     check_limit(limit)
-    (name,) = place_after(after, (str,), ("",))
+    (name,) = place_after(after, "")
 
     def look(tx: Transaction) -> tuple[list[Row], dict[int, list[GroupTopic]], dict[int, list[str]]]:
         rows = tx.rows("operate", "group_list", after=name, limit=limit + 1)
@@ -145,7 +144,7 @@ def partitions(
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """
     check_limit(limit)
-    place = dict(zip(("after_topic", "after_partition"), place_after(after, (int, int), (0, 0)), strict=True))
+    place = places_after(after, {"after_topic": 0, "after_partition": 0})
     params = ids(store, name, topic) | place
     rows = store.database.look(lambda tx: tx.rows("operate", "group_partitions", limit=limit + 1, **params))
     topics = {each.id: each for each in store.log.topics()}

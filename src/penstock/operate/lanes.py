@@ -11,12 +11,18 @@ from penstock.database.database import Transaction
 from penstock.delivery.lane import LANE_COLUMNS, SHARED, SideLane, WaitState, key_lane
 from penstock.log.store import Store
 
-from .lookup import ids, with_topic_names
-from .operation import operation
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import ids, operation, with_topic_names
+from .paging import PAGE_ROWS, Page, check_limit, page, places_after
 
-_PLACE = tuple(f"after_{name}" for name in f"group topic partition {LANE_COLUMNS}".split())
-_FIRST = 0, 0, 0, "", False, False, SHARED
+_FIRST = {
+    "after_group": 0,
+    "after_topic": 0,
+    "after_partition": 0,
+    "after_lane": "",
+    "after_whole": False,
+    "after_late": False,
+    "after_alone": SHARED,
+}
 
 
 class LaneState(Enum):
@@ -72,8 +78,7 @@ def lanes(
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """
     check_limit(limit)
-    place = dict(zip(_PLACE, place_after(after, tuple(map(type, _FIRST)), _FIRST), strict=True))
-    params = ids(store, group, topic) | place
+    params = ids(store, group, topic) | places_after(after, _FIRST, least=SHARED)
     lane = None if key is None else key_lane(key)
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, int]]:
@@ -83,7 +88,7 @@ def lanes(
 
     rows, counts = store.database.look(look)
     now_ms = clock.now_ms()
-    return page(rows, limit, len(_PLACE), lambda row: _waiting(row, counts.get(row[:7], 0), now_ms))
+    return page(rows, limit, len(_FIRST), lambda row: _waiting(row, counts.get(row[:7], 0), now_ms))
 
 
 def _plain(row: Row) -> Row:

@@ -10,9 +10,8 @@ from penstock.database.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.filters import Filter
-from penstock.membership.lease import lease_clocks
 from penstock.membership.member import MemberState
-from penstock.membership.process import Process
+from penstock.membership.process import Process, lease_clocks
 from penstock.membership.serving import Domain, decode_serves
 from penstock.membership.status import decode_status
 

@@ -14,7 +14,7 @@ from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.errors import ScheduleInUse, SchedulePaused, UnknownSchedule
 from penstock.log.store import Store
-from penstock.membership.declared import declared
+from penstock.membership.member import declared
 from penstock.model.schedule import Definition, decode_definition, fingerprint
 from penstock.outbox.periodic import rows
 from penstock.outbox.periodic.plan import PeriodicSettings
@@ -22,8 +22,7 @@ from penstock.outbox.periodic.rows import ScheduleRow
 
 from . import audit
 from .doctor import DoctorFinding, PartState
-from .lookup import storable
-from .operation import operation
+from .operation import operation, storable
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 _UPCOMING = 5
@@ -68,7 +67,7 @@ def schedules(
 ) -> Page[ScheduleShown]:
     """Return a page of the schedules, by name. Raises InvalidPage."""
     check_limit(limit)
-    (place,) = place_after(after, (str,), ("",))
+    (place,) = place_after(after, "")
     return store.database.look(lambda tx: _page(tx, clock, after=place, limit=limit))
 
 

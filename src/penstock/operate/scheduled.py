@@ -14,6 +14,7 @@ from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.errors import InvalidPage, InvalidSelection, UnknownScheduled
+from penstock.log.entry import key_text
 from penstock.log.store import Store
 from penstock.model.limits import check_moment, check_topic
 from penstock.model.partition import key_hash
@@ -22,8 +23,7 @@ from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
 from .erase import digest
-from .lookup import storable
-from .operation import operation
+from .operation import operation, storable
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 BATCH = 1000  # events cancelled in one transaction
@@ -97,7 +97,7 @@ def scheduled(
 ) -> Page[ScheduledEvent]:
     """Return a page of scheduled events, the next due first. Raises InvalidPage."""
     check_limit(limit)
-    due_ms, seq = place_after(after, (int, int), (-1, 0))
+    due_ms, seq = place_after(after, -1, 0)
     params = selection.params()
     if after is not None and params["before_ms"] is not None and due_ms >= params["before_ms"]:
         raise InvalidPage("the place to go on from", after, "before the moment that the listing ends at")
@@ -170,5 +170,6 @@ def _until_none(act: Any) -> Iterator[int]:
 
 def _event(row: Row) -> ScheduledEvent:
     due_ms, _, topic, key, owner, type, id = row[:7]
-    text = None if key is None else key.decode("utf-8", "surrogateescape")
-    return ScheduledEvent(from_ms(due_ms), topic, text, owner, type, id, display_name(type, None, due_ms, id))
+    return ScheduledEvent(
+        from_ms(due_ms), topic, key_text(key), owner, type, id, display_name(type, None, due_ms, id)
+    )

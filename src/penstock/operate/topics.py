@@ -21,7 +21,7 @@ from penstock.log.contract import OUTBOX_PARTITIONS, Bounds, Compaction, Keep, L
 from penstock.log.contract import Topic as LogTopic
 from penstock.log.store import Store
 from penstock.log.topics import check_growth
-from penstock.membership.hearing import wait_until_heard
+from penstock.membership.member import wait_until_heard
 from penstock.model.limits import check_topic
 from penstock.model.partition import MURMUR3
 
@@ -63,7 +63,7 @@ class TopicPartition:
 def topics(store: Store, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[TopicShown]:
     """Return a page of the topics, by name. Raises InvalidPage."""
     check_limit(limit)
-    (name,) = place_after(after, (str,), ("",))
+    (name,) = place_after(after, "")
 
     def look(tx: Transaction) -> tuple[list[LogTopic], dict[str, TopicShown]]:
         log = store.log_in(tx)
@@ -100,7 +100,7 @@ def partitions(
 ) -> Page[TopicPartition]:
     """Return a page of a topic's partitions. Raises InvalidPage, UnknownTopic, InvalidTopic."""
     check_limit(limit)
-    (place,) = place_after(after, (int,), (-1,))
+    (place,) = place_after(after, -1)
     bounds = store.log.all_bounds(store.log.topic(name))
     rows = [(number, *each) for number, each in sorted(bounds.items()) if number > place][: limit + 1]
     return page(rows, limit, 1, lambda row: TopicPartition(*row))

@@ -15,6 +15,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import Any
 from weakref import ref
@@ -22,28 +23,49 @@ from weakref import ref
 from penstock.clock import SYSTEM
 from penstock.settings import Settings, setting
 
-_GIVEN_UP_SECONDS = 5.0
-# Between two checks of a transaction, by its age: a long one is checked a few times more than a short one.
-_SHORTEST_PAUSE, _LONGEST_PAUSE, _OF_ITS_AGE = 0.0002, 0.1, 0.2
-_BEFORE_FIRST_LOOK, _LONGEST_BEFORE = 0.6, 0.02  # as a share of the usual transaction time; in seconds
-# Between two rings, by the number of publishes since the previous one: a trickle is not delayed, a flood is
-# batched.
-_FEW_PUBLISHES, _MANY_PUBLISHES = 2, 6
-_SHORTEST_REST, _REST, _LONGEST_REST = 0.002, 0.005, 0.02
-# And longer than a ring takes, so that rings do not keep a busy machine busy.
-_OF_THE_RING, _LONGEST_AFTER_RING = 4, 0.1
-# A flood: a rate of publishes, over this time, at which rings for all would take this share of the time; so
-# on a busy machine, where a ring takes longer, it begins earlier. It ends a quarter below that rate: at half,
-# a steady stream that never was a flood stayed one after a single burst.
-_RINGING_SHARE, _MEASURED_SECONDS, _END_OF_FLOOD = 0.3, 0.05, 0.75
-_LEAST_FLOOD_RATE, _MOST_FLOOD_RATE = 20, 200  # a second
-_FIRST_FLOOD_REST, _LONGEST_FLOOD_REST = 0.05, 0.2
-_FLOOD_MARGIN = 1.5  # announced time over the rest that follows: the next announcement may be late
-_AGAIN_SECONDS = 0.002  # a connection used again after this time may have committed in between
-_WEIGHT_OF_RING = 0.2  # of one ring in the usual ring time
-_WEIGHT_OF_SHORTER, _WEIGHT_OF_LONGER = 0.5, 0.1  # of one transaction in the usual transaction time
-_HOOKED_PAUSE = 0.02  # before checking a connection with a commit hook, which does not report a rollback
 MOST_SLOTS = 32  # above it, the slots are not named
+
+
+@dataclass(frozen=True, slots=True)
+class BellPace:
+    """How often the bell checks and rings; times are in seconds."""
+
+    # Checks of an open transaction: after a share of its age, so a long one costs few more than a short one.
+    shortest_pause: float = 0.0002  # a check takes less
+    longest_pause: float = 0.1  # a transaction this long does not mind
+    pause_of_age: float = 0.2  # so the bell is late by a fifth of the transaction at most
+    first_check: float = 0.6  # of the usual time of a transaction: before that it is rarely over
+    longest_before_first_check: float = 0.02  # where transactions are usually long, one may be short
+    hooked_pause: float = 0.02  # with a commit hook, which reports no rollback, checks only find rollbacks
+    given_up_after: float = 5.0  # after that polling finds the events
+    used_again_after: float = 0.002  # a connection used again this late may have committed in between
+    weight_of_shorter: float = 0.5  # of one transaction in the usual time: a late first check costs latency
+    weight_of_longer: float = 0.1  # and an early one costs only checks
+
+    # Rests between two rings, by the publishes since the last one: a trickle is not delayed, a flood batched.
+    few_publishes: int = 2  # no more than these are a trickle
+    many_publishes: int = 6  # more than these make the longest rest worth while
+    shortest_rest: float = 0.002
+    rest: float = 0.005
+    longest_rest: float = 0.02
+    rest_of_ring: float = 4  # rests are longer than a ring takes, or rings keep a busy machine busy
+    longest_rest_of_ring: float = 0.1  # one slow ring must not silence the bell
+    weight_of_ring: float = 0.2  # of one ring in the usual time of a ring
+
+    # A flood begins at the rate of publishes at which rings for all would take this share of the time: on a
+    # busy machine, where a ring takes longer, earlier.
+    ringing_share: float = 0.3
+    measured_over: float = 0.05  # long enough to tell a rate from a burst
+    least_flood_rate: float = 20  # a second: below it no machine is too busy to ring
+    most_flood_rate: float = 200  # a second: above it polling is cheaper everywhere
+    end_of_flood: float = 0.75  # of its rate; at half of it a steady stream stayed a flood after one burst
+    first_flood_rest: float = 0.05  # a short flood ends soon
+    longest_flood_rest: float = 0.2  # bounds how long the end of a flood goes unnoticed
+    flood_margin: float = 1.5  # announced time over the rest: the next announcement may be late
+
+
+PACE = BellPace()
+
 _UNKNOWN = -1
 UNKNOWN_SLOTS = (_UNKNOWN,)
 
@@ -124,7 +146,7 @@ class Bell:
             if self._flooding and self._forks == _forks:
                 return  # the flood announces it, and the connection is checked afterwards
             now = SYSTEM.monotonic()
-            is_same = now - known[2] <= _AGAIN_SECONDS
+            is_same = now - known[2] <= PACE.used_again_after
         else:
             now, is_same = SYSTEM.monotonic(), False
         if known is not None and is_same:
@@ -180,8 +202,8 @@ class Bell:
 
     def _first_pause(self) -> float:
         if all(each[4] for each in list(self._watched.values())):
-            return _HOOKED_PAUSE
-        return min(self._usual_seconds * _BEFORE_FIRST_LOOK, _LONGEST_BEFORE)
+            return PACE.hooked_pause
+        return min(self._usual_seconds * PACE.first_check, PACE.longest_before_first_check)
 
     def _is_flood(self) -> bool:
         """Return whether the rate of publishes is too high to ring for each."""
@@ -189,35 +211,35 @@ class Bell:
             return False
         now = SYSTEM.monotonic()
         counted, seconds = self._counted + self._published, now - self._counted_since
-        if seconds < _MEASURED_SECONDS:
+        if seconds < PACE.measured_over:
             self._counted = counted
             return False
         self._counted, self._counted_since = 0, now
         return counted >= seconds * self._flood_rate()
 
     def _flood_rate(self) -> float:
-        rate = _RINGING_SHARE / max(self._ring_seconds, _RINGING_SHARE / _MOST_FLOOD_RATE)
-        return max(rate, _LEAST_FLOOD_RATE)
+        rate = PACE.ringing_share / max(self._ring_seconds, PACE.ringing_share / PACE.most_flood_rate)
+        return max(rate, PACE.least_flood_rate)
 
     def _flow(self) -> None:
         """Announce a stream of events again and again while it lasts."""
         assert self._flood is not None
-        self._flooding, seconds = True, _FIRST_FLOOD_REST
-        least_rate = self._flood_rate() * _END_OF_FLOOD
+        self._flooding, seconds = True, PACE.first_flood_rest
+        least_rate = self._flood_rate() * PACE.end_of_flood
         while not self._closed:
             self._published = 0
-            self._flood(seconds * _FLOOD_MARGIN)
+            self._flood(seconds * PACE.flood_margin)
             self._rest.wait(seconds)
             self._forget_old()
             if self._published < seconds * least_rate:
                 break
-            seconds = min(seconds * 2, _LONGEST_FLOOD_REST)
+            seconds = min(seconds * 2, PACE.longest_flood_rest)
         self._flooding = False
         self._again.append(_UNKNOWN)  # the next look rings for the last events of the flood
 
     def _forget_old(self) -> None:
         """Drop connections that are closed or long unused; another publish watches one again."""
-        oldest = SYSTEM.monotonic() - _GIVEN_UP_SECONDS
+        oldest = SYSTEM.monotonic() - PACE.given_up_after
         for key, (reference, is_open, since, *_) in list(self._watched.items()):
             conn = reference()
             if conn is None or (since < oldest and not still_open(conn, is_open)):
@@ -226,39 +248,39 @@ class Bell:
     def _resting_seconds(self) -> float:
         """Return the rest after a ring, whatever comes meanwhile."""
         published, self._published = self._published, 0
-        least = min(self._ring_seconds * _OF_THE_RING, _LONGEST_AFTER_RING)
-        if published > _MANY_PUBLISHES:
-            return max(_LONGEST_REST, least)
-        return max(_REST if published > _FEW_PUBLISHES else _SHORTEST_REST, least)
+        least = min(self._ring_seconds * PACE.rest_of_ring, PACE.longest_rest_of_ring)
+        if published > PACE.many_publishes:
+            return max(PACE.longest_rest, least)
+        return max(PACE.rest if published > PACE.few_publishes else PACE.shortest_rest, least)
 
     def _look(self) -> float | None:
         """Ring if a transaction has ended; else return the pause before the next look."""
-        now, pause = SYSTEM.monotonic(), _LONGEST_PAUSE
+        now, pause = SYSTEM.monotonic(), PACE.longest_pause
         ended = {self._again.popleft() for _ in range(len(self._again))}
         for key in list(self._watched):
             watched = self._watched.pop(key)  # so that a publish on it meanwhile watches it again
             reference, is_open, since, slots, hooked = watched
             conn, age = reference(), now - since
-            if conn is None or age > _GIVEN_UP_SECONDS or not still_open(conn, is_open):
+            if conn is None or age > PACE.given_up_after or not still_open(conn, is_open):
                 self._note_age(age)
                 ended |= slots
                 continue
             newer = self._watched.setdefault(key, watched)
-            if newer[2] - since > _AGAIN_SECONDS:
+            if newer[2] - since > PACE.used_again_after:
                 ended |= slots
             elif newer is not watched:
                 newer[3].update(slots)
-            pause = min(pause, max(age * _OF_ITS_AGE, _HOOKED_PAUSE if hooked else 0.0))
+            pause = min(pause, max(age * PACE.pause_of_age, PACE.hooked_pause if hooked else 0.0))
         if ended:
             self._ring(None if _UNKNOWN in ended or len(ended) > MOST_SLOTS else frozenset(ended))
-            took = min(SYSTEM.monotonic() - now, _LONGEST_AFTER_RING)
-            self._ring_seconds += (took - self._ring_seconds) * _WEIGHT_OF_RING
+            took = min(SYSTEM.monotonic() - now, PACE.longest_rest_of_ring)
+            self._ring_seconds += (took - self._ring_seconds) * PACE.weight_of_ring
             return None
-        return max(pause, _SHORTEST_PAUSE)
+        return max(pause, PACE.shortest_pause)
 
     def _note_age(self, age: float) -> None:
         longer = age - self._usual_seconds
-        self._usual_seconds += longer * (_WEIGHT_OF_LONGER if longer > 0 else _WEIGHT_OF_SHORTER)
+        self._usual_seconds += longer * (PACE.weight_of_longer if longer > 0 else PACE.weight_of_shorter)
 
 
 def reference_to(conn: Any) -> Callable[[], Any]:

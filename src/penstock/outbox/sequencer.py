@@ -10,6 +10,7 @@ one of its key).
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from penstock import metrics, points, tracing
 from penstock.clock import Clock, own_ms
@@ -58,6 +59,21 @@ class Pass:
 
 
 _NOTHING = Pass(0, 0, False)
+
+
+class Backlog(NamedTuple):
+    """The events that wait to be moved, counted up to a bound, and the moments of the oldest ones."""
+
+    staged: int
+    scheduled: int
+    staged_since_ms: int | None
+    due_since_ms: int | None
+
+
+def read_backlog(tx: Transaction, most: int) -> Backlog:
+    """Return how many events wait, counting no further than `most`."""
+    [row] = tx.rows("outbox", "gauge_backlog", most=most)
+    return Backlog(*row)
 
 
 class Sequencer:

@@ -25,7 +25,7 @@ from penstock.errors import InvalidHandler, Undecodable
 from penstock.model.event_types import EventType, EventTypes
 from penstock.model.record import Record
 
-from .carrying import carrying, carrying_many
+from .trace_context import batch_in_context, in_context
 
 _LISTS = (list, Sequence, MutableSequence, Collection, Iterable)
 _ADVICE = "annotate it as Record or with a class registered by @outbox.event"
@@ -78,9 +78,9 @@ class Binding:
         self.decode: Callable[[Record], Any] | None = None
         self._wishes = _wishes(function, group, batch)
         self._typed = next((each for each in self._wishes if each is not None), None)
-        self.call: Callable[[Record], Any] = carrying(function, group, is_async=self.is_async)
+        self.call: Callable[[Record], Any] = in_context(function, group, is_async=self.is_async)
         self.call_many = (
-            carrying_many(_many(function, self._wishes), group, is_async=self.is_async) if batch else None
+            batch_in_context(_many(function, self._wishes), group, is_async=self.is_async) if batch else None
         )
         if self.call_many is not None:
             self.call = _alone(self.call_many, None)
@@ -104,7 +104,7 @@ class Binding:
             self.call = _alone(self.call_many, decode)
         else:
             one = _one(self.function, self._wishes, decode)
-            self.call = carrying(one, self._group, is_async=self.is_async)
+            self.call = in_context(one, self._group, is_async=self.is_async)
 
     def _kind(self, typed: _Typed, types: EventTypes) -> tuple[type, EventType | None]:
         """Return the requested class, and its event type; None if it is only a parent of some."""

@@ -1,23 +1,19 @@
-"""The delivery loop: reads, hands out, collects and settles for all groups of a process, turn after turn.
+"""The delivery loop: what is done in a turn, for all groups of a process.
 
-It owns the groups' deliveries; no other code touches them. It has a thread of its own; a thread that has just
-moved a few records may also make a turn, so that they reach their handlers sooner. One turn at a time; but
-while this loop waits for the store to write results, the other thread may hand out more. Handlers run in the
-runner's threads and wake it when there are results; in a trickle it fetches them itself, before it settles.
-Other threads report changes of ownership (`attend`) and growth of the log (`ring`). When the database is
-unavailable, the loop waits with back-off, logs it once, and goes on when the database is back.
+It owns the groups' deliveries; no other code touches them, and only the thread that has the turn (`turn.py`)
+calls its methods, but for those that report something. Handlers run in the runner's threads, which post a
+turn when there are results; in a trickle the turn that settles fetches them. When the database is
+unavailable, turns wait with back-off, log it once, and go on when the database is back.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from threading import Event, Lock, Thread
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock, own_ms
-from penstock.delivery.store import Aside
 from penstock.errors import Damaged, FileUnreadable
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
@@ -28,15 +24,15 @@ from penstock.outbox.sequencer import HeadEnds
 from .calling.hung_calls import HungCalls
 from .calling.runner import Runner
 from .group import bounds
-from .group.read_cache import ReadCache
-from .group.trials import Trials
-from .handed_over import HandedOver, TopicEntry
-from .lease_check import LeaseCheck
+from .group.delivery import GroupDelivery
+from .group.read_cache import MovedRecords, ReadCache, TopicEntry
+from .group.suspects import Trials
+from .group.unit_threads import UnitThreads
+from .handler import about_record
 from .log_ends import LogEnds
-from .log_fields import about_record
-from .served_groups import AnyDelivery, RunningGroup, ServedGroups
+from .served_groups import AnyDelivery, LeaseCheck, RunningGroup, ServedGroups
 from .status import status_of
-from .unit.unit_threads import UnitThreads
+from .turn import Steps, Turn
 from .unsettled import FEW_RESULTS, Unsettled
 
 logger = logging.getLogger("penstock.delivery")
@@ -50,9 +46,10 @@ _BREATH_SECONDS = 0.0001  # lets handlers begin before the next turn: a wait of 
 
 
 class DeliveryLoop:
-    """Runs in a thread of its own between `start` and `stop`, turn after turn: collect results, exchange
-    partitions, settle, read on, hand out, wait. It hands nothing to a group that is given up because its
-    calls hang (`hung`). Its own state is when to settle and when to stop; its parts own the rest.
+    """Has turns made between `start` and `stop`: collect, exchange partitions, settle, read on, hand out.
+
+    It hands nothing to a group that is given up because its calls hang (`hung`). Its own state is when to
+    settle and when to stop; its parts own the rest.
     """
 
     def __init__(
@@ -73,11 +70,11 @@ class DeliveryLoop:
         """
         self._trials, self._threads = trials or Trials(clock), threads
         self._clock = clock
-        self._wake, self._stopping = Event(), Event()
         self._backoff = Backoff("delivery", polling, is_told)
-        self._ends, self._moved = LogEnds(log, self._backoff), HandedOver()
+        self._turn = Turn(self, clock, self._backoff)
+        self._ends, self._moved = LogEnds(log, self._backoff), MovedRecords()
         self._cache, lease = ReadCache(log, clock), LeaseCheck(member)
-        wake = self._wake.set
+        wake = self._turn.posted.set  # not a method of ours: threads call it for every record
         self.hung = HungCalls(threads=threads, clock=clock, changed=wake, store=store)
         self._runner = Runner(
             threads=threads, clock=clock, wake=wake, may_start=lease.may_start, hung=self.hung
@@ -88,19 +85,14 @@ class DeliveryLoop:
         self._groups = ServedGroups(member, lease, self._runner, self._cache, self._ends)
         self._unsettled = Unsettled(gathers=own_ms(clock) is None)
         self._units_turn = 0
-        self._one_turn, self._sleeps_until = Lock(), 0.0
-        self._is_settling = False  # the loop's thread waits for the store, in the middle of its turn
-        self._failure: Exception | None = None  # of the last turn that another thread made
         self._grace_ends: float | None = None
         self._abandoned = False
-        self._thread: Thread | None = None
 
     # -- from other threads
 
     def start(self) -> None:
         """Begin; returns at once."""
-        self._thread = Thread(target=self._run, name="penstock-delivery", daemon=True)
-        self._thread.start()
+        self._turn.start()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let async handlers run in this event loop; before `start`."""
@@ -109,17 +101,17 @@ class DeliveryLoop:
     def adopt(self, domain: Domain, delivery: AnyDelivery, topic: Topic) -> None:
         """Serve a group on a topic."""
         self._groups.adopt(domain, delivery, topic)
-        self._wake.set()
+        self._turn.post()
 
     def attend(self, domains: Iterable[Domain]) -> None:
         """Report that partitions may have to be taken or released there."""
         self._groups.attend(domains)
-        self._wake.set()
+        self._turn.post()
 
     def ring(self) -> None:
         """Report that the log has grown; the next look comes at once."""
         self._ends.ring()
-        self._wake.set()
+        self._turn.post()
 
     def grown(self, ends: HeadEnds, entries: Sequence[TopicEntry] = (), *, few: bool = False) -> None:
         """Report how far the log has grown, and the new records if they are few: no look is needed then.
@@ -129,8 +121,8 @@ class DeliveryLoop:
         if entries:
             self._moved.put(entries)  # before their ends are known; otherwise they would be read
         self._ends.grown(ends)
-        if not few or not self._turn_here():
-            self._wake.set()
+        if not few or not self._turn.take():
+            self._turn.post()
 
     def running_calls(self) -> Counter[str]:
         """Return how many records of each group are with a handler."""
@@ -151,82 +143,56 @@ class DeliveryLoop:
 
     def stop(self, grace_seconds: float) -> None:
         """Start nothing more, wait `grace_seconds` for running handlers, settle and release everything."""
-        if self._grace_ends is None:  # otherwise `hurry` was called before
+        if self._grace_ends is None:  # otherwise `cut_short` was called before
             self._grace_ends = self._clock.monotonic() + grace_seconds
-        self._stopping.set()
-        self._wake.set()
+        self._turn.stop()
 
     def abandon(self, grace_seconds: float) -> None:
         """Start nothing more, wait `grace_seconds` for handlers, write nothing: others deliver it again."""
         self._abandoned = True
         self.stop(grace_seconds)
 
-    def hurry(self) -> None:
+    def cut_short(self) -> None:
         """Stop waiting for running handlers."""
         self._grace_ends = 0.0
-        self._wake.set()
+        self._turn.post()
 
     def join(self, seconds: float | None = None) -> bool:
         """Wait for the end of the loop; return whether it has come."""
-        if self._thread is not None:
-            self._thread.join(seconds)
-        return self._thread is None or not self._thread.is_alive()
+        return self._turn.join(seconds)
 
-    # -- the loop
+    # -- a turn
 
-    def _run(self) -> None:
-        is_woken = True
-        while not self._stopping.is_set():
-            with self._one_turn:
-                try:
-                    failure, self._failure = self._failure, None
-                    if failure is not None:
-                        raise failure
-                    pause = self._turn(timed=not is_woken)
-                    self._backoff.is_well()
-                except Exception as exc:
-                    pause = self._backoff.trouble(exc)
-                self._sleeps_until = self._clock.monotonic() + pause
-            is_woken = self._wake.wait(pause)
-            self._wake.clear()  # before the check of `_stopping`: a stop that comes in between is seen
-        with self._one_turn:
-            self._wind_down()
+    def own(self, *, timed: bool) -> Steps:
+        """Do everything that can be done now."""
+        self._take_in()
+        self._groups.exchange()
+        if self._trials.needs_settling or self._settling_is_due(self._clock.monotonic(), timed=timed):
+            yield from self._settle_beside()
+        return self._hand_out(beside=False)
 
-    def _turn_here(self) -> bool:
-        """Make a turn in the caller's thread, without settling; return False if the loop must make one."""
-        if not self._one_turn.acquire(blocking=False):
-            return False
-        try:
-            if self._stopping.is_set() or (self._is_settling and not self._may_hand_out()):
-                return False
-            pause, self._failure = self._turn(settles=False), None
-            return self._clock.monotonic() + pause >= self._sleeps_until
-        except Exception as exc:
-            self._failure = exc  # replaces an earlier one: the loop waits once, not once for each
-            return False
-        finally:
-            self._one_turn.release()
+    def guest(self, *, beside: bool) -> float | None:
+        """Do what can be done without a settlement; beside a settlement nothing that may need a write."""
+        if beside and not self._may_hand_out():
+            return None
+        self._take_in()
+        if not beside:
+            self._groups.exchange()
+        return self._hand_out(beside=beside)
 
-    def _turn(self, *, settles: bool = True, timed: bool = False) -> float:
-        """Do everything that can be done now; return how long there will be nothing to do.
-
-        `timed`: the wait timed out, without a wake-up.
-        """
-        now, now_ms = self._clock.monotonic(), self._clock.now_ms()
+    def _take_in(self) -> None:
         self._collect()
         self._cache.tidy()
         self._take_moved()  # before the exchange, which clears the cache of doubtful rows
-        if not self._is_settling:
-            self._groups.exchange()
-        if settles and self._trials.needs_settling:
-            self._settle()
-        elif settles and self._settling_is_due(now, timed=timed):
-            self._settle(self._aside)
-        if not (self._groups.may_start() if self._is_settling else self._groups.is_live()):
+
+    def _hand_out(self, *, beside: bool) -> float:
+        """Read on and hand out; return how long there will be nothing to do."""
+        now, now_ms = self._clock.monotonic(), self._clock.now_ms()
+        if not (self._groups.may_start() if beside else self._groups.is_live()):
             return self._pause(now, now_ms)
         damage: list[Damaged | FileUnreadable] = []
         filled = self._fill(now, damage)
-        self._start(damage)
+        self._start(damage, writes=not beside)
         if damage:  # only now: the other groups have their records
             raise damage[0]
         if filled and any(group.delivery.is_behind for group in self._groups):
@@ -279,28 +245,47 @@ class DeliveryLoop:
     def _is_anything_in_flight(self) -> bool:
         return any(group.in_flight for group in self._groups)
 
-    def _settle(self, aside: Aside = nullcontext) -> None:
+    def _settle_beside(self) -> Steps:
+        """Settle, and let others have the turn while the store writes."""
         self._unsettled.clear(self._clock.monotonic())  # first: results that arrive meanwhile count anew
         try:
+            for is_new in (False, True):  # first those that could not be written before
+                groups = [group.delivery for group in self._groups if self._plan(group, is_new=is_new)]
+                if groups:
+                    try:
+                        yield partial(_write_all, groups)
+                    finally:
+                        for each in groups:
+                            each.settlements.confirm()
             for group in self._groups:
-                group.settled()
-                group.delivery.settle(aside)
-                self._groups.tell_share(group)
+                group.delivery.reader.let_rest()
+                self._groups.update_share(group)
         except BaseException:
             self._unsettled.add(1, self._clock.monotonic(), pressing=True)
             raise
         self._trials.settled()
+        return 0.0
 
-    @contextmanager
-    def _aside(self) -> Iterator[None]:
-        """Let another thread make turns while this one, in its turn, waits for the store."""
-        self._is_settling = True
-        self._one_turn.release()
+    @staticmethod
+    def _plan(group: RunningGroup, *, is_new: bool) -> bool:
+        """Plan the settlement of a group, or find an earlier one; return whether there is one to write."""
+        if not is_new:
+            return group.delivery.settlements.has_unwritten
+        group.settled()
+        group.delivery.late.count()
+        return group.delivery.settlements.plan()
+
+    def _settle(self) -> None:
+        """Settle within the turn."""
+        self._unsettled.clear(self._clock.monotonic())
         try:
-            yield
-        finally:
-            self._one_turn.acquire()
-            self._is_settling = False
+            for group in self._groups:
+                group.settled()
+                group.delivery.settle()
+        except BaseException:
+            self._unsettled.add(1, self._clock.monotonic(), pressing=True)
+            raise
+        self._trials.settled()
 
     def _may_hand_out(self) -> bool:
         """Return whether a turn may run beside a settling: it would have nothing to write."""
@@ -336,7 +321,7 @@ class DeliveryLoop:
             self._ends.plan_next(now, found=filled)
         return filled
 
-    def _start(self, damage: list[Damaged | FileUnreadable]) -> None:
+    def _start(self, damage: list[Damaged | FileUnreadable], *, writes: bool) -> None:
         trials = self._trials
         if trials.is_overdue:
             for group in self._groups:
@@ -348,7 +333,7 @@ class DeliveryLoop:
             self._take_back()
             if not trials.grant(quiet=not self._is_anything_in_flight() and not self.hung.any_hangs()):
                 return
-        self._start_groups(damage)
+        self._start_groups(damage, writes=writes)
         if trials.turn() is not None:
             trials.withdraw()
 
@@ -359,7 +344,7 @@ class DeliveryLoop:
             group.in_flight -= 1
             group.delivery.untake([task])
 
-    def _start_groups(self, damage: list[Damaged | FileUnreadable]) -> None:
+    def _start_groups(self, damage: list[Damaged | FileUnreadable], *, writes: bool) -> None:
         """Hand out runnable records; a group whose waiting records are damaged waits, the others do not."""
         share = max(_LEAST_IN_FLIGHT, _IN_FLIGHT // max(1, len(self._groups)))
         for group in self._groups:
@@ -367,7 +352,6 @@ class DeliveryLoop:
                 continue
             room = min(share, group.may_queue(self._threads)) - group.in_flight
             try:
-                writes = not self._is_settling
                 tasks = group.delivery.start(room, bounds.RUN, writes=writes) if room > 0 else []
             except (Damaged, FileUnreadable) as exc:
                 damage.append(exc)
@@ -418,7 +402,7 @@ class DeliveryLoop:
 
     # -- the end
 
-    def _wind_down(self) -> None:
+    def end(self) -> None:
         """Let running handlers end, settle, release; never fail."""
         self._runner.expect(awaited=True)
         if self._abandoned:
@@ -429,10 +413,10 @@ class DeliveryLoop:
             group.delivery.let_go()
         self._take_back()
         while self._is_anything_in_flight() and self._clock.monotonic() < (self._grace_ends or 0.0):
-            self._wake.clear()
+            self._turn.posted.clear()
             self._quietly(self._collect)
             if self._is_anything_in_flight():
-                self._wake.wait(0.05)
+                self._turn.posted.wait(0.05)
             self._quietly(self._each(lambda group: group.delivery.release_idle()))
         running, in_units = self._runner.close(0.0), self._units.close(0.0)
         self._quietly(self._collect)
@@ -471,3 +455,8 @@ class DeliveryLoop:
             )
             return False
         return True
+
+
+def _write_all(groups: Sequence[GroupDelivery]) -> None:
+    for group in groups:
+        group.settlements.write()

@@ -22,16 +22,15 @@ from penstock.outbox.periodic.plan import PeriodicSettings
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
 from .calling.attempt import attempt
-from .calling.inline_calls import InlineCalls
+from .calling.loop import InlineCalls
 from .calling.runner import ProcessingSettings
 from .group.delivery import GroupDelivery, topic_of
 from .group.transactional import TransactionalDelivery
+from .group.unit_threads import count_unit
+from .handler import HandlerTask
 from .handlers import Handlers
 from .subscription import Subscription
-from .task import HandlerTask
-from .ticker import Ticker, TickSource
-from .ticking import take_due
-from .unit.unit_threads import count_unit
+from .ticker import Ticker, TickSource, take_due
 
 _TASKS = 500  # handed out before they are settled together
 
@@ -186,7 +185,7 @@ class Drain:
                 delivery.finish(task, verdict)
             done += len(tasks)
         delivery.settle()
-        return done > 0 or bool(delivery.reader.untold)
+        return done > 0 or bool(delivery.reader.unreported)
 
     def _work_units(self, delivery: TransactionalDelivery) -> bool:
         """Work the records that may run now in units, one after the other."""
@@ -201,7 +200,7 @@ class Drain:
                     done += 1
                 delivery.conclude(unit)
         delivery.group.settle()
-        return done > 0 or bool(delivery.group.reader.untold)
+        return done > 0 or bool(delivery.group.reader.unreported)
 
     def _beat(self) -> None:
         """Renew the lease when that is due; a slow handler must not cost us the other partitions."""

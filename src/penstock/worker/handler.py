@@ -1,19 +1,21 @@
-"""One handler: a function, the records it is for and how it may be called."""
+"""One handler: a function, the records it is for and how it may be called; and a record on its way to it."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
+import msgspec
+
+from penstock.delivery.lane import LaneId
 from penstock.delivery.verdict import Rules
 from penstock.errors import InvalidHandler
 from penstock.model.event_types import EventTypes
 from penstock.model.record import Record
 
 from .binding import Binding, id_of, required
-from .handler_options import DEFAULT_TIMEOUT_SECONDS, HandlerFunction, HandlerOptions, RecordPredicate
-from .policies import Origin
+from .handler_options import DEFAULT_TIMEOUT_SECONDS, HandlerFunction, HandlerOptions, Origin, RecordPredicate
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -165,3 +167,57 @@ def _last_resort(fallback: Any, group: str) -> Callable[[Record, str], Any] | No
 
 def _fail(error: Exception, _record: Record) -> NoReturn:
     raise error
+
+
+def about_handler(handler: Handler, **more: Any) -> dict[str, Any]:
+    """Return the fields of a line about a handler."""
+    return {"group": handler.group, "handler": handler.id, "topic": handler.topic, **more}
+
+
+def about_record(handler: Handler, record: Record, **more: Any) -> dict[str, Any]:
+    """Return the fields of a line about a record and its handler."""
+    return {
+        "group": handler.group,
+        "handler": handler.id,
+        "topic": record.topic or handler.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "key": record.key,
+        "id": record.id,
+        "type": record.type,
+        "attempt": record.attempt,
+        "trace_id": record.trace_id,
+        "span_id": record.span_id,
+        **more,
+    }
+
+
+class TaskPlace(NamedTuple):
+    """The place of a record in the topic."""
+
+    partition: int
+    offset: int
+
+
+class HandlerTask(msgspec.Struct, frozen=True, eq=False):
+    """One record to hand to its handler; `failures` counts its failures before. Compared by identity.
+
+    `next` is the following record of the same key, if it is for the same handler: the same thread calls it
+    when this one has passed. `more` counts those that follow.
+    """
+
+    place: TaskPlace
+    lane: LaneId
+    handler: Handler
+    record: Record
+    failures: int
+    next: "HandlerTask | None" = None
+    more: int = 0
+    topic_id: int = 0  # a topic recreated under the same name has another
+
+    def run(self) -> "Iterator[HandlerTask]":
+        """Yield this task and those that follow it."""
+        task: HandlerTask | None = self
+        while task is not None:
+            yield task
+            task = task.next

@@ -1,21 +1,32 @@
 """The options of a handler's registration, each spelled here and nowhere else.
 
 Code that registers a handler makes this value and passes it on; `Outbox.handler` takes its keywords from it.
+
+Of these levels, the retry policy of the first that has one applies:
+
+| level      | where                                                                           |
+|------------|---------------------------------------------------------------------------------|
+| handler    | the attribute `retry_policy` of the function, or of the object it belongs to    |
+| decorator  | `@outbox.handler(…, retry=…)`                                                   |
+| outbox     | `Outbox(…, retry=…)`                                                            |
+| settings   | the table `[retry]`, or its defaults                                            |
 """
 
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from functools import wraps
+from enum import Enum
+from functools import partial, wraps
 from math import inf
 from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar, get_args
 
 from penstock.delivery.verdict import OnExhausted, OnFailure, Rules
-from penstock.errors import InvalidHandler
+from penstock.errors import InvalidHandler, InvalidInput, shown
 from penstock.model.limits import check_topic, check_type
 from penstock.model.record import Record
 from penstock.model.retry import RetryPolicy
+from penstock.model.retry_settings import RetrySettings
 from penstock.outbox.event import DEFAULT_TOPIC
 from penstock.redaction import ErrorText
 
@@ -158,3 +169,56 @@ def _seconds(timeout: Any) -> float | None:
 def _ids(aliases: Any) -> tuple[str, ...] | None:
     given = (aliases,) if isinstance(aliases, str) or not isinstance(aliases, Iterable) else tuple(aliases)
     return given if all(map(is_name, given)) else None
+
+
+ATTRIBUTE = "retry_policy"
+_ADVICE = "must be a retry policy such as Exponential(max_retries=3)"
+
+
+class Origin(Enum):
+    """The source of a handler's retry policy."""
+
+    HANDLER = "handler"
+    DECORATOR = "decorator"
+    OUTBOX = "outbox"
+    SETTINGS = "settings"
+
+
+def check_policy(policy: object) -> RetryPolicy | None:
+    """Return the policy of a whole outbox, if it has one. Raises InvalidInput."""
+    if policy is None or isinstance(policy, RetryPolicy):
+        return policy
+    raise InvalidInput(f"Outbox(retry={shown(policy)}) {_ADVICE}")
+
+
+def policy_of(
+    function: Callable[..., Any], group: str, *, given: RetryPolicy | None, outbox: RetryPolicy | None
+) -> tuple[RetryPolicy, Origin]:
+    """Return the policy in force and its source; `given` is the decorator's.
+
+    Raises InvalidHandler for a value that is not a policy, even where another one applies.
+    """
+    own = _own(function, group)
+    if given is not None and not isinstance(given, RetryPolicy):
+        raise InvalidHandler(group, f"retry={given!r} {_ADVICE}")
+    levels = ((own, Origin.HANDLER), (given, Origin.DECORATOR), (outbox, Origin.OUTBOX))
+    for policy, origin in levels:
+        if policy is not None:
+            return policy, origin
+    return RetrySettings.load().to_policy(), Origin.SETTINGS
+
+
+def _own(function: Any, group: str) -> RetryPolicy | None:
+    """Return the policy that a function carries, or the object whose method it is."""
+    while isinstance(function, partial):
+        function = function.func
+    for holder in (function, getattr(function, "__self__", None)):
+        # Without getattr: a mock has every attribute.
+        if inspect.getattr_static(holder, ATTRIBUTE, None) is None:
+            continue
+        policy = getattr(holder, ATTRIBUTE)
+        if isinstance(policy, RetryPolicy):
+            return policy
+        if policy is not None:
+            raise InvalidHandler(group, f"{ATTRIBUTE}={policy!r} of its handler {_ADVICE}, or None")
+    return None

@@ -5,16 +5,17 @@ reads the last values: it costs the store nothing.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.database import Transaction
+from penstock.delivery.gauges import read_cursors, read_waiting
 from penstock.delivery.groups import measure_unread
 from penstock.log.contract import Bounds, Position, Topic
 from penstock.log.store import Store
 from penstock.membership.member import Member
 from penstock.metrics import Series
+from penstock.outbox.sequencer import read_backlog
 
 from .subscription import Subscription
 
@@ -79,25 +80,23 @@ class Measures:
     def _look(self, tx: Transaction) -> tuple[dict[str, dict[Series, float]], list[float]]:
         now_ms = tx.now_ms(own_ms(self._clock))
         living = self._member.living(tx)
-        who = {"owner": self._member.id, "living": living}
         groups: dict[str, dict[Series, float]] = {}
-        for name, counts in self._cursors(tx, now_ms, who).items():
+        for name, counts in self._cursors(tx, now_ms, living).items():
             groups[name] = dict(zip(_BY_GROUP, counts, strict=False))
-        for name, *waiting in tx.rows("delivery", "gauge_waiting", most=_COUNTED):
+        for name, waiting in read_waiting(tx, _COUNTED).items():
             groups.setdefault(name, {}).update(zip(_BY_GROUP[4:], waiting, strict=True))
-        (slots,) = tx.rows("membership", "gauge_slots", **who)
-        ((staged, scheduled, since_ms, due_ms),) = tx.rows("outbox", "gauge_backlog", most=_COUNTED)
-        oldest = _age(now_ms, [each for each in (since_ms, due_ms) if each is not None])
-        return groups, [len(living), *slots, staged, scheduled, oldest, now_ms / 1000]
+        slots, backlog = self._member.count_slots(tx, living), read_backlog(tx, _COUNTED)
+        oldest = _age(now_ms, [backlog.staged_since_ms, backlog.due_since_ms])
+        return groups, [len(living), *slots, backlog.staged, backlog.scheduled, oldest, now_ms / 1000]
 
-    def _cursors(self, tx: Transaction, now_ms: int, who: dict[str, Any]) -> dict[str, list[float]]:
+    def _cursors(self, tx: Transaction, now_ms: int, living: list[str]) -> dict[str, list[float]]:
         """Return for each group its lag, how many cursors we own and no member owns, and its oldest age."""
         log = self._store.log_in(tx)
         topics = {each.id: each for each in log.topics()}
         bounds = log.bounds_of(list(topics.values()))
         found: dict[str, list[float]] = {}
         behind: dict[str, list[tuple[Topic, Position]]] = {}
-        for name, topic_id, partition, offset, mine, free in tx.rows("delivery", "gauge_cursors", **who):
+        for name, topic_id, partition, offset, mine, free in read_cursors(tx, self._member.id, living):
             counts, places = found.setdefault(name, [0, 0, 0, 0]), behind.setdefault(name, [])
             start, end = bounds.get(topic_id, {}).get(partition, Bounds(0, 0))
             if offset < end:
@@ -111,7 +110,7 @@ class Measures:
         times = log.times_at(wanted) if wanted else {}
         for name, places in behind.items():
             published = [times.get(topic.id, {}).get(place) for topic, place in places]
-            found[name][3] = _age(now_ms, [each for each in published if each is not None])
+            found[name][3] = _age(now_ms, published)
         return found
 
 
@@ -128,6 +127,7 @@ def begin_series(store: str, subscriptions: Iterable[Subscription]) -> None:
                 counter.add(0, group=group, handler=handler.id)
 
 
-def _age(now_ms: int, moments: list[int]) -> float:
+def _age(now_ms: int, moments: Iterable[int | None]) -> float:
     """Return how many seconds ago the first of some moments was; 0 without one, or if it is in the future."""
-    return max(0, now_ms - min(moments)) / 1000 if moments else 0.0
+    known = [each for each in moments if each is not None]
+    return max(0, now_ms - min(known)) / 1000 if known else 0.0

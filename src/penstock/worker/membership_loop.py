@@ -7,6 +7,7 @@ other threads only read its fence, whether it is live, and the living members.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Event, Thread
 
 from penstock.backoff import Backoff, PollingSettings
@@ -34,6 +35,48 @@ _MEASURE_SECONDS = 60.0
 NewDelivery = Callable[[Subscription, Topic], tuple[int, AnyDelivery]]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServingPlan:
+    """What a worker serves, and how it shares that with others.
+
+    `pins`: the partitions it may own; None: any. `schedules`: those that the program declares, each with the
+    fingerprint of its definition.
+    """
+
+    cluster: ClusterSettings
+    polling: PollingSettings
+    subscriptions: Sequence[Subscription]
+    filters: Mapping[str, tuple[str, ...]]
+    pins: frozenset[int] | None = None
+    schedules: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MembershipCalls:
+    """What the membership loop asks of its worker, and reports to it; all in the loop's thread.
+
+    | call           | when                                                                              |
+    |----------------|-----------------------------------------------------------------------------------|
+    | `new_delivery` | a group's topic was found: make its delivery, and return the group's id with it   |
+    | `refused`      | once, when this code cannot use the tables; then the loop writes nothing more     |
+    | `measure`      | once a minute, for series of the whole store                                      |
+    | `gained`       | there are more slots to sequence than before                                      |
+    | `given_up`     | each turn: the groups that cannot be served now, whose partitions go to others    |
+    | `status`       | each heartbeat: the status of this process                                        |
+    | `joined`       | once, with the number of members at that time                                     |
+    | `announce`     | groups wait for their topics: make them, before there is anything to deliver      |
+    """
+
+    new_delivery: NewDelivery
+    refused: Callable[[SchemaError], object]
+    measure: Callable[[], object]
+    gained: Callable[[], object]
+    given_up: Callable[[], frozenset[str]]
+    status: Callable[[], MemberStatus]
+    joined: Callable[[int], object]
+    announce: Callable[[Sequence[str]], object]
+
+
 class MembershipLoop:
     """Renews the lease, finds topics, computes shares, exchanges slots. In a thread from `start` to `stop`.
 
@@ -46,51 +89,25 @@ class MembershipLoop:
         log: Log,
         delivery: DeliveryLoop,
         clock: Clock,
-        *,
-        subscriptions: Sequence[Subscription],
-        filters: Mapping[str, tuple[str, ...]],
-        new_delivery: NewDelivery,
-        cluster: ClusterSettings,
-        polling: PollingSettings,
-        pins: frozenset[int] | None,
+        plan: ServingPlan,
+        calls: MembershipCalls,
         schema: SchemaWatch,
-        refused: Callable[[SchemaError], object],
-        measure: Callable[[], object] = lambda: None,
-        gained: Callable[[], object] = lambda: None,
-        given_up: Callable[[], frozenset[str]] = frozenset,
-        status: Callable[[], MemberStatus] = MemberStatus,
-        joined: Callable[[int], object] = lambda members: None,
-        schedules: tuple[tuple[str, str], ...] = (),
-        announce: Callable[[Sequence[str]], object] = lambda groups: None,
     ) -> None:
-        """`new_delivery` makes the delivery of a group on a topic, and returns the group's id with it.
-
-        `refused` is called, once, when this code cannot use the tables; then the loop ends without a further
-        statement. `measure` is called once a minute: for series of the whole store. `gained` is called when
-        there are more slots to sequence than before. `given_up` returns the groups that cannot be served now:
-        others get their partitions. `status` returns the status of this process. `joined` is called once,
-        with the number of members at that time. `schedules` are those that the program declares, each with
-        the fingerprint of its definition. `announce` is called with groups that wait for their topics, before
-        there is anything to deliver.
-        """
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
-        self._waiting, self._new_delivery, self._pins = list(subscriptions), new_delivery, pins
-        self._filters, self._measure, self._gained, self._given_up = filters, measure, gained, given_up
-        self._schema, self._refused, self._status = schema, refused, status
-        self._tell_joined, self._schedules, self._announce = joined, schedules, announce
+        self._plan, self._calls, self._schema = plan, calls, schema
+        self._waiting = list(plan.subscriptions)
         self._announced: set[str] = set()
         self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
         self._warned: set[str] = set()  # groups that another program seems to serve, too
         self._served: list[tuple[Subscription, int]] = []  # no longer waiting, with the topic's id
         self._look_for_deleted = False
-        self._cluster = cluster
-        self._backoff = Backoff("membership", polling)
-        self._look_seconds = min(_LOOK_SECONDS, cluster.heartbeat_interval.total_seconds())
+        self._backoff = Backoff("membership", plan.polling)
+        self._look_seconds = min(_LOOK_SECONDS, plan.cluster.heartbeat_interval.total_seconds())
         self._joined, self._unsure = False, True
         self._next_beat = self._next_rebalance = self._next_measure = 0.0
         self._ending, self._stopping, self._leaving, self._wake = Event(), Event(), Event(), Event()
-        self._is_told = False  # the others know that it stops
+        self._has_announced_stop = False
         self._moved_to: set[int] = set()
         self.is_ready = Event()
         self._thread: Thread | None = None
@@ -132,7 +149,7 @@ class MembershipLoop:
                 pause = self._look_seconds
             except Exception as exc:
                 if self._schema.refusal is not None:
-                    self._refused(self._schema.refusal)
+                    self._calls.refused(self._schema.refusal)
                     return
                 self._next_beat, self._unsure = 0.0, True
                 pause = self._backoff.trouble(exc)
@@ -144,7 +161,7 @@ class MembershipLoop:
         now = self._clock.monotonic()
         died, new = self._member.neighbours_died(), not self._joined
         if now >= self._next_beat:
-            self._next_beat = now + self._cluster.heartbeat_interval.total_seconds()
+            self._next_beat = now + self._plan.cluster.heartbeat_interval.total_seconds()
             if self._unsure:  # a failed statement may mean that the tables are no longer ours to use
                 self._schema.look()
                 self._unsure = False
@@ -152,27 +169,27 @@ class MembershipLoop:
         self._forget_deleted(now)
         new |= self._discover()
         self._leave_out(now)
-        if self._ending.is_set() and not self._is_told:
+        if self._ending.is_set() and not self._has_announced_stop:
             self._member.begin_to_stop()
-            self._is_told = True
+            self._has_announced_stop = True
         if new or died or now >= self._next_rebalance:
             self._member.rebalance()
-            settings = self._cluster  # new groups here are shared out as soon as joins are gathered
+            settings = self._plan.cluster  # new groups here are shared out as soon as joins are gathered
             wait = settings.gather_joins if new else settings.rebalance_interval
             self._next_rebalance = now + wait.total_seconds()
         changed = self._member.look()
         self._look_for_deleted |= bool(changed - {SLOTS})
         if SLOTS in changed and self._member.exchange_slots():
-            self._gained()
+            self._calls.gained()
         self._delivery.attend(changed - {SLOTS})
         self.is_ready.set()
         if now >= self._next_measure:  # last of all: it may take a while, and nothing waits for it
             self._next_measure = now + _MEASURE_SECONDS
-            self._measure()
+            self._calls.measure()
 
     def _beat(self) -> None:
         if self._joined:
-            self._member.tell(self._status())
+            self._member.tell(self._calls.status())
             self._member.heartbeat()
             if self._member.schema is not None:
                 self._schema.see(self._member.schema)
@@ -180,7 +197,7 @@ class MembershipLoop:
         self._member.serve(self._serves())
         self._member.join()
         self._joined = True
-        self._tell_joined(len(self._member.present()))
+        self._calls.joined(len(self._member.present()))
 
     def _forget_deleted(self, now: float) -> None:
         """Wait again for topics that were deleted: one of the same name may have been created since."""
@@ -204,7 +221,7 @@ class MembershipLoop:
         found = [(each, topic) for each in self._waiting if (topic := topic_of(self._log, each)) is not None]
         self._announce_waiting({each.group for each in self._waiting} - {each.group for each, _ in found})
         for subscription, topic in found:
-            group_id, delivery = self._new_delivery(subscription, topic)
+            group_id, delivery = self._calls.new_delivery(subscription, topic)
             self._groups.setdefault(subscription.group, (group_id, []))[1].append(topic.id)
             self._served.append((subscription, topic.id))
             self._delivery.adopt(Domain(group_id, topic.id), delivery, topic)
@@ -218,7 +235,7 @@ class MembershipLoop:
         """Create groups whose topic does not exist yet, so that a person can pause them."""
         new = groups - self._announced
         if new:
-            self._announce(sorted(new))
+            self._calls.announce(sorted(new))
             self._announced |= new
 
     def _warn_of_strangers(self) -> None:
@@ -233,7 +250,7 @@ class MembershipLoop:
                     "so what one of them handles is passed over while the other has the partitions; if they "
                     "are two programs, give each a group name of its own",
                     name,
-                    ", ".join(self._filters[name]),
+                    ", ".join(self._plan.filters[name]),
                     member,
                     ", ".join(filter),
                     extra={"group": name, "member": member},
@@ -241,18 +258,18 @@ class MembershipLoop:
 
     def _leave_out(self, now: float) -> None:
         """Update the groups served here; when they have changed, compute shares at once."""
-        given_up = self._given_up()
+        given_up = self._calls.given_up()
         if given_up != self._left_out:
             self._left_out, self._next_rebalance = given_up, now
         self._member.serve(self._serves())  # writes only a change
 
     def _serves(self) -> Serves:
         groups = tuple(
-            ServedGroup(group_id, self._filters[name], tuple(topics))
+            ServedGroup(group_id, self._plan.filters[name], tuple(topics))
             for name, (group_id, topics) in self._groups.items()
             if name not in self._left_out
         )
-        return Serves(True, groups, self._pins, self._schedules)
+        return Serves(True, groups, self._plan.pins, self._plan.schedules)
 
     def _leave(self) -> None:
         try:

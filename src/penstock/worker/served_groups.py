@@ -13,9 +13,33 @@ from .calling.runner import Runner
 from .group.delivery import GroupDelivery
 from .group.read_cache import ReadCache
 from .group.transactional import TransactionalDelivery
-from .lease_check import LeaseCheck
+from .handler import HandlerTask
 from .log_ends import LogEnds
-from .task import HandlerTask
+
+
+class LeaseCheck:
+    """Compares the lapses of a member's lease with those after which ownership was checked.
+
+    While the lease is not renewed, and after a lapse until ownership is checked, no handler starts: another
+    member may have taken over. `may_start` is for any thread, the rest for the delivery loop's.
+    """
+
+    def __init__(self, member: Member) -> None:
+        self._member, self._seen = member, member.lapses
+
+    def may_start(self) -> bool:
+        """Return whether a handler may be called now."""
+        return self._member.is_live() and self._seen == self._member.lapses
+
+    def unseen(self) -> int | None:
+        """Return the number of lapses if there was one since the last `see`."""
+        lapses = self._member.lapses
+        return None if lapses == self._seen else lapses
+
+    def see(self, lapses: int) -> None:
+        """Record that ownership was checked after this many lapses."""
+        self._seen = lapses
+
 
 AnyDelivery = GroupDelivery | TransactionalDelivery
 
@@ -130,7 +154,7 @@ class ServedGroups:
                 group.delivery.checked()
             group.delivery.release_idle()
 
-    def tell_share(self, group: RunningGroup) -> None:
+    def update_share(self, group: RunningGroup) -> None:
         """Set the share of the group's rates to the fraction of partitions that is owned and kept."""
         delivery = group.delivery
         if delivery.subscription.has_rate:
@@ -164,7 +188,7 @@ class ServedGroups:
         group.delivery.check()
         self._take_back(group)
         group.delivery.take_wanted(self._member.living)
-        self.tell_share(group)
+        self.update_share(group)
 
     def _take_back(self, group: RunningGroup) -> None:
         """Take back the tasks of partitions that are lost or leaving, as far as they have not begun."""

@@ -1,19 +1,24 @@
-"""A worker's status for other processes: the calls that take long, and the reasons why other records wait.
+"""A worker's reports: its status to other processes, its health to its own, its start to the log.
 
-It is built from any thread, at each heartbeat. It covers only conditions that last, within bounds, so that a
-heartbeat stays small.
+The status names the calls that take long, and the reasons why other records wait. It is built from any
+thread, at each heartbeat. It covers only conditions that last, within bounds: a heartbeat stays small.
 """
 
+import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
 
 from msgspec.structs import replace
 
 from penstock.clock import Clock, to_ms
 from penstock.membership.status import CallStatus, GroupStatus, LimitStatus, MemberStatus
 
-from .calling.hung_calls import HungCalls
+from .calling.hung_calls import GivenUpGroup, HungCalls
 from .calling.limiter import Limiter
-from .task import HandlerTask
+from .handler import HandlerTask
+from .subscription import Subscription
 
 LONG_SECONDS = 1.0  # a call that has lasted this long is reported
 _GROUPS, _CALLS, _LIMITS, _MATCHES, _CHARACTERS = 20, 10, 10, 20, 200
@@ -99,3 +104,78 @@ def _limit(limiter: Limiter, waiting: int, until_ms: int | None) -> LimitStatus:
     match = tuple(f"{handler.topic}:{text}" for text in handler.match_texts()[:_MATCHES])
     bound = f"concurrency={limiter.limit}" if until_ms is None else f"rate={handler.rate:g}/s"
     return LimitStatus(handler.id, match, bound, waiting, until_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHealth:
+    """The groups of a worker, and those that it does not serve because too many of their calls hang.
+
+    `refusal`: why it has ended, if it can no longer use the tables. `workers`: how many run; 0 if none has
+    been started, or all have ended. `lease_seconds`: how long its lease still runs without another heartbeat,
+    below 0 once it has run out; None while it has not joined. `stopping`: it finishes its work and takes no
+    more. `calls`: how many records of each group are with a handler.
+    """
+
+    groups: tuple[str, ...] = ()
+    given_up: tuple[GivenUpGroup, ...] = ()
+    refusal: str = ""
+    workers: int = 0
+    lease_seconds: float | None = None
+    stopping: bool = False
+    calls: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it serves all its groups."""
+        return not self.given_up and not self.refusal
+
+
+def joined(found: Sequence[WorkerHealth]) -> WorkerHealth:
+    """Return the health of several workers as one: the worst of each value."""
+    leases = [each.lease_seconds for each in found]
+    return WorkerHealth(
+        groups=tuple(sorted({group for each in found for group in each.groups})),
+        given_up=tuple(given_up for each in found for given_up in each.given_up),
+        refusal=next((each.refusal for each in found if each.refusal), ""),
+        workers=sum(each.workers for each in found),
+        lease_seconds=None
+        if None in leases
+        else min((each for each in leases if each is not None), default=None),
+        stopping=any(each.stopping for each in found),
+        calls=sum((Counter(each.calls) for each in found), Counter[str]()),
+    )
+
+
+logger = logging.getLogger("penstock.worker")
+
+
+def log_start(where: str, subscriptions: Sequence[Subscription], member: str, members: int) -> None:
+    """Log the Penstock version, its store and groups, and how many members are present now.
+
+    `where`: the store's address without its password.
+    """
+    handlers: dict[str, list[str]] = {}
+    for each in subscriptions:
+        handlers.setdefault(each.group, []).extend(handler.id for handler in each.handlers)
+    number = own_version()
+    lines = [f"penstock {number} has joined as member {member}", f"  store    {where}"]
+    lines += [f"  group    {group}: {', '.join(ids)}" for group, ids in handlers.items()]
+    lines += [f"  members  {members} there now, this one included"]
+    fields = {
+        "event": "started",
+        "version": number,
+        "store": where,
+        "groups": list(handlers),
+        "handlers": [id for ids in handlers.values() for id in ids],
+        "member": member,
+        "members": members,
+    }
+    logger.info("\n".join(["%s"] * len(lines)), *lines, extra=fields)  # each on a line of its own
+
+
+def own_version() -> str:
+    """Return the version of Penstock; "unknown" for a copy that was never installed."""
+    try:
+        return metadata.version("penstock")
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,26 +1,19 @@
 """The worker: one process that sequences and delivers, and shares the work with others.
 
-Its threads: membership, sequencer, delivery, retention, the bell listener, ticking if there are schedules,
-and the threads that run handlers. Each of the first four, and ticking, needs one database connection at a
-time; handlers need the connections they open themselves.
+Its threads: membership, the mover, the turn's own, retention, ticking if there are schedules, and those that
+run handlers. Each but the last needs one database connection at a time, and the mover another one to hear
+the bell; handlers need the connections they open themselves. `turn.py` draws who does what.
 """
 
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from threading import Event, Lock
 
 from penstock.backoff import PollingSettings
 from penstock.clock import Clock, steady
-from penstock.database.bell_listener import (
-    LOGGED,
-    BellListener,
-    flood_seconds,
-    is_test,
-    notify_others,
-    staged_slots,
-)
+from penstock.database.bell_listener import LOGGED, BellConnection, notify_others
 from penstock.database.schema_watch import SchemaWatch
 from penstock.delivery.groups import make_groups
 from penstock.delivery.store import GroupStore
@@ -36,29 +29,41 @@ from penstock.outbox.bell import BellSettings
 from penstock.outbox.sequencer import Pass
 from penstock.outbox.whole_move import MOST_RECORDS
 
-from .banner import tell_start
 from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
-from .group.settling import Settled
+from .group.read_cache import MOST_MOVED_BYTES
+from .group.settlements import Settled
+from .group.suspects import Trials
 from .group.transactional import TransactionalDelivery
-from .group.trials import Trials
-from .handed_over import HAND_OVER_BYTES
 from .handlers import Handlers
-from .health import WorkerHealth
 from .measures import Measures, begin_series
-from .membership_loop import MembershipLoop, filters_of
+from .membership_loop import MembershipCalls, MembershipLoop, ServingPlan, filters_of
+from .mover import Mover
 from .retention import RetentionService
-from .sequencing import SequencingService
 from .served_groups import AnyDelivery
-from .status import with_services
+from .status import WorkerHealth, log_start, with_services
 from .subscription import Subscription
-from .ticker import TickSource
-from .ticking import TickingService
+from .ticker import TickingService, TickSource
 
 logger = logging.getLogger("penstock.worker")
 
 UNSERVED_SECONDS = 5.0  # how long a worker that serves no group waits for hung calls to end
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerPlan:
+    """The choices of one worker.
+
+    `pins`: the partitions it may own; None: any. `dedicated`: its process does nothing else, so a record may
+    be the cause of its death.
+    """
+
+    cluster: ClusterSettings = field(default_factory=ClusterSettings.load)
+    polling: PollingSettings = field(default_factory=PollingSettings.load)
+    processing: ProcessingSettings = field(default_factory=ProcessingSettings.load)
+    pins: frozenset[int] | None = None
+    dedicated: bool = False
 
 
 class Worker:
@@ -72,90 +77,92 @@ class Worker:
         store: Store,
         handlers: Handlers,
         clock: Clock,
+        plan: WorkerPlan | None = None,
         *,
-        pins: frozenset[int] | None = None,
-        cluster: ClusterSettings | None = None,
-        polling: PollingSettings | None = None,
-        processing: ProcessingSettings | None = None,
-        dedicated: bool = False,
         schema: SchemaWatch | None = None,
         periodic: TickSource | None = None,
         settled: Settled | None = None,
     ) -> None:
-        """`dedicated`: the process does nothing else, so a record may be the cause of its death.
+        """`schema`: a watch that has looked at the tables already, if there is one.
 
-        `schema`: a watch that has looked at the tables already, if there is one. `periodic`: the schedules.
-        `settled`: called with results once they are written, for a worker of one group on one topic.
+        `periodic`: the schedules. `settled`: called with results once they are written, for a worker of one
+        group on one topic.
         """
-        self._settled = settled
-        cluster, polling = cluster or ClusterSettings.load(), polling or PollingSettings.load()
-        self._processing = processing or ProcessingSettings.load()
-        database, clock = store.database, steady(clock)
-        self._store, self._database, self._log, self._clock = store, database, store.log, clock
-        self._member = SharingMember(database, cluster, clock, dedicated=dedicated)
-        self._trials = Trials(clock, threads=self._processing.concurrency, dedicated=dedicated)
+        self._plan = plan = plan or WorkerPlan()
+        self._store, self._database, self._clock = store, store.database, steady(clock)
+        self._handlers, self._settled, threads = handlers, settled, plan.processing.concurrency
+        self._subscriptions = tuple(handlers.subscriptions())
+        self._filters = filters_of(self._subscriptions)
+        self._member = SharingMember(self._database, plan.cluster, self._clock, dedicated=plan.dedicated)
+        self._trials = Trials(self._clock, threads=threads, dedicated=plan.dedicated)
+        self._bell = BellConnection(self._database, plan.polling) if BellSettings.load().enabled else None
         self._delivery = DeliveryLoop(
-            self._log,
+            store.log,
             self._member,
-            clock,
-            polling=polling,
-            threads=self._processing.concurrency,
+            self._clock,
+            polling=plan.polling,
+            threads=threads,
             trials=self._trials,
             store=store.name,
-            is_told=self._is_told,
+            is_told=self._hears,
         )
-        self._sequencing = SequencingService(
+        self._mover = Mover(
             store,
-            clock,
-            cluster=cluster,
-            polling=polling,
+            self._clock,
+            cluster=plan.cluster,
+            polling=plan.polling,
             member=self._member,
-            sequenced=self._sequenced,
-            hand_over_bytes=HAND_OVER_BYTES,
-            is_told=self._is_told,
+            bell=self._bell,
+            moved=self._moved,
+            logged=self._delivery.ring,
+            hand_over_bytes=MOST_MOVED_BYTES,
         )
         self._retention = RetentionService(
             store,
-            clock,
+            self._clock,
             member=self._member,
-            groups=sorted({each.group for each in handlers.subscriptions()}),
-            polling=polling,
+            groups=sorted({each.group for each in self._subscriptions}),
+            polling=plan.polling,
         )
-        self._starting = Lock()
-        self._listener = BellListener(database, polling, self._heard) if BellSettings.load().enabled else None
-        self._handlers = handlers
-        subscriptions = list(handlers.subscriptions())
-        self._filters, self._subscriptions = filters_of(subscriptions), subscriptions
-        self._measures = Measures(store, self._member, clock)
-        self._membership = MembershipLoop(
-            self._member,
-            self._log,
-            self._delivery,
-            clock,
-            subscriptions=subscriptions,
-            filters=self._filters,
-            new_delivery=self._new_delivery,
-            cluster=cluster,
-            polling=polling,
-            pins=pins,
-            measure=self._measures.take,
-            gained=self._sequencing.ring,
-            given_up=lambda: self._delivery.hung.given_up,
-            status=self._status,
-            schema=schema or SchemaWatch(database),
-            refused=self._end_refused,
-            joined=lambda members: tell_start(database.where, subscriptions, self._member.id, members),
-            schedules=() if periodic is None else periodic.schedules.fingerprints(),
-            announce=lambda groups: make_groups(database, groups, clock),
-        )
+        self._measures = Measures(store, self._member, self._clock)
+        self._membership = self._membership_loop(schema or SchemaWatch(self._database), periodic)
         self._ticking: TickingService | None = None
         if periodic is not None:
+            ready = self._membership.is_ready
             self._ticking = TickingService(
-                database, periodic, clock, ready=self._membership.is_ready, polling=polling
+                self._database, periodic, self._clock, ready=ready, polling=plan.polling
             )
-        self._pid = os.getpid()
+        self._pid, self._starting = os.getpid(), Lock()
         self._refusal: SchemaError | None = None
         self._stopping, self._stopped = Event(), Event()
+
+    def _membership_loop(self, schema: SchemaWatch, periodic: TickSource | None) -> MembershipLoop:
+        subscriptions, where = self._subscriptions, self._database.where
+        return MembershipLoop(
+            self._member,
+            self._store.log,
+            self._delivery,
+            self._clock,
+            ServingPlan(
+                cluster=self._plan.cluster,
+                polling=self._plan.polling,
+                subscriptions=subscriptions,
+                filters=self._filters,
+                pins=self._plan.pins,
+                schedules=() if periodic is None else periodic.schedules.fingerprints(),
+            ),
+            MembershipCalls(
+                new_delivery=self._new_delivery,
+                refused=self._end_refused,
+                measure=self._measures.take,
+                gained=self._mover.ring,
+                given_up=lambda: self._delivery.hung.given_up,
+                status=self._status,
+                joined=lambda members: log_start(where, subscriptions, self._member.id, members),
+                announce=lambda groups: make_groups(self._database, groups, self._clock),
+            ),
+            schema,
+        )
 
     @property
     def id(self) -> str:
@@ -173,10 +180,8 @@ class Worker:
         with self._starting:
             self._membership.start()
             self._delivery.start()
-            self._sequencing.start()
+            self._mover.start()
             self._retention.start()
-            if self._listener is not None:
-                self._listener.start()
             if self._ticking is not None:
                 self._ticking.start()
 
@@ -186,22 +191,22 @@ class Worker:
 
     def ring(self) -> None:
         """Report that something was published or sequenced elsewhere; the next look comes at once."""
-        self._sequencing.ring()
+        self._mover.ring()
         self._delivery.ring()
 
     def staged(self, slots: frozenset[int] | None) -> None:
         """Report the end of a transaction that published through this process, and its slots if known."""
-        if self._listener is not None and not self._database.dialect.notifies:
-            self._listener.hurry()  # it may not be on disk yet; the listener notices when it is
+        if self._bell is not None and not self._database.dialect.notifies:
+            self._bell.expect_write()  # it may not be on disk yet; the bell rings when it is
         else:
-            self._sequencing.ring(slots)
+            self._mover.ring(slots)
 
     def flooded(self, seconds: float) -> None:
         """Report that this process publishes for `seconds` without a report for each transaction."""
-        if self._listener is not None and not self._database.dialect.notifies:
-            self._listener.hurry()  # from then on the listener looks often enough
+        if self._bell is not None and not self._database.dialect.notifies:
+            self._bell.expect_write()  # from then on it looks often enough
         else:
-            self._sequencing.flooded(seconds)
+            self._mover.flooded(seconds)
 
     def stop(self, grace_seconds: float | None = None) -> None:
         """Tell the others, let handlers end within the grace period, settle, release, leave; then return.
@@ -212,15 +217,13 @@ class Worker:
         if self._pid != os.getpid():
             return
         if grace_seconds is None:
-            grace_seconds = self._processing.shutdown_timeout.total_seconds()
+            grace_seconds = self._plan.processing.shutdown_timeout.total_seconds()
         self._stopping.set()
         if self._ticking is not None:
             self._ticking.stop()
         self._membership.begin_to_stop()
         self._delivery.stop(grace_seconds)
-        if self._listener is not None:
-            self._listener.stop()
-        self._sequencing.stop()
+        self._mover.stop()
         self._retention.stop()
         self._delivery.join()
         self._membership.stop()
@@ -228,9 +231,9 @@ class Worker:
         self._handlers.is_served = False
         self._stopped.set()
 
-    def hurry(self) -> None:
+    def cut_short(self) -> None:
         """Stop waiting for handlers in a stop that is under way."""
-        self._delivery.hurry()
+        self._delivery.cut_short()
 
     def health(self) -> WorkerHealth:
         """Return its groups, its lease and its activity; from any thread, without a query."""
@@ -252,18 +255,18 @@ class Worker:
             return None
         return GroupsGivenUp(str(each) for each in self._delivery.hung.groups())
 
-    def _is_told(self) -> bool:
+    def _hears(self) -> bool:
         """Return whether a bell announces what other processes publish and sequence."""
-        return self._listener is not None and self._listener.hears
+        return self._bell is not None and self._bell.hears
 
     def _status(self) -> MemberStatus:
         """Return the status of this process, for other processes to read."""
-        polls = "bell.enabled is off" if self._listener is None else self._listener.trouble
+        polls = "bell.enabled is off" if self._bell is None else self._bell.trouble
         try:
             delivery = self._delivery.status()
         except RuntimeError:  # a queue changed during the read; the next heartbeat reports it
             delivery = MemberStatus()
-        return with_services(delivery, sequencing=self._sequencing.trouble, polls=polls)
+        return with_services(delivery, sequencing=self._mover.trouble, polls=polls)
 
     def _end_refused(self, error: SchemaError) -> None:
         """End: this code cannot use the tables, so it writes nothing more, not even that it leaves."""
@@ -272,36 +275,19 @@ class Worker:
             pass
         if self._ticking is not None:
             self._ticking.stop()
-        self._delivery.abandon(self._processing.shutdown_timeout.total_seconds())
-        if self._listener is not None:
-            self._listener.stop()
-        self._sequencing.stop()
+        self._delivery.abandon(self._plan.processing.shutdown_timeout.total_seconds())
+        self._mover.stop()
         self._retention.stop()
         self._refusal = error
 
-    def _heard(self, words: Sequence[str]) -> None:
-        told: frozenset[int] | None = frozenset()
-        is_staged = False
-        for word in words:
-            if word == LOGGED:
-                self._delivery.ring()
-            elif seconds := flood_seconds(word):
-                self._sequencing.flooded(seconds)
-            elif not is_test(word):
-                slots = staged_slots(word)
-                told = None if slots is None or told is None else told | slots
-                is_staged = True
-        if is_staged:
-            self._sequencing.move(told)
-
-    def _sequenced(self, done: Pass) -> None:
+    def _moved(self, done: Pass) -> None:
         """Hand over sequenced records: to the delivery loop here, and to those of other processes."""
         if not done.moved:  # a write that left nothing staged: perhaps another sequencer's
             self._delivery.ring()
             return
         self._delivery.grown(done.ends, done.entries, few=done.moved <= MOST_RECORDS)
         self._membership.moved(done.ends)
-        if self._listener is not None and self._database.dialect.notifies and self._member.has_neighbours:
+        if self._bell is not None and self._database.dialect.notifies and self._member.has_neighbours:
             notify_others(self._database, LOGGED)
 
     def _new_delivery(self, subscription: Subscription, topic: Topic) -> tuple[int, AnyDelivery]:
@@ -314,11 +300,11 @@ class Worker:
             from_start=subscription.start == "earliest",
             filter=self._filters[subscription.group],
             touch=lambda tx, group_id, topic_id: touch(tx, Domain(group_id, topic_id)),
-            catch_up=subscription.catch_up(self._processing.catch_up),
+            catch_up=subscription.catch_up(self._plan.processing.catch_up),
             gone=self._member.gone,
         )
         delivery = GroupDelivery(
-            self._log, store, subscription, self._clock, self._trials, settled=self._settled
+            self._store.log, store, subscription, self._clock, self._trials, settled=self._settled
         )
         if not subscription.is_transactional:
             return store.group_id, delivery

@@ -9,6 +9,7 @@ from penstock.delivery.lane import (
     WHOLE,
     LaneId,
     SideLane,
+    StoredLane,
     WaitState,
     alone_in,
     columns_of,
@@ -19,7 +20,7 @@ from penstock.delivery.lane import (
     shared_lane,
     stored_lane,
 )
-from penstock.delivery.machine import Delivery, Partition, Settlement, StoredLane
+from penstock.delivery.machine import Delivery, Partition, Settlement
 from penstock.delivery.unhandled_types import NOTED_TYPES, LateMove, PassedOver, PassedRecord, PassedType
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from tests.property.delivery_model import Rows

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.delivery import machine
-from penstock.delivery.lane import WaitState, alone_in
+from penstock.delivery.lane import StoredLane, WaitState, alone_in
 from penstock.delivery.machine import (
     LANE_AHEAD,
     SLOW_WAITING,
@@ -12,7 +12,6 @@ from penstock.delivery.machine import (
     NewDeadLetter,
     Partition,
     Settlement,
-    StoredLane,
 )
 from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.verdict import Dead, Parked, Passed

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from penstock.delivery.lane import LaneId
 from penstock.delivery.machine import Partition
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from tests.property.delivery_model import Rows
@@ -59,7 +60,7 @@ class Life:
             partition.feed(offset, self._keys[offset], self._wanted[offset])
 
     def _work(self, partition: Partition, ended: set[int]) -> None:
-        failed = set[str]()
+        failed = set[LaneId]()
         for each in partition.take(self._now_ms, self._rng.randrange(1, 9), self._rng.randrange(1, 5)):
             if each.lane in failed:
                 continue
@@ -75,7 +76,7 @@ class Life:
             else:
                 ended.add(each.offset)
 
-    def _take_back(self, partition: Partition, lane: str) -> None:
+    def _take_back(self, partition: Partition, lane: LaneId) -> None:
         """Take back what was out behind a record that failed, the last one first."""
         waiting = set(partition.stored(lane))
         for offset in sorted(partition.out_offsets() & waiting, reverse=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from threading import Event, current_thread
 
 import pytest
@@ -56,7 +57,9 @@ def rings() -> Rings:
 
 @pytest.fixture
 def bell(rings: Rings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bell]:
-    monkeypatch.setattr(bell_module, "_GIVEN_UP_SECONDS", 600.0)  # the test may be held up
+    monkeypatch.setattr(
+        bell_module, "PACE", replace(bell_module.PACE, given_up_after=600.0)
+    )  # the test may be held up
     made = Bell(rings)
     yield made
     made.close()
@@ -77,8 +80,8 @@ def test_it_rings_once_when_the_transaction_has_ended(bell: Bell, rings: Rings) 
 def test_what_a_library_is_to_tell_of_is_looked_at_when_it_does(
     bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bell_module, "_HOOKED_PAUSE", 600.0)
-    monkeypatch.setattr(bell_module, "_LONGEST_PAUSE", 600.0)
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, hooked_pause=600.0))
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, longest_pause=600.0))
     conn = Conn()
     bell.watch(conn, is_open, hooked=True)
     Event().wait(0.02)
@@ -129,7 +132,7 @@ def test_a_connection_busy_with_the_next_transaction_is_not_forgotten(
     bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It published again: in between it may have committed, unseen."""
-    monkeypatch.setattr(bell_module, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, used_again_after=0.0))
     conn = Conn()
     bell.watch(conn, is_open)
     Event().wait(0.001)
@@ -142,7 +145,7 @@ def test_a_transaction_that_stays_open_is_given_up(
     bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Polling will find what it publishes; the bell does not look forever."""
-    monkeypatch.setattr(bell_module, "_GIVEN_UP_SECONDS", 0.01)
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, given_up_after=0.01))
     conn = Conn()
     bell.watch(conn, is_open)
     wait_until(lambda: rings, "it gives up, with a last ring")
@@ -172,7 +175,7 @@ def test_it_works_again_in_a_forked_process(bell: Bell, rings: Rings) -> None:
 def test_it_says_in_which_slots_something_was_staged(
     bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bell_module, "_AGAIN_SECONDS", 600.0)
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, used_again_after=600.0))
     conn = Conn()
     bell.watch(conn, is_open, [7])
     bell.watch(conn, is_open, [9, 7])
@@ -197,7 +200,7 @@ def test_slots_that_are_many_or_not_known_are_not_said(
 def test_the_slots_of_a_transaction_that_has_passed_unseen_are_said(
     bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bell_module, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, used_again_after=0.0))
     conn = Conn()
     bell.watch(conn, is_open, [7])
     Event().wait(0.001)
@@ -225,7 +228,7 @@ def test_a_connection_that_publishes_again_while_the_bell_looks_at_it_is_not_los
     bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch, again_seconds: float
 ) -> None:
     """Its first transaction has ended, and the second begins before the bell lets go of the first."""
-    monkeypatch.setattr(bell_module, "_AGAIN_SECONDS", again_seconds)
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, used_again_after=again_seconds))
     conn, second = Conn(), Event()
 
     def ends_and_begins(conn: Conn) -> bool:
@@ -270,9 +273,9 @@ def floods() -> Floods:
 @pytest.fixture
 def flooded(rings: Rings, floods: Floods, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bell]:
     """Give a bell that takes whatever is published for a flood, and goes on until nothing is."""
-    monkeypatch.setattr(bell_module, "_MEASURED_SECONDS", 0.0)
-    monkeypatch.setattr(bell_module, "_LEAST_FLOOD_RATE", 1e-9)
-    monkeypatch.setattr(bell_module, "_MOST_FLOOD_RATE", 1e-9)
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, measured_over=0.0))
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, least_flood_rate=1e-9))
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, most_flood_rate=1e-9))
     made = Bell(rings, floods)
     yield made
     made.close()
@@ -292,7 +295,7 @@ def test_in_a_flood_it_looks_at_nothing_and_says_for_how_long(
         flooded.watch(conn, is_open)
         wait_until(lambda said=said: len(floods) > said, "it says so again")  # type: ignore[misc]
     assert (conn.looks, len(rings)) == (looks, rung)
-    assert all(seconds > bell_module._FIRST_FLOOD_REST for seconds in floods)
+    assert all(seconds > bell_module.PACE.first_flood_rest for seconds in floods)
 
 
 def test_after_a_flood_it_rings_for_the_last_and_watches_what_is_open(
@@ -340,7 +343,7 @@ def is_at_rest(bell: Bell) -> bool:
 
 def test_a_bell_nobody_tells_of_floods_rings_on(rings: Rings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Listeners are called when it rings: they cannot look by themselves."""
-    monkeypatch.setattr(bell_module, "_MEASURED_SECONDS", 0.0)
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, measured_over=0.0))
     bell = Bell(rings)
     for _ in range(1000):
         bell.watch(Conn(), is_open)

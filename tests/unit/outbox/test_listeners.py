@@ -5,7 +5,7 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import get_ident
 
@@ -150,7 +150,7 @@ def test_a_transaction_that_stays_open_for_long_is_heard_all_the_same(
     outbox: Outbox, conn: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bell gives up on it; listeners do not."""
-    monkeypatch.setattr(bell, "_GIVEN_UP_SECONDS", 0.001)
+    monkeypatch.setattr(bell, "PACE", replace(bell.PACE, given_up_after=0.001))
     heard: list[str] = []
     looks: list[object] = []
     look = outbox._listeners._look

@@ -28,7 +28,7 @@ from penstock.model.record import Record
 from penstock.redaction import ErrorText
 from penstock.testing import FakeClock
 from penstock.worker.calling.attempt import attempt
-from penstock.worker.calling.inline_calls import InlineCalls
+from penstock.worker.calling.loop import InlineCalls
 from penstock.worker.handler import Handler
 from tests.suites.records import a_record
 

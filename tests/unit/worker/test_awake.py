@@ -17,7 +17,7 @@ from penstock.log.sql.log import SqlLog
 from penstock.log.store import store_of
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
-from penstock.worker.task import HandlerTask
+from penstock.worker.handler import HandlerTask
 from tests.conformance.engines import StoreEngine
 from tests.suites.handling_suite import Seen, publish_values, subscribe
 

@@ -125,7 +125,7 @@ def collected(loop: DeliveryLoop) -> None:
         return not any(group.in_flight for group in loop._groups)
 
     wait_until(is_quiet, "the results have come", seconds=30)
-    assert loop._is_settling
+    assert loop._turn.is_writing
 
 
 def test_what_comes_meanwhile_is_handed_out_in_order_and_settled_after(
@@ -134,7 +134,7 @@ def test_what_comes_meanwhile_is_handed_out_in_order_and_settled_after(
     beside, confirm = list[bool](), Partition.confirm
 
     def confirmed(machine: Partition, *, skips: bool) -> None:
-        beside.append(loops[0]._is_settling)
+        beside.append(loops[0]._turn.is_writing)
         confirm(machine, skips=skips)
 
     monkeypatch.setattr(Partition, "confirm", confirmed)
@@ -164,7 +164,7 @@ def test_nothing_is_handed_out_meanwhile_where_a_turn_may_have_to_write(
         shop.publish(1, "a")
         begun(settling)
         loop.attend(loop._groups._domains)
-        assert not loop._turn_here(), "it is left to the loop"
+        assert not loop._turn.take(), "it is left to the loop"
         shop.publish(1, "b")
         assert shop.values("b") == [0]
     shop.handled("b", 0, 1)

@@ -7,7 +7,7 @@ from penstock.clock import SYSTEM
 from penstock.delivery.verdict import Parked, Verdict
 from penstock.model.record import Record
 from penstock.worker.calling.runner import Runner
-from penstock.worker.task import HandlerTask, TaskPlace
+from penstock.worker.handler import HandlerTask, TaskPlace
 from tests.crash.waiting import wait_until
 from tests.suites.records import a_record
 from tests.unit.worker.test_runner import a_handler

@@ -4,8 +4,8 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.worker.task import HandlerTask
-from penstock.worker.unit.claim import Claim
+from penstock.worker.group.unit_outcome import Claim
+from penstock.worker.handler import HandlerTask
 
 TASK = cast(HandlerTask, cast(Any, object()))
 

@@ -21,8 +21,8 @@ from penstock.log.sql.log import SqlLog
 from penstock.log.store import store_of
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
-from penstock.worker.group.trials import ALONE_SECONDS, QUIET_SECONDS, Trials
-from penstock.worker.task import HandlerTask
+from penstock.worker.group.suspects import ALONE_SECONDS, QUIET_SECONDS, Trials
+from penstock.worker.handler import HandlerTask
 from tests.conformance.engines import StoreEngine
 from tests.suites.handling_suite import Seen, publish_values, subscribe
 from tests.suites.outbox_suite import in_one_partition

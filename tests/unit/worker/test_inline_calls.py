@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.worker.calling.inline_calls import InlineCalls
+from penstock.worker.calling.loop import InlineCalls
 
 asking: ContextVar[str] = ContextVar("asking")
 

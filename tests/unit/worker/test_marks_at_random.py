@@ -11,7 +11,7 @@ from penstock.delivery.verdict import Parked, Passed
 from penstock.errors import StoreUnreachable
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
-from penstock.worker.task import HandlerTask
+from penstock.worker.handler import HandlerTask
 from tests.conformance.engines import StoreEngine
 from tests.services.budget import Budget
 from tests.unit.worker.test_group_delivery import (

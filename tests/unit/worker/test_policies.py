@@ -11,7 +11,7 @@ from penstock import Exponential, Fixed, Linear, Outbox, PowerOfTwo, Record
 from penstock.errors import InvalidHandler, InvalidInput
 from penstock.redaction import ErrorText
 from penstock.worker.handler import Handler
-from penstock.worker.policies import Origin
+from penstock.worker.handler_options import Origin
 
 OWN, GIVEN, WHOLE = Fixed(1), Linear(2), PowerOfTwo()
 

@@ -17,7 +17,7 @@ from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings
 from penstock.worker.handler_options import HandlerOptions
 from penstock.worker.handlers import Handlers
-from penstock.worker.worker import Worker
+from penstock.worker.worker import Worker, WorkerPlan
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 
@@ -47,7 +47,7 @@ class Crew:
         cluster = ClusterSettings.load(
             heartbeat_interval=BEAT, rebalance_interval=BEAT, gather_joins=timedelta()
         )
-        worker = Worker(store_of(database), handlers, SYSTEM, pins=pins, cluster=cluster)
+        worker = Worker(store_of(database), handlers, SYSTEM, WorkerPlan(pins=pins, cluster=cluster))
 
         def share() -> float:
             known = worker._delivery._runner.share("g", "events")

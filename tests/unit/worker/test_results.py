@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.delivery.verdict import Passed
-from penstock.worker.calling.results import Results
+from penstock.worker.calling.verdicts import Results
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from penstock.testing import FakeClock
 from penstock.worker.calling.hung_calls import HungCalls
 from penstock.worker.calling.limiter import Limiter
 from penstock.worker.calling.runner import ProcessingSettings, Runner
-from penstock.worker.handler import Handler
-from penstock.worker.task import HandlerTask, TaskPlace
+from penstock.worker.handler import Handler, HandlerTask, TaskPlace
 from tests.crash.waiting import wait_until
 from tests.suites.records import a_record
 

@@ -5,11 +5,14 @@ settings. Each of our transactions is READ COMMITTED and has time limits, so tha
 cannot keep its successor waiting: the server ends it.
 """
 
+import os
 import select
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from threading import Lock
 from typing import Any, Self
 
+from penstock.clock import SYSTEM
 from penstock.errors import (
     Error,
     InvalidUrl,
@@ -44,6 +47,7 @@ _FORM = "postgresql://user@host:port/database"
 _NOTIFY = SQL("BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY {}, {}; COMMIT")
 _MIGRATION_LOCK = 0x70656E73746F636B  # "penstock"
 
+_STEP_SECONDS = 0.05  # of a wait that cannot be ended by another thread
 _CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected, pg.LockNotAvailable)
 _GUARD = (
     ";SET LOCAL penstock.unit = '1';SELECT pg_backend_pid(), pg_postmaster_start_time(), "
@@ -124,6 +128,7 @@ class PostgresDialect:
     has_schemas = True
     notifies = True
     whole_trips = True
+    reports_writes = False
     writers: int | None = None
 
     def __init__(
@@ -377,8 +382,12 @@ class PostgresListener:
     def __init__(self, conn: "psycopg.Connection[Any]", channel: str) -> None:
         self._conn = conn
         self._poll = select.poll() if hasattr(select, "poll") else None  # not on Windows
+        self._calls: tuple[int, int] | None = None
+        self._lock, self._is_woken = Lock(), False
         if self._poll is not None:
-            self._poll.register(conn.fileno(), select.POLLIN)
+            self._calls = os.pipe()
+            for file in (conn.fileno(), self._calls[0]):
+                self._poll.register(file, select.POLLIN)
         try:
             conn.execute(SQL("LISTEN {}").format(Identifier(channel)))
         except BaseException:
@@ -391,8 +400,12 @@ class PostgresListener:
         A notification that arrives while a statement runs here is lost; none is once it waits.
         """
         if self._poll is None:
-            return [each.payload for each in self._conn.notifies(timeout=seconds, stop_after=1)]
-        if not self._poll.poll(seconds * 1000):
+            return self._wait_in_steps(seconds)
+        ready = [file for file, _ in self._poll.poll(max(seconds, 0) * 1000)]
+        if self._calls is not None and self._calls[0] in ready:
+            self._is_woken = False  # first: a call that comes after it writes another byte
+            os.read(self._calls[0], 4096)
+        if self._conn.fileno() not in ready:
             return []
         pgconn, words = self._conn.pgconn, list[str]()  # the driver's own method takes ten times as long
         pgconn.consume_input()
@@ -400,7 +413,15 @@ class PostgresListener:
             words.append(each.extra.decode())
         return words
 
-    def hurry(self) -> None:
+    def wake(self) -> None:
+        """End the wait, or the next one."""
+        with self._lock:  # otherwise the pipe might be closed meanwhile, and its number reused
+            if not self._is_woken:
+                self._is_woken = True
+                if self._calls is not None:
+                    os.write(self._calls[1], b"\1")
+
+    def expect_write(self) -> None:
         """Nothing to do: notifications are pushed."""
 
     def is_pooled(self) -> bool:
@@ -411,6 +432,20 @@ class PostgresListener:
     def close(self) -> None:
         """Close the session."""
         self._conn.close()
+        with self._lock:
+            calls, self._calls = self._calls, None
+            for file in calls or ():
+                os.close(file)
+
+    def _wait_in_steps(self, seconds: float) -> list[str]:
+        """Wait where a wait cannot be ended by another thread."""
+        end = SYSTEM.monotonic() + seconds
+        while True:
+            left = max(end - SYSTEM.monotonic(), 0.0)
+            found = self._conn.notifies(timeout=min(left, _STEP_SECONDS), stop_after=1)
+            if (words := [each.payload for each in found]) or self._is_woken or not left:
+                self._is_woken = False
+                return words
 
 
 def _flat(params: Params) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from ..contract import Params, Result, Row, Rows, TransactionState
 from ..ending import refuse_end
 from .private_file import make_private
 from .shared_file import FileConnection, shared_file
-from .write_watch import Sign, WriteWatch
+from .write_watch import Sign, WriteWatch, can_watch
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500
@@ -101,6 +101,7 @@ class SqliteDialect:
     has_schemas = False
     notifies = False
     whole_trips = False
+    reports_writes = can_watch()
     listen_url: str | None = None
     writers: int | None = 1
 
@@ -359,6 +360,7 @@ class SqliteListener:
         self._writes = WriteWatch(f"{dialect.path}-wal")
         self._has_reported = False  # the last write, just now
         self._is_seen = True  # the counter has changed since the last sign
+        self._is_woken = False
 
     def wait(self, seconds: float) -> list[str]:
         """Wait until another connection has written.
@@ -378,7 +380,7 @@ class SqliteListener:
             self._has_reported = False
             self._writes.rest(_REST_SECONDS)
         end = SYSTEM.monotonic() + seconds
-        while (left := end - SYSTEM.monotonic()) > 0:
+        while (left := end - SYSTEM.monotonic()) > 0 and not self._is_woken:
             version = self._read()
             if version != self._version:
                 self._version, self._longest, self._has_reported = version, _LOOK_SECONDS, True
@@ -386,7 +388,9 @@ class SqliteListener:
                 return [""]
             self._await_sign(min(left, self._pause if self._writes.sees else min(self._pause, self._longest)))
             self._pause = min(self._pause, seconds)
-        self._longest = _IDLE_LOOK_SECONDS
+        if not self._is_woken:
+            self._longest = _IDLE_LOOK_SECONDS
+        self._is_woken = False
         return []
 
     def _await_sign(self, seconds: float) -> None:
@@ -403,7 +407,12 @@ class SqliteListener:
         if sign is not Sign.CALLED:  # also after a change: the sign may belong to another write
             self._pause *= _LONGER
 
-    def hurry(self) -> None:
+    def wake(self) -> None:
+        """End the wait, or the next one."""
+        self._is_woken = True
+        self._writes.wake()
+
+    def expect_write(self) -> None:
         """Poll often for a while: the driver reports the end of a transaction before it is on disk."""
         self._writes.wake()
 

@@ -20,6 +20,8 @@ OLDEST = (3, 36, 0)  # the memory file system can be shared by connections
 class MemoryDialect(SqliteDialect):
     """One store in memory."""
 
+    reports_writes = False
+
     def __init__(self, name: str = "") -> None:
         if sqlite3.sqlite_version_info < OLDEST:
             raise StoreUnsupported(

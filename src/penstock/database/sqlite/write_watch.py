@@ -7,7 +7,6 @@ any case. The file is named, never opened: closing it would drop this process's 
 import ctypes
 import os
 import select
-from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from threading import Event, Lock
@@ -15,6 +14,7 @@ from typing import Any
 
 _IN_MODIFY = 2  # of linux/inotify.h
 _CALL = b"\1"
+_library: Any = ctypes.CDLL(None) if os.name == "posix" else None
 
 
 class Sign(Enum):
@@ -88,16 +88,19 @@ class WriteWatch:
                 os.close(file)
 
 
+def can_watch() -> bool:
+    """Return whether this system reports writes."""
+    return hasattr(_library, "inotify_init1") and hasattr(os, "pipe2")
+
+
 def _watch(path: str) -> int | None:
     """Return a descriptor that becomes readable when the file is written; None if the system has none."""
-    library: Any = ctypes.CDLL(None) if os.name == "posix" else None
-    begin: Callable[[int], int] | None = getattr(library, "inotify_init1", None)
-    if begin is None or not hasattr(os, "pipe2"):
+    if not can_watch():
         return None
-    watch = begin(os.O_NONBLOCK | os.O_CLOEXEC)
+    watch: int = _library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if watch < 0:  # the user's limit is reached
         return None
-    if library.inotify_add_watch(watch, os.fsencode(path), _IN_MODIFY) < 0:
+    if _library.inotify_add_watch(watch, os.fsencode(path), _IN_MODIFY) < 0:
         os.close(watch)
         return None
     return watch

@@ -236,11 +236,6 @@ VALUES (:group_id, :topic_id, :partition, :place, :metadata, :leader_epoch);
 UPDATE penstock_cursor SET "offset" = :place, metadata = :metadata, leader_epoch = :leader_epoch, version = version + 1
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
--- name: cursors_committed
--- The commits of a client group on a topic; walks the primary key, locks nothing.
-SELECT partition, "offset", metadata, leader_epoch FROM penstock_cursor WHERE group_id = :group_id AND topic_id = :topic_id
-ORDER BY partition;
-
 -- name: cursors_of_client
 -- All commits of a client group; walks the primary key, locks nothing.
 SELECT topic_id, partition, "offset", metadata, leader_epoch FROM penstock_cursor

@@ -1,9 +1,8 @@
 """The REST door of one store: the table of its operations, served as routes of the gateway's application."""
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,50 +15,32 @@ from penstock.access.principal import Peer
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import Error
 from penstock.log.store import Store
-from penstock.model.limits import LimitsSettings
 
-from ..adding import Adding
-from ..conversion import Conversion
-from ..leased_groups import LeasedGroups
+from ..door import Door
 from ..lock import DOOR
 from ..settings import GatewaySettings
-from ..token_upkeep import TokenUpkeep
 from .addresses import RestRoute, in_path, in_query
 from .answers import SAFE, AnswerShare, response_of
 from .bodies import body_of, check_head
 from .call import RestCall
+from .delivery import DELIVERY
 from .groups import GROUPS
 from .leases import LEASES
-from .observing import OBSERVING
-from .openapi import described
-from .operating import OPERATING
-from .operations import Operation
+from .operations import Operation, described
 from .problems import defect, encoded, problem_of
-from .publishing import PUBLISHING
-from .reading import READING
-from .schemas import SCHEMAS
-from .tailing import TAILING
+from .records import RECORDS
+from .schedules import PERIODIC, SCHEDULED
+from .store import ACCESS, STORE
+from .tail import TAIL
 from .topics import TOPICS
 
-OPERATIONS: tuple[Operation, ...] = (
-    *TOPICS,
-    *SCHEMAS,
-    *PUBLISHING,
-    *READING,
-    *TAILING,
-    *GROUPS,
-    *LEASES,
-    *OPERATING,
-    *OBSERVING,
-)
+_SUBJECTS = (TOPICS, RECORDS, TAIL, GROUPS, LEASES, DELIVERY, SCHEDULED, PERIODIC, STORE, ACCESS)
+OPERATIONS: tuple[Operation, ...] = tuple(each for subject in _SUBJECTS for each in subject)
 _OFTEN = ("records", "consuming")  # tags of the most frequent operations
 
 
-class RestApi:
-    """Answers calls through the rooms below. It holds no state that the store does not.
-
-    `access` decides on rights. Calls that ask the store run in threads of its own; `close` ends them.
-    """
+class RestApi(Door):
+    """Answers calls over HTTP."""
 
     def __init__(
         self,
@@ -69,14 +50,7 @@ class RestApi:
         settings: GatewaySettings | None = None,
         clock: Clock = SYSTEM,
     ) -> None:
-        self.store, self.clock = store, clock
-        self.access = access or Access()
-        self.settings = settings or GatewaySettings.load()
-        self.threads = ThreadPoolExecutor(self.settings.threads, "penstock-rest")
-        self.groups = LeasedGroups(store, clock, self.settings, self.threads)
-        self.adding = Adding(store, clock, self.threads, LimitsSettings.load())
-        self.conversion = Conversion(store, clock)
-        self.tokens = TokenUpkeep(store, self.threads, clock)
+        super().__init__("rest", store, access, settings, clock)
         self.bodies = ByteBudget(self.settings.bodies_bytes, least=self.settings.body_bytes)
         self.answers = ByteBudget(
             max(self.settings.answers_bytes, self.settings.answer_bytes),
@@ -94,14 +68,6 @@ class RestApi:
         ]
         return [*made, Route("/v1/openapi.json", self._describe)]
 
-    def give_back(self) -> None:
-        """Give back the groups that clients read; from another thread, while the event loop still runs."""
-        self.groups.close()
-
-    def close(self) -> None:
-        """End the threads, after their work."""
-        self.threads.shutdown()
-
     async def _describe(self, request: Request) -> Response:
         return Response(self._description, media_type="application/json", headers=SAFE)
 
@@ -115,8 +81,7 @@ class RestApi:
                     if is_async:
                         given = await operation.call(call)
                     else:
-                        loop = asyncio.get_running_loop()
-                        given = await loop.run_in_executor(self.threads, operation.call, call)
+                        given = await self.in_thread(partial(operation.call, call))
                     if isinstance(given, Response):
                         return given
                     return response_of(given, answers, may_refuse=operation.method == "GET")

@@ -8,9 +8,8 @@ from penstock.clock import Clock
 from penstock.database.database import Transaction
 from penstock.membership.assignment import may_hold
 from penstock.membership.filters import Filter, wanted
-from penstock.membership.lease import lease_clocks
 from penstock.membership.member import MemberState
-from penstock.membership.process import Process
+from penstock.membership.process import Process, lease_clocks
 from penstock.membership.serving import Domain, Present, decode_serves
 from penstock.membership.status import SILENT, MemberStatus, decode_status
 

@@ -11,8 +11,7 @@ from penstock.log.contract import Log, Topic
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
-from ..lookup import storable
-from ..operation import SeesTopic, every_topic, operation
+from ..operation import SeesTopic, every_topic, operation, storable
 from ..progress import reader_named, readers
 from . import sentences as say
 from .answer import Answer, Code, QuestionKind, Reason

@@ -16,6 +16,7 @@ from penstock.delivery.notes import Note
 from penstock.delivery.offset_sets import DoneSet
 from penstock.delivery.trial import Trial, stored_trial
 from penstock.log.contract import Topic
+from penstock.log.entry import key_bytes
 from penstock.membership.filters import Filter, wanted
 from penstock.membership.serving import Domain
 
@@ -271,7 +272,7 @@ class CaseReader:
         key: str | None = None,
     ) -> list[Letter]:
         """Return the dead letters that have an offset, hold a lane, or are of a key, by their offsets."""
-        data, of = None if key is None else key.encode("utf-8", "surrogateescape"), columns_of(lane)
+        data, of = key_bytes(key), columns_of(lane)
         place, held = TopicPart(topic.id, number), {"lane": of.lane, "whole": of.whole, "late": of.late}
         rows = list(self._rows.of("dead_of_lane", place, group.id, key=data, **held))
         if offset is not None:

@@ -50,6 +50,11 @@ def read(tx: Transaction, names: Sequence[str], own_ms: int | None) -> dict[str,
     return {row[0]: _row(row) for row in rows}
 
 
+def read_store_id(tx: Transaction) -> str:
+    """Return the id of the store, which is part of the ids of ticks."""
+    return str(tx.rows("database", "meta_read", name="log_id")[0][0])
+
+
 def lock(tx: Transaction, name: str, own_ms: int | None) -> ScheduleRow | None:
     """Return the row of a schedule, locked; None if there is none."""
     rows = tx.rows("outbox", "periodic_lock", name=name, now_ms=own_ms)

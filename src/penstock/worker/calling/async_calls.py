@@ -7,9 +7,9 @@ from functools import partial
 
 from penstock.errors import HandlerTimeout
 
-from ..log_fields import about_handler
+from ..handler import about_handler
 from .limiter import LimitedCall, Limiter
-from .state import RunnerState
+from .verdicts import RunnerState
 
 logger = logging.getLogger("penstock.handlers")
 
@@ -42,7 +42,7 @@ class AsyncCalls:
                 state.verdicts.hand_back_limited(call)
                 calls += limiter.grant(now)
             elif call is not None:
-                state.under_way[call] = now
+                state.begun[call] = now
                 call.running = state.loop.task(self._await(call, now), state.context.copy())
                 call.running.add_done_callback(partial(self._look_back, call))
 
@@ -56,7 +56,7 @@ class AsyncCalls:
             error = raised
         if call.cancelled_at is not None:
             error = HandlerTimeout(call.handler.id, call.handler.timeout_seconds or 0)
-        if state.under_way.pop(call, None) is not None:
+        if state.begun.pop(call, None) is not None:
             now = state.clock.monotonic()
             state.verdicts.after_limited(call, answer, error, now - began)
             self._begin_next(call.limiter)
@@ -74,7 +74,7 @@ class AsyncCalls:
         libraries does. In the second case the tasks are handed back and called again.
         """
         state = self._state
-        if not task.cancelled() or state.under_way.pop(call, None) is None:
+        if not task.cancelled() or state.begun.pop(call, None) is None:
             return
         if call.cancelled_at is None:
             state.verdicts.hand_back_limited(call)

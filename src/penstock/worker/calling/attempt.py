@@ -24,8 +24,7 @@ from penstock.model.record import Record
 from penstock.model.retry import Fixed
 from penstock.redaction import traced, words
 
-from ..handler import Handler
-from ..log_fields import about_record
+from ..handler import Handler, about_record
 
 logger = logging.getLogger("penstock.handlers")
 

@@ -10,8 +10,7 @@ from threading import Lock
 from penstock import metrics
 from penstock.clock import Clock, from_ms
 
-from ..handler import Handler
-from ..log_fields import about_handler
+from ..handler import Handler, about_handler
 
 logger = logging.getLogger("penstock.handlers")
 
@@ -79,7 +78,7 @@ class HungCalls:
                 self._moments[handler.group] = self._clock.monotonic()
                 self.given_up |= {handler.group}
         if is_new:
-            self._tell_given_up(handler.group)
+            self._log_given_up(handler.group)
 
     def end(self, call: object, handler: Handler) -> None:
         """Stop counting a call: it has ended after all. The end may be reported before the beginning."""
@@ -137,7 +136,7 @@ class HungCalls:
         ((handler, _),) = Counter(call.handler.id for call in calls).most_common(1)
         return GivenUpGroup(group, handler, len(calls), from_ms(min(call.since_ms for call in calls)))
 
-    def _tell_given_up(self, group: str) -> None:
+    def _log_given_up(self, group: str) -> None:
         metrics.GIVEN_UP.set(1, store=self._store, group=group)
         told = next((each for each in self.groups() if each.group == group), None)
         if told is not None:

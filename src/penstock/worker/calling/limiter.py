@@ -9,8 +9,7 @@ from typing import Any
 
 from penstock.errors import Undecodable
 
-from ..handler import Handler
-from ..task import HandlerTask
+from ..handler import Handler, HandlerTask
 from .rate import Bucket
 
 

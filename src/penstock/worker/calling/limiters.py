@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from ..handler import Handler
-from ..task import HandlerTask
+from ..handler import Handler, HandlerTask
 from .async_calls import AsyncCalls
 from .limiter import Limiter
-from .state import RunnerState
 from .sync_calls import SyncCalls
+from .verdicts import RunnerState
 
 ASYNC_CALLS = 64  # of one handler at once, unless its options set another number
 

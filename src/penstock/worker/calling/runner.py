@@ -13,7 +13,7 @@ that a slow task delays no other; the rest wait at limiters.
 | `SyncCalls`     | the calls made in threads                                              |
 | `AsyncCalls`    | the calls made in the event loop                                       |
 | `Limiters`      | tasks that wait for a bound, batch or rate; the groups' rate shares      |
-| `CallsUnderWay` | the calls that have begun, and so whose answer counts                  |
+| `BegunCalls`    | the calls that have begun, and so whose answer counts                  |
 | `Verdicts`      | the consequences of how a call ended                                   |
 | `Results`       | the verdicts that wait for the delivery loop                           |
 | `Timeouts`      | the handling of calls that take too long                               |
@@ -31,22 +31,17 @@ from penstock.clock import Clock
 from penstock.delivery.verdict import Verdict
 from penstock.settings import Settings, setting
 
-from ..task import HandlerTask
+from ..handler import HandlerTask
 from .async_calls import AsyncCalls
+from .begun_calls import NOT_BEGUN, BegunCalls, Permission, tasks_of
 from .hung_calls import HungCalls
 from .limiter import LimitedCall, Limiter
 from .limiters import Limiters
 from .loop import AsyncLoop
-from .permission import Permission
-from .results import Results
-from .state import RunnerState
 from .sync_calls import SyncCalls
-from .thread_pool import ThreadPool
-from .thread_queue import ThreadQueue
-from .timeouts import Timeouts
-from .under_way import NOT_BEGUN, CallsUnderWay, tasks_of
-from .verdicts import Verdicts
-from .watch import Watch
+from .thread_pool import ThreadPool, ThreadQueue
+from .timeouts import Timeouts, Watch
+from .verdicts import Results, RunnerState, Verdicts
 
 _STEP_SECONDS = 0.02
 _SHORTEST_PAUSE = 0.001
@@ -100,18 +95,18 @@ class Runner:
         `hung`: the counter of calls that hang, if it is shared with others.
         """
         self._bell, self._clock, self._outstanding = Event(), clock, 0
-        self._permission, self._under_way = Permission(may_start), CallsUnderWay()
+        self._permission, self._begun = Permission(may_start), BegunCalls()
         self._hung = hung or HungCalls(threads=threads, clock=clock)
         self._results, self._queue = Results(wake, self._bell.set), ThreadQueue(threads)
         self._pool = ThreadPool(self._queue, lambda lock: sync.work(lock))
         self._loop = AsyncLoop()
-        self._verdicts = Verdicts(clock, self._results, self._queue, self._under_way, self._pool.wake)
+        self._verdicts = Verdicts(clock, self._results, self._queue, self._begun, self._pool.wake)
         state = RunnerState(
             clock=clock,
             context=copy_context(),
             permission=self._permission,
             hung=self._hung,
-            under_way=self._under_way,
+            begun=self._begun,
             results=self._results,
             verdicts=self._verdicts,
             queue=self._queue,
@@ -183,7 +178,7 @@ class Runner:
 
     def calls(self) -> list[tuple[HandlerTask, float]]:
         """Return the tasks in a call, and since when. From any thread."""
-        begun = list(self._under_way.items())
+        begun = list(self._begun.items())
         return [(task, since) for call, since in begun if since != NOT_BEGUN for task in tasks_of(call)]
 
     def waiting_by_group(self) -> Counter[str]:
@@ -202,7 +197,7 @@ class Runner:
         self._permission.is_closing = True
         self._pool.wake_all()
         for _ in range(int(grace_seconds / _STEP_SECONDS) + 1):
-            if not self._under_way and not self._pool.alive:
+            if not self._begun and not self._pool.alive:
                 break
             self._pool.has_ended.wait(_STEP_SECONDS if grace_seconds else 0)
             self._pool.has_ended.clear()
@@ -225,8 +220,8 @@ class Runner:
     def _give_up(self) -> list[HandlerTask]:
         """Stop waiting for running calls, and return their tasks."""
         left = list[HandlerTask]()
-        for call in list(self._under_way):
-            since = self._under_way.pop(call, None)
+        for call in list(self._begun):
+            since = self._begun.pop(call, None)
             if since is None:
                 continue
             left += tasks_of(call)
@@ -237,7 +232,7 @@ class Runner:
         return left
 
     def _is_over(self) -> bool:
-        return self._permission.is_closing and not self._under_way
+        return self._permission.is_closing and not self._begun
 
     def _pause(self) -> float | None:
         """Return how long there is nothing to check; None without any work."""

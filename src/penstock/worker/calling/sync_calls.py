@@ -6,12 +6,11 @@ from typing import Any
 
 from penstock.delivery.verdict import Verdict
 
-from ..log_fields import about_record
-from ..task import HandlerTask
+from ..handler import HandlerTask, about_record
 from .attempt import PASSED, after_answer, after_error, last_try
+from .begun_calls import BegunCall, FallbackCall, tasks_of
 from .limiter import Limiter
-from .state import RunnerState
-from .under_way import BegunCall, FallbackCall, tasks_of
+from .verdicts import RunnerState
 
 logger = logging.getLogger("penstock.handlers")
 
@@ -35,7 +34,7 @@ class SyncCalls:
     def work(self, sleeping: Any) -> bool:
         """Run one thread of the pool; return whether it still belongs to the pool at the end."""
         state = self._state
-        queue, results, under_way = state.queue, state.results, state.under_way
+        queue, results, begun = state.queue, state.results, state.begun
         permission, may_start, hung = state.permission, state.permission.may_start, state.hung
         clock, monotonic, copied = state.clock, state.clock.monotonic, state.context.copy
         now = monotonic()
@@ -78,7 +77,7 @@ class SyncCalls:
             if handler.group in hung.given_up:
                 state.verdicts.hand_back(list(call.run()))
                 continue
-            under_way[call] = now
+            begun[call] = now
             try:
                 answer = copied().run(handler.binding.call, record)
                 if answer is None:
@@ -90,7 +89,7 @@ class SyncCalls:
             except BaseException as error:
                 verdict = after_error(handler, record, error, failures=call.failures, clock=clock)
             began, now = now, monotonic()
-            if under_way.pop(call, None) is None:
+            if begun.pop(call, None) is None:
                 if not self._rejoin(call):
                     return False
             elif verdict is PASSED:
@@ -130,13 +129,13 @@ class SyncCalls:
             state.verdicts.hand_back_limited(call)
             self._grant_next(limiter)
             return True
-        state.under_way[call] = now
+        state.begun[call] = now
         answer, error = None, None
         try:
             answer = state.loop.answer(state.context.copy().run, call.call)
         except BaseException as raised:
             error = raised
-        if state.under_way.pop(call, None) is None:
+        if state.begun.pop(call, None) is None:
             return self._rejoin(call)
         ended = state.clock.monotonic()
         state.verdicts.after_limited(call, answer, error, ended - now)
@@ -154,9 +153,9 @@ class SyncCalls:
         """Call the fallback of a record that is about to be given up; return as `_call_limited` does."""
         state = self._state
         task = call.task
-        began = state.under_way[call] = state.clock.monotonic()
+        began = state.begun[call] = state.clock.monotonic()
         verdict = last_try(state.loop, task.handler, task.record, call.verdict)
-        if state.under_way.pop(call, None) is None:
+        if state.begun.pop(call, None) is None:
             return self._rejoin(call)
         state.verdicts.report(task, verdict, state.clock.monotonic() - began)
         return True

@@ -1,20 +1,99 @@
-"""Turns the end of a call into verdicts on its records."""
+"""The verdicts on records: made when a call ends, and kept until the delivery loop fetches them.
+
+`RunnerState` is the value that all parts of a runner share.
+"""
 
 import logging
+from collections import deque
 from collections.abc import Callable
+from contextvars import Context
+from dataclasses import dataclass
 from typing import Any
 
+from penstock import metrics
 from penstock.clock import Clock
 from penstock.delivery.verdict import Verdict
 from penstock.redaction import words
 
-from ..log_fields import about_handler
-from ..task import HandlerTask
-from .attempt import PASSED, after_answers, after_error, needs_last_try
+from ..handler import Handler, HandlerTask, about_handler
+from .attempt import PASSED, after_answers, after_error, count, needs_last_try
+from .begun_calls import NOT_BEGUN, BegunCall, BegunCalls, FallbackCall, Permission
+from .hung_calls import HungCalls
 from .limiter import LimitedCall, Limiter
-from .results import Results
-from .thread_queue import ThreadQueue
-from .under_way import NOT_BEGUN, BegunCall, CallsUnderWay, FallbackCall
+from .loop import AsyncLoop
+from .thread_pool import ThreadPool, ThreadQueue
+
+_MANY = 256  # with this many results the delivery loop is woken, even while handlers are busy
+
+TaskResult = tuple[HandlerTask, Verdict | None, float]  # with the seconds it took; None: not begun
+
+
+class Results:
+    """Verdicts that wait to be fetched, and whether the delivery loop knows of them.
+
+    The loop is woken at once when no more results are expected or many wait, and otherwise soon, so that one
+    wake-up serves several. `put` and `tell` are for any thread, `take` for the delivery loop's,
+    `wake_if_due` for the watch's.
+    """
+
+    def __init__(self, wake: Callable[[], None], wake_soon: Callable[[], None]) -> None:
+        """`wake` wakes the delivery loop; `wake_soon` has the watch call `wake_if_due` in a moment."""
+        self._waiting: deque[TaskResult] = deque()
+        self._wake, self._wake_soon = wake, wake_soon
+        self.put = self._waiting.append  # not a method of ours: it is called for every record
+        self.is_told = False  # the delivery loop is awake, or about to be
+        self.is_due_soon = False
+        self._is_awaited = True
+
+    def expect(self, *, awaited: bool) -> bool:
+        """Set whether to wake the loop for plain passes; otherwise it fetches them itself soon.
+
+        Return whether results wait for which it would have been woken.
+        """
+        self._is_awaited = awaited
+        return awaited and bool(self._waiting)  # checked last: a result that comes later wakes the loop
+
+    def tell(self, more: bool, *, plain: bool = False) -> None:
+        """Wake the delivery loop, at once or soon; `more`: other results are likely to follow.
+
+        `plain`: the record has simply passed, at its first attempt.
+        """
+        if plain and not self._is_awaited and len(self._waiting) < _MANY:
+            return
+        if not more or len(self._waiting) >= _MANY:
+            self.is_told = True
+            self._wake()
+        elif not self.is_due_soon:
+            self.is_due_soon = True
+            self._wake_soon()
+
+    def wake_if_due(self) -> None:
+        """Wake the delivery loop if it was to be woken soon and has not been woken since."""
+        self.is_due_soon = False
+        if self._waiting and not self.is_told:
+            self.is_told = True
+            self._wake()
+
+    def take(self) -> list[tuple[HandlerTask, Verdict | None]]:
+        """Remove and return the results since the last call, and count them in the metrics."""
+        self.is_told = False  # before the look: a result that comes after it wakes the loop again
+        popleft = self._waiting.popleft
+        results = [popleft() for _ in range(len(self._waiting))]
+        by_handler: dict[Handler, tuple[list[Verdict], list[float]]] = {}
+        handler, verdicts, durations = None, list[Verdict](), list[float]()
+        for task, verdict, seconds in results:
+            if verdict is None:
+                continue
+            if task.handler is not handler:  # most often all results are of one
+                handler = task.handler
+                verdicts, durations = by_handler.setdefault(handler, ([], []))
+            verdicts.append(verdict)
+            durations.append(seconds)
+        for handler, (verdicts, durations) in by_handler.items():
+            count(handler, verdicts)
+            metrics.HANDLER_SECONDS.observe(*durations, group=handler.group, handler=handler.id)
+        return [(task, verdict) for task, verdict, _ in results]
+
 
 logger = logging.getLogger("penstock.handlers")
 
@@ -32,10 +111,10 @@ class Verdicts:
         clock: Clock,
         results: Results,
         queue: ThreadQueue,
-        under_way: CallsUnderWay,
+        begun: BegunCalls,
         wake_threads: Callable[[], None],
     ) -> None:
-        self._clock, self._results, self._queue, self._under_way = clock, results, queue, under_way
+        self._clock, self._results, self._queue, self._begun = clock, results, queue, begun
         self._wake_threads = wake_threads
 
     def after_limited(
@@ -78,7 +157,7 @@ class Verdicts:
         """Report a verdict, or hand the record to its handler's fallback."""
         if needs_last_try(task.handler, verdict, task.failures):
             fallback = FallbackCall(task, verdict)
-            self._under_way[fallback] = NOT_BEGUN
+            self._begun[fallback] = NOT_BEGUN
             self._queue.add_fallback(fallback)
             self._wake_threads()
         else:
@@ -116,3 +195,22 @@ class Verdicts:
                 self._results.put((task, None, 0.0))
             if not self._results.is_told:  # the verdict on the first may be long in coming: by a fallback
                 self._results.tell(bool(self._queue))
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerState:
+    """The parts of one runner that its threads, its loop and its watch share; each part owns its own state.
+
+    `context`: the context in which the runner was made; every call runs in a copy of it.
+    """
+
+    clock: Clock
+    context: Context
+    permission: Permission
+    hung: HungCalls
+    begun: BegunCalls
+    results: Results
+    verdicts: Verdicts
+    queue: ThreadQueue
+    pool: ThreadPool
+    loop: AsyncLoop

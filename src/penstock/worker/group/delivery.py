@@ -7,38 +7,32 @@ worker).
 | part              | owns                                                                   |
 |-------------------|------------------------------------------------------------------------|
 | `OwnedPartitions` | the partitions: taking them, releasing them, the order of serving them |
-| `HeldRecords`     | the records in memory                                                  |
+| `RecordBuffer`    | the records in memory                                                  |
 | `GroupReader`     | reading, and the known ends of the log                                 |
 | `LateRecords`     | records that were passed over: reporting and late delivery             |
 | `Suspects`        | the records that may have killed a process                             |
-| `Settling`        | the results still to be written                                        |
+| `Settlements`     | the results still to be written                                        |
 | `HandOut`         | writing down how far records go out, before they do                    |
 | `Barriers`        | the partitions and keys that wait since the topic has grown            |
 """
 
 from collections.abc import Collection, Iterable
-from contextlib import nullcontext
 
 from penstock.clock import Clock
-from penstock.delivery.store import Aside, GroupStore, Living
+from penstock.delivery.store import GroupStore, Living
 from penstock.delivery.verdict import Parked, Passed, Verdict
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
 
+from ..handler import HandlerTask
 from ..subscription import Subscription
-from ..task import HandlerTask
-from .barriers import LOOK_SECONDS, Barriers
 from .group_reader import GroupReader
-from .hand_out import HandOut
-from .held_records import HeldRecords
 from .late_records import LateRecords
-from .owned_partitions import OwnedPartitions
-from .partition_work import Taken, put_back
+from .owned_partitions import LOOK_SECONDS, Barriers, OwnedPartitions
+from .partition_work import RecordBuffer, Taken, put_back, tasks_of
 from .read_cache import ReadCache
-from .runs import tasks_of
-from .settling import Settled, Settling
-from .suspects import Suspects
-from .trials import Trials
+from .settlements import HandOut, Settled, Settlements
+from .suspects import Suspects, Trials
 
 _INTERRUPTED = "its worker stopped before it had ended"
 
@@ -67,15 +61,15 @@ class GroupDelivery:
         `barrier_seconds`: how soon to check again whether a partition added by growth may be read.
         """
         self._store, self._clock, self.subscription = store, clock, subscription
-        self.records = HeldRecords()
+        self.records = RecordBuffer()
         self.partitions = OwnedPartitions(store, self.records, one_lane=subscription.works_in_sequence)
         self.reader = GroupReader(log, store, subscription, self.partitions, self.records)
         self.late = LateRecords(log, store, subscription, self.partitions, clock)
         self.suspects = Suspects(trials or Trials(clock), store, self.partitions, self.reader, self.records)
         self.barriers = Barriers(store, self.partitions, clock, barrier_seconds)
         self._is_awaited = settled is not None
-        self.settling = Settling(subscription.group, store, self.partitions, self.suspects, settled)
-        self.hand_out = HandOut(store, self.partitions, self.suspects, self.settling)
+        self.settlements = Settlements(subscription.group, store, self.partitions, self.suspects, settled)
+        self.hand_out = HandOut(store, self.partitions, self.suspects, self.settlements)
 
     @property
     def topic(self) -> str:
@@ -202,9 +196,9 @@ class GroupDelivery:
         filled = self.reader.fill(ends, grown)
         if self.reader.stopped is not None:
             return False
-        if self.reader.untold:
-            self.late.tell(self.reader.untold)
-            self.reader.untold, filled = [], True  # waiting records passed over are settled soon, too
+        if self.reader.unreported:
+            self.late.tell(self.reader.unreported)
+            self.reader.unreported, filled = [], True  # waiting records passed over are settled soon, too
         if any(work.owned.late for work in self.partitions.awake()) and not self.reader.is_full():
             fed = self.late.feed()
             self.reader.is_behind |= fed
@@ -305,14 +299,13 @@ class GroupDelivery:
                     self.suspects.end(work, task.place.offset, survived=False)
                 work.machine.untake(task.place.offset)
 
-    def settle(self, aside: Aside = nullcontext) -> None:
+    def settle(self) -> None:
         """Write all changes; drop the partitions that another owner has taken.
 
-        Raises the store's errors; then the next call repeats the same writing first. `aside`: entered
-        while waiting for the store.
+        Raises the store's errors; then the next call repeats the same writing first.
         """
         self.late.count()
-        self.settling.settle(aside)
+        self.settlements.settle()
         self.reader.let_rest()
 
 

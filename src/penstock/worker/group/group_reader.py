@@ -15,9 +15,8 @@ from penstock.model.record import Record
 from ..handler import Handler
 from ..subscription import Subscription
 from . import bounds
-from .held_records import HeldRecords
 from .owned_partitions import OwnedPartitions
-from .partition_work import PartitionWork, Taken
+from .partition_work import PartitionWork, RecordBuffer, Taken
 from .read_cache import ReadCache
 
 logger = logging.getLogger("penstock.delivery")
@@ -40,7 +39,7 @@ class GroupReader:
         store: GroupStore,
         subscription: Subscription,
         partitions: OwnedPartitions,
-        records: HeldRecords,
+        records: RecordBuffer,
     ) -> None:
         self._log, self._store, self._subscription = log, store, subscription
         self._partitions, self._records = partitions, records
@@ -52,7 +51,7 @@ class GroupReader:
         self.is_behind = False  # not all that is known of the log is read, or may not be
         self._was_ahead = False  # of the ends, at the last look
         self.stopped: CursorBeyondEnd | None = None  # the group is at a place where the log lost records
-        self.untold: list[str] = []  # the types of records passed over and not reported yet
+        self.unreported: list[str] = []  # the types of records passed over and not reported yet
 
     def read_through(self, cache: ReadCache) -> None:
         """Share reads with other groups."""
@@ -268,7 +267,7 @@ class GroupReader:
             again = work.is_doubtful(offset)
             work.machine.feed(offset, lane_of(record), False, unhandled_type=unhandled, again=again)
             if unhandled is not None:
-                self.untold.append(type)
+                self.unreported.append(type)
             return
         if work.machine.feed(offset, lane_of(record), wanted=True):
             self._records.keep(work, offset, record, handler)
@@ -286,7 +285,7 @@ class GroupReader:
                 self._records.keep(work, record.offset, record, handler)
             elif type != ERASED and not self._subscription.wants(type):
                 work.unhandled[record.offset] = type
-                self.untold.append(type)
+                self.unreported.append(type)
         return places
 
     def _handler(self, record: Record, error: Exception | None) -> Handler | None:

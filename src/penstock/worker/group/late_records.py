@@ -18,7 +18,7 @@ from .partition_work import PartitionWork
 
 logger = logging.getLogger("penstock.delivery")
 
-_TELL_SECONDS = 10.0
+_COUNT_SECONDS = 10.0
 
 
 class LateRecords:
@@ -39,8 +39,8 @@ class LateRecords:
     ) -> None:
         self._log, self._store, self._partitions, self._clock = log, store, partitions, clock
         self._group, self._subscription = subscription.group, subscription
-        self._next_tell = 0.0
-        self._is_full_told = False
+        self._next_count = 0.0
+        self._is_full_logged = False
 
     # -- records passed over before
 
@@ -108,8 +108,8 @@ class LateRecords:
                 self._store.topic.name,
                 extra={"group": self._group, "topic": self._store.topic.name},
             )
-        if not self._is_full_told and any(work.machine.passed_over.is_full for work in self._partitions):
-            self._is_full_told = True
+        if not self._is_full_logged and any(work.machine.passed_over.is_full for work in self._partitions):
+            self._is_full_logged = True
             logger.warning(
                 "group %s has passed over more than %d types on topic %s: no more are noted, and what is "
                 "passed over of others cannot be delivered late",
@@ -121,8 +121,8 @@ class LateRecords:
 
     def count(self, *, now: bool = False) -> None:
         """Have the counts of passed-over records written with the next settlement, if it is time or `now`."""
-        if now or self._clock.monotonic() >= self._next_tell:
-            self._next_tell = self._clock.monotonic() + _TELL_SECONDS
+        if now or self._clock.monotonic() >= self._next_count:
+            self._next_count = self._clock.monotonic() + _COUNT_SECONDS
             self._partitions.wake_all()
             for work in self._partitions:
                 if not work.borrowed:

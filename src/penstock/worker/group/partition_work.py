@@ -1,13 +1,23 @@
-"""One owned partition at work: the value that the parts of a group's delivery pass around."""
+"""One owned partition at work: its state machine, its records in memory, and the tasks made of them.
 
+`PartitionWork` is the value that the parts of a group's delivery pass around; `RecordBuffer` counts the
+records in memory; `tasks_of` turns records that a machine hands out into tasks for their handlers.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec import structs
+from msgspec.structs import force_setattr
+
+from penstock.delivery.lane import is_late
 from penstock.delivery.machine import Delivery, Partition
 from penstock.delivery.store import Owned
 from penstock.delivery.verdict import Passed
 from penstock.model.record import Record
 
-from ..handler import Handler
+from ..handler import Handler, HandlerTask, TaskPlace
+from . import bounds
 
 
 @dataclass(slots=True, eq=False)
@@ -94,3 +104,94 @@ def put_back(taken: list[Taken]) -> None:
     """Take back records that were handed out and that no task refers to."""
     for work, delivery in reversed(taken):
         work.machine.untake(delivery.offset)
+
+
+class RecordBuffer:
+    """Records that are read and not finished, each with its handler, and the number of bytes they take.
+
+    They are stored in their partitions (`PartitionWork.records`), where all parts may look them up; only this
+    class adds and removes them, so that the sum stays right. One thread, the delivery loop's.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def is_full(self) -> bool:
+        """Return whether reading must wait until some records are finished."""
+        return self._bytes > bounds.HELD_BYTES
+
+    def keep(self, work: PartitionWork, offset: int, record: Record, handler: Handler) -> None:
+        """Keep a record until it is handed out, and set its handler's id in it."""
+        force_setattr(record, "handler_id", handler.id)  # a copy would cost more, for every record
+        work.records[offset] = (record, handler)
+        self._bytes += _size(record)
+
+    def drop(self, work: PartitionWork, offset: int) -> None:
+        """Forget a record, if it is held."""
+        known = work.records.pop(offset, None)
+        if known is not None:
+            self._bytes -= _size(known[0])
+
+    def drop_all(self, work: PartitionWork) -> None:
+        """Forget the records of a partition that is no longer ours."""
+        for offset in list(work.records):
+            self.drop(work, offset)
+
+
+def _size(record: Record) -> int:
+    """Return about how many bytes a record takes: headers are held like values."""
+    size = len(record.data or b"")
+    if record.raw_headers:
+        for name, value in record.raw_headers:
+            size += len(name) + len(value or b"")
+    return size
+
+
+def tasks_of(taken: Sequence[Taken]) -> list[HandlerTask]:
+    """Return a task for the head of each run, linked with those that follow it."""
+    tasks: list[HandlerTask] = []
+    begin, count = 0, len(taken)
+    while begin < count:
+        work, head = taken[begin]
+        end = begin + 1
+        while end < count and taken[end][1].lane == head.lane and taken[end][0] is work:
+            end += 1
+        task = _run(work, [each for _, each in taken[begin:end]])
+        if task is not None:
+            tasks.append(task)
+        begin = end
+    return tasks
+
+
+def task_of(
+    work: PartitionWork, delivery: Delivery, following: HandlerTask | None = None, more: int = 0
+) -> HandlerTask:
+    """Return the task for a handed-out record, with the record as its handler receives it."""
+    record, handler = work.records[delivery.offset]
+    if delivery.again or work.is_doubtful(delivery.offset):
+        record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
+    if is_late(delivery.lane):
+        record = structs.replace(record, late=True)
+    place = TaskPlace(work.number, delivery.offset)
+    return HandlerTask(
+        place, delivery.lane, handler, record, delivery.failures, following, more, work.topic_id
+    )
+
+
+def _run(work: PartitionWork, run: list[Delivery]) -> HandlerTask | None:
+    """Return the tasks of one run, as far as they are for the same handler; take the rest back."""
+    records, machine = work.records, work.machine
+    known = records.get(run[0].offset)
+    kept = 1
+    if known is not None and known[1].is_plain:
+        while kept < len(run) and (other := records.get(run[kept].offset)) and other[1] is known[1]:
+            kept += 1
+    for each in run[kept:]:
+        machine.untake(each.offset)
+    if known is None:  # its topic or its handler is gone
+        pass_unhandled(work, run[0])
+        return None
+    task: HandlerTask | None = None
+    for more, delivery in enumerate(reversed(run[:kept])):
+        task = task_of(work, delivery, task, more)
+    return task

@@ -4,11 +4,12 @@ Records never change, except when they are erased, and then their partitions cha
 read once serves every group; each group gets records of its own, with its own fence. Rows are kept for a
 second, within a bound of bytes: rows read from the log only for topics that several groups read, rows moved
 here for every topic that a group reads. A range is served from the cache up to the first gap, if the cache
-holds its first offset; everything else is read.
+holds its first offset; everything else is read. `MovedRecords` are on their way from the mover to the cache.
 """
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from threading import Lock
 
 from penstock.clock import Clock
 from penstock.log.contract import Chunk, Log, OffsetRange, Topic
@@ -89,3 +90,35 @@ class ReadCache:
         if size <= KEPT_BYTES:
             self._rows.update({(topic_id, each.partition, each.offset): each for each in entries})
             self._bytes += size
+
+
+MOST_MOVED_BYTES = 64_000  # moved at once: more is not handed over
+_WAITING_BYTES = 1_000_000  # not fetched yet: more is dropped, and read from the log
+
+TopicEntry = tuple[int, Entry]  # a record and the id of its topic
+
+
+class MovedRecords:
+    """A queue with a bound in bytes: records beyond it are dropped, since the log has them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[TopicEntry] = deque()
+        self._bytes, self._lock = 0, Lock()
+
+    def put(self, entries: Sequence[TopicEntry]) -> None:
+        """Hand over records whose move is known to have committed."""
+        size = sum(entry.size + _OBJECT_BYTES for _, entry in entries)
+        with self._lock:
+            if self._bytes + size <= _WAITING_BYTES:
+                self._waiting.extend(entries)
+                self._bytes += size
+
+    def fetch(self) -> list[TopicEntry]:
+        """Return the waiting records, and forget them."""
+        if not self._waiting:
+            return []
+        with self._lock:
+            found = list(self._waiting)
+            self._waiting.clear()
+            self._bytes = 0
+        return found

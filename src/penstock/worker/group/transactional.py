@@ -5,12 +5,11 @@ from penstock.database.database import Database
 from penstock.delivery.machine import Delivery
 from penstock.delivery.store import GroupStore
 
-from ..task import HandlerTask
-from ..unit.unit import UNIT_RECORDS, Unit
-from ..unit.unit_end import Broken, Committed, Part, Undone
+from ..handler import HandlerTask
 from .delivery import GroupDelivery
-from .partition_work import PartitionWork, Taken, pass_unhandled, put_back
-from .runs import task_of
+from .partition_work import PartitionWork, Taken, pass_unhandled, put_back, task_of
+from .unit import UNIT_RECORDS, Unit
+from .unit_outcome import Broken, Committed, Part, Undone
 
 _PartitionRun = list[Taken]  # of one partition, the oldest first
 _FIRST_RECORDS = 16  # of a unit, until it is known how many it has time for
@@ -111,7 +110,7 @@ class TransactionalDelivery:
                 return
             if work.leaving or work.borrowed or work.machine.idle(now_ms) or not work.owned.barrier.is_open:
                 continue
-            if group.settling.is_unwritten(work.number):
+            if group.settlements.is_unwritten(work.number):
                 continue  # the unwritten settlement comes first, in a transaction of its own
             if turn is not None:
                 if turn.work is work:

@@ -1,1 +1,0 @@
-"""Units of work: handlers whose writes commit together with their cursors."""
