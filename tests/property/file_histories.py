@@ -18,8 +18,8 @@ from penstock.errors import Error
 from penstock.log.batches import WriteResult
 from penstock.log.entry import Content
 from penstock.log.files import rewriting
+from penstock.log.files.folder import PartitionFolder
 from penstock.log.files.heads import HeadsFile
-from penstock.log.files.loading import PartitionFolder
 from penstock.log.files.open_files import OpenFiles
 from penstock.log.files.partition import PartitionLog
 from penstock.log.files.settings import FilesSettings

@@ -32,10 +32,9 @@ from penstock.log.contract import (
     Search,
     Topic,
     check_partition,
-    checked_topic,
     is_repeated,
 )
-from penstock.log.entry import Entry, entry_of
+from penstock.log.entry import Content, Entry
 from penstock.log.topics import check_growth
 from penstock.model.limits import ERASED, check_topic
 from penstock.model.partition import MURMUR3, check_partitioner, check_partitions, partition_for
@@ -417,3 +416,16 @@ def _shown(entry: Entry, *, bare: bool) -> Entry:
 
 def _bared(entry: Entry) -> Entry:
     return entry._replace(value=None, headers=None)
+
+
+def checked_topic(name: str, found: Topic | None) -> Topic:
+    """Return the result of a lookup by name. Raises InvalidTopic, UnknownTopic."""
+    check_topic(name)
+    if found is None:
+        raise UnknownTopic(name)
+    return found
+
+
+def entry_of(position: tuple[int, int], content: Content) -> Entry:
+    """Return a content with its position."""
+    return Entry._make((*position, *content))

@@ -34,7 +34,7 @@ from penstock.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from penstock.model.limits import ERASED, check_topic
+from penstock.model.limits import ERASED
 from penstock.model.partition import MURMUR3, SLOTS
 from penstock.model.record import Record
 
@@ -584,14 +584,6 @@ def check_partition(topic: Topic, partition: int) -> int:
     if not isinstance(partition, int) or not 0 <= partition < topic.partitions:
         raise UnknownPartition(topic.name, partition, topic.partitions)
     return partition
-
-
-def checked_topic(name: str, found: Topic | None) -> Topic:
-    """Return the result of a lookup by name. Raises InvalidTopic, UnknownTopic."""
-    check_topic(name)
-    if found is None:
-        raise UnknownTopic(name)
-    return found
 
 
 def is_repeated(producer: Producer, last: Appended | None) -> bool:

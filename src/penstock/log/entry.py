@@ -55,11 +55,6 @@ class Entry(NamedTuple):
         return Content(*self[2:])
 
 
-def entry_of(position: tuple[int, int], content: Content) -> Entry:
-    """Return a content with its position."""
-    return Entry._make((*position, *content))
-
-
 def is_cut(entries: Iterable[Entry], max_bytes: int) -> bool:
     """Return whether a read with this byte limit may have stopped before the end of its range."""
     size = 0

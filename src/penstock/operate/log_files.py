@@ -13,7 +13,7 @@ from penstock.errors import Error, InvalidUrl, StoreMissing, UnknownPartition, U
 from penstock.log.contract import Topic
 from penstock.log.files.directory import TOPICS
 from penstock.log.files.disk import Disk, write_whole
-from penstock.log.files.loading import PartitionFolder, load_segments
+from penstock.log.files.folder import PartitionFolder, load_segments
 from penstock.log.files.lock import WriterLock, writer_pid
 from penstock.log.files.log import FileLog
 from penstock.log.files.open_files import OpenFiles

@@ -50,16 +50,13 @@ async def arun(steps: Generator[Any, Any, T], execute: Callable[[Any], Awaitable
         return result
 
 
-class Adapter(Protocol):
-    """One kind of connection."""
+class _AnyAdapter(Protocol):
+    """One kind of connection, sync or async: what needs no I/O."""
 
     dialect: str | None  # the dialect of all its connections, if they share one
 
     def dialect_of(self, conn: Any) -> str:
         """Return the dialect of the database behind the connection."""
-
-    def check(self, conn: Any) -> None:
-        """Refuse a connection that would autocommit. Raises NoTransaction."""
 
     def driver_connection(self, conn: Any) -> Any:
         """Return the driver's own connection, whose transaction the bell can watch."""
@@ -69,6 +66,13 @@ class Adapter(Protocol):
 
     def after_commit(self, conn: Any, call: Callable[[], object]) -> bool:
         """Register `call` to run after the commit, if the library has a hook; return whether it has."""
+
+
+class Adapter(_AnyAdapter, Protocol):
+    """One kind of connection."""
+
+    def check(self, conn: Any) -> None:
+        """Refuse a connection that would autocommit. Raises NoTransaction."""
 
     def beneath(self, conn: Any) -> Any:
         """Return the driver's connection, for a statement to keep out of a library's query log.
@@ -86,25 +90,11 @@ class Adapter(Protocol):
         """Run a step that reads and return the rows it finds, as plain tuples. Raises as `run` does."""
 
 
-class AsyncAdapter(Protocol):
-    """One kind of async connection; methods without I/O are as in `Adapter`."""
-
-    dialect: str | None
-
-    def dialect_of(self, conn: Any) -> str:
-        """Return the dialect of the database behind the connection."""
+class AsyncAdapter(_AnyAdapter, Protocol):
+    """One kind of async connection."""
 
     async def acheck(self, conn: Any) -> None:
         """Refuse a connection that would autocommit. Raises NoTransaction."""
-
-    def driver_connection(self, conn: Any) -> Any:
-        """Return the driver's own connection, whose transaction the bell can watch."""
-
-    def is_open(self, driver_connection: Any) -> bool:
-        """Return whether a transaction is open on it; from another thread, without I/O."""
-
-    def after_commit(self, conn: Any, call: Callable[[], object]) -> bool:
-        """Register `call` to run after the commit, if the library has a hook; return whether it has."""
 
     async def arun(self, conn: Any, step: Step, names: Names) -> int:
         """Run one step and return the number of rows it changed. Raises as `Adapter.run` does."""
@@ -113,8 +103,22 @@ class AsyncAdapter(Protocol):
         """Run a step that reads and return the rows it finds. Raises as `Adapter.run` does."""
 
 
-class NoCommitHook:
-    """The base of adapters for drivers."""
+class DriverAdapter:
+    """The base of adapters for a driver's own connections, which have no hook for a commit."""
+
+    dialect: str
+
+    def dialect_of(self, conn: Any) -> str:
+        """Return the dialect of the driver."""
+        return self.dialect
+
+    def driver_connection(self, conn: Any) -> Any:
+        """Return the connection itself."""
+        return conn
+
+    def beneath(self, conn: Any) -> Any:
+        """Return the connection itself."""
+        return conn
 
     def after_commit(self, conn: Any, call: Callable[[], object]) -> bool:
         """Return False: drivers have no hook."""

@@ -21,8 +21,8 @@ from uuid import UUID
 from penstock.clock import Clock
 
 from .disk import Disk
+from .folder import PartitionFolder
 from .heads import HeadsFile, PartitionHead
-from .loading import PartitionFolder
 from .lock import WriterLock
 from .open_files import OpenFiles
 from .partition import PartitionLog

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import Damaged
 
-from .loading import PartitionFolder
+from .folder import PartitionFolder
 from .producers import Producers
 from .segment import Segment
 

@@ -38,7 +38,7 @@ from ..kafka_form import place_in
 from ..sql.log import SqlLog
 from ..topics import topic_uuid
 from . import rewriting, search
-from .appending import Appending
+from .appender import Appender
 from .claim import LogClaim
 from .directory import LogDirectory, TopicFiles
 from .gaps import voids_in
@@ -79,7 +79,7 @@ class FileLog(Log):
         self._claim = LogClaim(directory, database, self.tables)
         self._notes = ProducerNotes(self)
         self._log_id: str | None = None
-        self._appending = Appending(self, self._notes)
+        self._appender = Appender(self, self._notes)
         self._closed = False
         self._close_lock = Lock()
 
@@ -243,7 +243,7 @@ class FileLog(Log):
         A crash or a failing disk may leave a part of them in the log without a result; for a batch with a
         producer, `last_batch` finds that part.
         """
-        return self._appending.append_all(batches)
+        return self._appender.append_all(batches)
 
     @property
     def appends_at_once(self) -> bool:
@@ -252,7 +252,7 @@ class FileLog(Log):
 
     def append_at_once(self, batches: Sequence[Batch]) -> list[list[Position]] | None:
         """Add batches if this process writes the log, knows the topics, and the writer is idle."""
-        return self._appending.append_at_once(batches) if self.appends_at_once else None
+        return self._appender.append_at_once(batches) if self.appends_at_once else None
 
     def last_batch(self, producer: str) -> Appended | None:
         """Return the last batch that a producer appended."""

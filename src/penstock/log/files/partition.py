@@ -23,9 +23,9 @@ from penstock.wire.kafka.control_batch import Marker
 from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader
 
 from .disk import BESIDE, write_whole
+from .folder import PartitionFolder, load_segments, segment_bases, write_again
 from .heads import HeadsFile, PartitionHead
 from .index import SparseIndex
-from .loading import PartitionFolder, load_segments, segment_bases, write_again
 from .open_files import OpenFiles
 from .partition_view import PartitionView
 from .producers import ProducerState, SentBatch, following_state

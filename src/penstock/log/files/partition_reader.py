@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import Damaged
 
+from .folder import load_segments, set_end
 from .gaps import MissingRun
 from .heads import PartitionHead
 from .index import SparseIndex
-from .loading import load_segments, set_end
 from .lock import writer_pid
 from .open_files import OpenFiles
 from .partition_view import PartitionView

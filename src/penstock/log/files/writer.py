@@ -231,11 +231,6 @@ class LogWriter:
         self._thread.join()
         self._pool.shutdown()
 
-    @property
-    def waiting_bytes(self) -> int:
-        """The bytes that wait for the disk."""
-        return self._waiting_bytes
-
     # -- the thread
 
     def _run(self) -> None:

@@ -15,21 +15,17 @@ from penstock.database.contract import Row
 from penstock.database.naming import Names
 from penstock.errors import NoTransaction
 
-from ..contract import NoCommitHook, Step
+from ..contract import DriverAdapter, Step
 from .sqlite import ADAPTER as SQLITE
 from .sqlite import would_commit
 
 T = TypeVar("T")
 
 
-class AiosqliteAdapter(NoCommitHook):
+class AiosqliteAdapter(DriverAdapter):
     """Runs staging on the standard library's driver, in aiosqlite's thread."""
 
     dialect = "sqlite"
-
-    def dialect_of(self, conn: aiosqlite.Connection) -> str:
-        """Return the dialect behind the connection."""
-        return "sqlite"
 
     async def acheck(self, conn: aiosqlite.Connection) -> None:
         """Refuse autocommit without an open transaction."""

@@ -12,27 +12,19 @@ from penstock.database.contract import Row
 from penstock.database.naming import Names
 from penstock.errors import NoTransaction
 
-from ..contract import NoCommitHook, Step
+from ..contract import DriverAdapter, Step
 from .postgres_calls import numbered_sql, postgres_call, schema_missing
 
 
-class AsyncpgAdapter(NoCommitHook):
+class AsyncpgAdapter(DriverAdapter):
     """Runs staging on asyncpg."""
 
     dialect = "postgres"
-
-    def dialect_of(self, conn: Any) -> str:
-        """Return the dialect behind the connection."""
-        return "postgres"
 
     async def acheck(self, conn: Any) -> None:
         """Refuse a connection on which no transaction is open."""
         if not conn.is_in_transaction():
             raise NoTransaction("publish inside `async with conn.transaction():`")
-
-    def driver_connection(self, conn: Any) -> Any:
-        """Return the connection itself."""
-        return conn
 
     def is_open(self, driver_connection: Any) -> bool:
         """Ask the driver, which knows without asking the server."""

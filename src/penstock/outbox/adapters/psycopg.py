@@ -13,37 +13,26 @@ from penstock.database.contract import Row
 from penstock.database.naming import Names
 from penstock.errors import NoTransaction
 
-from ..contract import NoCommitHook, Step
-from .driver import is_open
+from ..contract import DriverAdapter, Step
 from .postgres_calls import postgres_call, postgres_sql, schema_missing
 
 
-class PsycopgAdapter(NoCommitHook):
-    """Runs staging on psycopg 3."""
-
+class _PsycopgAdapter(DriverAdapter):
     dialect = "postgres"
-
-    def dialect_of(self, conn: "psycopg.Connection[Any]") -> str:
-        """Return the dialect behind the connection."""
-        return "postgres"
-
-    def check(self, conn: "psycopg.Connection[Any]") -> None:
-        """Refuse autocommit without an open transaction."""
-        if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
-            raise NoTransaction("publish inside `with conn.transaction():`, or use outbox.transaction()")
-
-    def driver_connection(self, conn: "psycopg.Connection[Any]") -> "psycopg.Connection[Any]":
-        """Return the connection itself."""
-        return conn
 
     def is_open(self, driver_connection: Any) -> bool:
         """Ask libpq, which knows without asking the server."""
         status = driver_connection.info.transaction_status
         return bool(status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN))
 
-    def beneath(self, conn: "psycopg.Connection[Any]") -> "psycopg.Connection[Any]":
-        """Return the connection itself."""
-        return conn
+
+class PsycopgAdapter(_PsycopgAdapter):
+    """Runs staging on psycopg 3."""
+
+    def check(self, conn: "psycopg.Connection[Any]") -> None:
+        """Refuse autocommit without an open transaction."""
+        if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
+            raise NoTransaction("publish inside `with conn.transaction():`, or use outbox.transaction()")
 
     def run(self, conn: "psycopg.Connection[Any]", step: Step, names: Names) -> int:
         """Run one statement for one row or many."""
@@ -70,27 +59,13 @@ class PsycopgAdapter(NoCommitHook):
 ADAPTER = PsycopgAdapter()
 
 
-class PsycopgAsyncAdapter(NoCommitHook):
+class PsycopgAsyncAdapter(_PsycopgAdapter):
     """Runs staging on psycopg 3, async."""
-
-    dialect = "postgres"
-
-    def dialect_of(self, conn: "psycopg.AsyncConnection[Any]") -> str:
-        """Return the dialect behind the connection."""
-        return "postgres"
 
     async def acheck(self, conn: "psycopg.AsyncConnection[Any]") -> None:
         """Refuse autocommit without an open transaction."""
         if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
             raise NoTransaction("publish inside `async with conn.transaction():`")
-
-    def driver_connection(self, conn: "psycopg.AsyncConnection[Any]") -> "psycopg.AsyncConnection[Any]":
-        """Return the connection itself."""
-        return conn
-
-    def is_open(self, driver_connection: Any) -> bool:
-        """Ask libpq, which knows without asking the server."""
-        return is_open(driver_connection)
 
     async def arun(self, conn: "psycopg.AsyncConnection[Any]", step: Step, names: Names) -> int:
         """Run one statement for one row or many."""

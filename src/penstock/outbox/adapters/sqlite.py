@@ -12,34 +12,22 @@ from penstock.database.sqlite.dialect import missing_table
 from penstock.database.statements import statement
 from penstock.errors import NoTransaction
 
-from ..contract import NoCommitHook, Step
+from ..contract import DriverAdapter, Step
 
 
-class SqliteAdapter(NoCommitHook):
+class SqliteAdapter(DriverAdapter):
     """Runs staging on the standard library's SQLite driver."""
 
     dialect = "sqlite"
-
-    def dialect_of(self, conn: sqlite3.Connection) -> str:
-        """Return the dialect behind the connection."""
-        return "sqlite"
 
     def check(self, conn: sqlite3.Connection) -> None:
         """Refuse autocommit without an open transaction."""
         if would_commit(conn):
             raise NoTransaction('run conn.execute("BEGIN IMMEDIATE") first, or use outbox.transaction()')
 
-    def driver_connection(self, conn: sqlite3.Connection) -> sqlite3.Connection:
-        """Return the connection itself."""
-        return conn
-
     def is_open(self, driver_connection: sqlite3.Connection) -> bool:
         """Read SQLite's own flag."""
         return driver_connection.in_transaction
-
-    def beneath(self, conn: sqlite3.Connection) -> sqlite3.Connection:
-        """Return the connection itself."""
-        return conn
 
     def run(self, conn: sqlite3.Connection, step: Step, names: Names) -> int:
         """Run the statement for one row or many."""

@@ -11,8 +11,8 @@ from penstock.clock import SYSTEM, Clock
 from penstock.log.batches import WriteResult
 from penstock.log.entry import Content
 from penstock.log.files.disk import Disk
+from penstock.log.files.folder import PartitionFolder
 from penstock.log.files.heads import HeadsFile
-from penstock.log.files.loading import PartitionFolder
 from penstock.log.files.open_files import OpenFiles
 from penstock.log.files.partition import PartitionLog
 from penstock.log.files.settings import FilesSettings

@@ -184,7 +184,7 @@ def test_nothing_overtakes_what_was_handed_over(tmp_path: Path) -> None:
         for each in threads:
             each.join()
         assert left.wait(30)
-        assert opened.writer.waiting_bytes == 0
+        assert opened.writer._waiting_bytes == 0
     assert sorted(offset for some in offsets.values() for offset in some) == list(range(count * writers))
     assert all(some == sorted(some) for some in offsets.values())
 

@@ -27,12 +27,12 @@ READER = """
 import json, sys
 from penstock.errors import Error
 from penstock.log.store import open_store
-from tests.suites.records import a_record
+from penstock.model.record import Record
 log = open_store(sys.argv[1]).log
 for line in sys.stdin:
     try:
         if line.strip() == "append":
-            log.append("t", [a_record()])
+            log.append("t", [Record("r", "k", b"{}", "t", (), 1)])
         records = [[each.id, each.offset] for each in log.read("t", 0, log.bounds("t", 0).start)]
         print(json.dumps({"bounds": log.bounds("t", 0), "records": records}), flush=True)
     except Error as exc:

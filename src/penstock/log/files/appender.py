@@ -35,7 +35,7 @@ class _BatchPart(NamedTuple):
     numbers: list[int]
 
 
-class Appending:
+class Appender:
     """Adds records to one log. Safe from any thread."""
 
     def __init__(self, log: "FileLog", notes: ProducerNotes) -> None:
