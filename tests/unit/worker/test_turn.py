@@ -15,7 +15,7 @@ from penstock.log.sql.heads import HeadKey
 from penstock.membership.serving import Domain
 from penstock.testing import FakeClock
 from penstock.worker.delivery_loop import DeliveryLoop
-from penstock.worker.turn import Steps, Turn
+from penstock.worker.turn import TurnSteps, Turn
 
 GONE = StoreUnreachable("here", "gone")
 
@@ -31,7 +31,7 @@ class Work:
         self.write: Callable[[], object] | None = None
         self.caught: list[Exception] = []
 
-    def own(self, *, timed: bool) -> Steps:
+    def own(self, *, timed: bool) -> TurnSteps:
         assert self.turn is not None
         self.made.append("own")
         self.turn.stop()
