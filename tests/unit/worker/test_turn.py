@@ -254,3 +254,15 @@ def test_beside_a_settling_no_partition_changes_hands(
     assert exchanges == []
     loop.guest(beside=False)
     assert exchanges == [True]
+
+
+def test_beside_a_settling_nothing_goes_out_that_has_to_be_written_down_first(
+    loop: DeliveryLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes_of = list[bool]()
+    monkeypatch.setattr(loop._groups, "may_start", lambda: True)
+    monkeypatch.setattr(loop._groups, "is_live", lambda: True)
+    monkeypatch.setattr(loop, "_start", lambda damage, *, writes: writes_of.append(writes))
+    loop.guest(beside=True)
+    loop.guest(beside=False)
+    assert writes_of == [False, True]
