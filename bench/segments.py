@@ -23,7 +23,6 @@ from penstock.log.store import Store, open_store
 from penstock.wire.kafka.record_batch import batches_in, check_produced
 from penstock.wire.kafka.records import NewRecord, encode_records
 
-MIB = 1 << 20
 RECORD_BYTES = 1_000
 BATCH_RECORDS = 64
 TOPIC = "rows"

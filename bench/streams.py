@@ -16,8 +16,8 @@ from bench.processes import ProcessTree, Spending
 from bench.run import Run
 from bench.stores import sqlite
 from penstock import Outbox, Record
-from penstock.pipeline.lake import Lake
-from penstock.pipeline.paths import CONTROL
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.paths import CONTROL
 
 _TOPIC, _PARTITIONS = "trickle", 8
 _PATIENCE = 120.0

@@ -6,6 +6,7 @@ the base seed; workers get both through xdist. It stops the services when the ru
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import threading
@@ -16,8 +17,10 @@ from typing import Any
 
 import hypothesis
 import pytest
+import uvicorn.server
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from penstock.database import bell_listener
 from tests.services import in_ci, missing
 from tests.services.budget import (
     Budget,
@@ -185,6 +188,26 @@ def pytest_runtest_makereport(
     if report.failed and isinstance(used, Budget):
         report.sections.append(("Budget", used.account()))
     return report
+
+
+class _Hurried:
+    """The module `asyncio` for uvicorn, which sleeps 0.1 s at a time until it sees that it is to end."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep a hundredth of a second at most."""
+        await asyncio.sleep(min(seconds, 0.01))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _what_is_stopped_ends_at_once() -> Iterator[None]:
+    """Let bell listeners and HTTP servers of this process look oftener whether they are to end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bell_listener, "_WAIT_SECONDS", 0.05)
+        patch.setattr(uvicorn.server, "asyncio", _Hurried())
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from types import UnionType
 from typing import Any, get_overloads
 
+from penstock.errors import Error, base
 from penstock.settings import Settings
 from penstock.worker.handler_options import HandlerOptions
 
@@ -209,6 +210,12 @@ def _parameter(arg: ast.arg, default: ast.expr | None) -> str:
 
 
 def _node(thing: Any) -> ast.stmt:
+    if thing is Error:  # its module is the package, its source a file of it
+        return next(
+            each
+            for each in ast.parse(inspect.getsource(base)).body
+            if isinstance(each, ast.ClassDef) and each.name == Error.__name__
+        )
     return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(thing)))).body[0]
 
 

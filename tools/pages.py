@@ -5,13 +5,14 @@ A page is a function that yields its paragraphs. `PAGES` is the whole list; `too
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import click
 
 from penstock import cli, errors, metrics, points, settings
 from penstock.cli import exit_codes
-from penstock.gateway.grpc.codes import CODES
+from penstock.gateway.grpc.problems import CODES
 from penstock.gateway.rest.api import OPERATIONS
 from penstock.gateway.rest.operations import Operation
 from penstock.gateway.statuses import STATUSES
@@ -51,20 +52,30 @@ def errors_page() -> Iterator[str]:
 
 
 def commands_page() -> Iterator[str]:
-    """Yield the exit codes, then each command with its usage and options."""
+    """Yield the exit codes, and the commands with a link to the page of each."""
     yield "# Commands"
     yield "What a command's exit code means:"
     yield table("exit code | meaning", _exit_codes())
-    for context in _contexts("penstock", cli.group, None):
-        command, path = context.command, context.command_path
-        yield f"## `{path}`"
-        yield f"```text\n{' '.join([path, *command.collect_usage_pieces(context)])}\n```"
-        yield from (_line(paragraph) for paragraph in (command.help or "").split("\n\n"))
-        if isinstance(command, click.Group):
-            calls = [f"{path} {name}" for name in command.list_commands(context)]
+    context = next(_contexts("penstock", cli.group, None))
+    yield from _usage(context)
+    lines = cli.COMMANDS.items()
+    yield table("command | what it does", ((f"[`penstock {name}`]({name}.md)", said) for name, said in lines))
+    yield from _options(context)
+
+
+def command_page(name: str) -> Iterator[str]:
+    """Yield a command and its subcommands, each with its usage and options."""
+    above = click.Context(cli.group, info_name="penstock")
+    command = cli.group.get_command(above, name)
+    assert command is not None, f"{name} is listed and not there"
+    for number, context in enumerate(_contexts(name, command, above)):
+        path = context.command_path
+        yield f"{'#' if number == 0 else '##'} `{path}`"
+        yield from _usage(context)
+        if isinstance(context.command, click.Group):
+            calls = [f"{path} {each}" for each in context.command.list_commands(context)]
             yield "\n".join(f"- [`{call}`](#{call.replace(' ', '-')})" for call in calls)
-        records = [param.get_help_record(context) for param in command.get_params(context)]
-        yield table("option | what it does", ((f"`{each[0]}`", _line(each[1])) for each in records if each))
+        yield from _options(context)
 
 
 def metrics_page() -> Iterator[str]:
@@ -101,9 +112,11 @@ def rest_page() -> Iterator[str]:
         "served at `/v1/openapi.json`. An error is `application/problem+json` with one of these:"
     )
     by_status: dict[int, list[str]] = {}
-    for code, status in STATUSES.items():
-        by_status.setdefault(status, []).append(f"`{code}`")
-    yield table("status | codes", ((str(each), ", ".join(by_status[each])) for each in sorted(by_status)))
+    for cls in errors.tree():
+        by_status.setdefault(STATUSES.of(cls), []).append(f"`{cls.code}`")
+    yield table(
+        "status | codes", ((str(each), ", ".join(sorted(by_status[each]))) for each in sorted(by_status))
+    )
     for tag in dict.fromkeys(each.tag for each in OPERATIONS):
         yield f"## {tag.capitalize()}"
         yield table(
@@ -119,8 +132,8 @@ def grpc_page() -> Iterator[str]:
         "it. An error has one of these statuses, and a `google.rpc.ErrorInfo` whose `reason` is its code:"
     )
     by_code: dict[str, list[str]] = {}
-    for code, status in STATUSES.items():
-        by_code.setdefault(CODES[status].name, []).append(f"`{code}`")
+    for cls in errors.tree():
+        by_code.setdefault(CODES[STATUSES.of(cls)].name, []).append(f"`{cls.code}`")
     yield table("status | codes", ((each, ", ".join(sorted(by_code[each]))) for each in sorted(by_code)))
     yield "## penstock_gateway.proto"
     yield f"```text\n{(protos.FOLDER / protos.SOURCE).read_text('utf-8').rstrip()}\n```"
@@ -130,14 +143,14 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "api.md": api_page,
     "settings.md": settings_page,
     "errors.md": errors_page,
-    "commands.md": commands_page,
+    "commands/README.md": commands_page,
     "console.md": console_page,
     "grpc.md": grpc_page,
     "metrics.md": metrics_page,
     "points.md": points_page,
     "rest.md": rest_page,
     "screens.md": screens_page,
-}
+} | {f"commands/{name}.md": partial(command_page, name) for name in cli.COMMANDS}
 
 
 def _operation(one: Operation) -> tuple[str, ...]:
@@ -157,7 +170,7 @@ def _error(cls: type[errors.Error]) -> tuple[str, ...]:
         cls.fault.value,
         "yes" if cls.retryable else "no",
         "yes" if cls.closes else "no",
-        str(exit_codes.EXIT_CODES[cls.code]),
+        str(exit_codes.EXIT_CODES.of(cls)),
         (cls.__doc__ or "").partition("\n")[0],
     )
 
@@ -171,6 +184,18 @@ def _contexts(name: str, command: click.Command, parent: click.Context | None) -
             child = command.get_command(context, below)
             assert child is not None, f"{below} is listed and not there"
             yield from _contexts(below, child, context)
+
+
+def _usage(context: click.Context) -> Iterator[str]:
+    """Yield a command's usage and help."""
+    words = [context.command_path, *context.command.collect_usage_pieces(context)]
+    yield f"```text\n{' '.join(words)}\n```"
+    yield from (_line(paragraph) for paragraph in (context.command.help or "").split("\n\n"))
+
+
+def _options(context: click.Context) -> Iterator[str]:
+    records = [param.get_help_record(context) for param in context.command.get_params(context)]
+    yield table("option | what it does", ((f"`{each[0]}`", _line(each[1])) for each in records if each))
 
 
 def _exit_codes() -> Iterator[tuple[str, str]]:

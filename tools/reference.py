@@ -41,9 +41,9 @@ def drift(folder: Path) -> Iterator[str]:
             yield f"{name} is not there"
         elif (have := path.read_text("utf-8")) != wanted:
             yield f"{name}:{_first_difference(have, wanted)}"
-    for path in sorted(folder.glob("*.md")):
-        if path.name not in pages.keys() | BY_HAND:
-            yield f"{path.name} is not written by this tool; move it to another folder"
+    for path in sorted(folder.rglob("*.md")):
+        if (name := path.relative_to(folder).as_posix()) not in pages.keys() | BY_HAND:
+            yield f"{name} is not written by this tool; move it to another folder"
     if (have := settings.NAMES.read_text("utf-8")) != (wanted := names_written()):
         yield f"{settings.NAMES.name}:{_first_difference(have, wanted)}"
 
@@ -55,6 +55,7 @@ def main(args: list[str] | None = None, folder: Path = FOLDER) -> int:
     if not parser.parse_args(args).check:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in written().items():
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, "utf-8")
         settings.NAMES.write_text(names_written(), "utf-8")
         return 0

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from penstock import Fixed, Outbox, Record, cli
-from penstock.cli import tables
+from penstock.cli import output
 from penstock.model import ids
 from penstock.operate import groups
 from penstock.testing import FakeClock
@@ -88,13 +88,13 @@ def screens_page() -> Iterator[str]:
 
 
 def _printed(screen: Screen, url: str, width: int | None) -> str:
-    real, out = tables.terminal_width, StringIO()
-    tables.terminal_width = lambda: width
+    real, out = output.terminal_width, StringIO()
+    output.terminal_width = lambda: width
     try:
         with redirect_stdout(out):
             screen.run(url)
     finally:
-        tables.terminal_width = real
+        output.terminal_width = real
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).rstrip()
 
 

@@ -94,11 +94,6 @@ class KafkaSocket:
             assert time.monotonic() < until, f"{topic} has no leader: error {part['error_code']}"
             time.sleep(0.02)
 
-    def metadata(self, version: int = 9) -> int:
-        """Ask for all topics; return how many there are. The answer is not decoded, only counted."""
-        self.send(_frame(METADATA, version, METADATA.encode_request({"topics": None}, version)))
-        return len(self.receive())
-
     # -- records
 
     def one_by_one(self, request: bytes, count: int) -> list[float]:

@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from bench import Case, Ratio, Run, Target, Variant
-from penstock.pipeline.committing import AppendFiles, TablePart, commit
-from penstock.pipeline.identity import ByOffsets
+from penstock.pipeline.lake.commit import AppendFiles, TablePart, commit
+from penstock.pipeline.lake.data_files import FileWriter
+from penstock.pipeline.lake.identity import ByOffsets
+from penstock.pipeline.lake.routing import OneTable
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.routing import OneTable
-from penstock.pipeline.writing import FileWriter
 
 _SCHEMA = pa.schema([("partition", pa.int32()), ("offset", pa.int64())])
 _PARTITIONS = 256

@@ -12,8 +12,8 @@ from bench import Case, Ratio, Run, Size, Target, Variant
 from bench.lakes import TOPIC, Rows, rows
 from bench.stores import sqlite
 from penstock.model.event_types import EventTypes
-from penstock.pipeline.modes import Mode, lake_rows
-from penstock.pipeline.storage import location
+from penstock.pipeline.lake.modes import Mode, lake_rows
+from penstock.pipeline.lake.storage import location
 
 
 class OrderPlaced(msgspec.Struct):

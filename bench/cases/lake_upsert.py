@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from bench import Case, Resident, Run, Size, Target, Value, Variant
-from penstock.pipeline.committing import TablePart, commit
-from penstock.pipeline.identity import ByOffsets
+from penstock.pipeline.lake.commit import TablePart, commit
+from penstock.pipeline.lake.data_files import OpenFile
+from penstock.pipeline.lake.identity import ByOffsets
+from penstock.pipeline.lake.upsert import BUCKETS
+from penstock.pipeline.lake.upsert.merge import Upsert
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.upsert import BUCKETS
-from penstock.pipeline.upsert.merging import Upsert
-from penstock.pipeline.writing import OpenFile
 
 _SCHEMA = pa.schema(
     [

@@ -36,9 +36,6 @@ class Store(Protocol):
     def play(self, conn: Any, tape: Tape) -> None:
         """Run what is on a tape straight through the driver, reading all rows."""
 
-    def hold_snapshot(self) -> AbstractContextManager[None]:
-        """Keep a reader's snapshot open for the length of a block."""
-
 
 class Engine(Protocol):
     """Where stores live: a server of our own, or a folder."""

@@ -67,14 +67,6 @@ class PostgresStore:
             if cursor.description:
                 cursor.fetchall()
 
-    @contextmanager
-    def hold_snapshot(self) -> Iterator[None]:
-        """Keep a REPEATABLE READ snapshot open."""
-        with self.connect() as conn:
-            conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            conn.execute("SELECT count(*) FROM penstock_slot")
-            yield
-
 
 class PostgresEngine:
     """The server."""

@@ -61,14 +61,6 @@ class SqliteStore:
         for call in tape:
             (conn.executemany if call.many else conn.execute)(call.sql, call.params).fetchall()
 
-    @contextmanager
-    def hold_snapshot(self) -> Iterator[None]:
-        """Keep a read transaction open."""
-        with closing(self.connect(autocommit=True)) as conn:
-            conn.execute("BEGIN")
-            conn.execute("SELECT count(*) FROM penstock_slot").fetchall()
-            yield
-
 
 class SqliteEngine:
     """The folder; the database works inside our own process, so its CPU is ours."""

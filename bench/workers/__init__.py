@@ -6,14 +6,12 @@ the measured part begins with its commit and ends when everything is handled and
 """
 
 from bench.workers.backlog import Waiting, deliver, waiting
-from bench.workers.jobs import PARKED, SLOW, SLOW_SECONDS
+from bench.workers.jobs import PARKED
 from bench.workers.process import Seen, WorkerProcess, worker_process
 from bench.workers.teams import Team, events, team
 
 __all__ = [
     "PARKED",
-    "SLOW",
-    "SLOW_SECONDS",
     "Seen",
     "Team",
     "Waiting",

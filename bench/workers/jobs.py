@@ -12,16 +12,11 @@ from bench.workers.tally import Tally
 from penstock import Fixed, Outbox, Record
 
 GROUP = "bench"
-MANY_GROUPS = 20
-SLOW = "slow"  # the key whose records take their time
-SLOW_SECONDS = 1.0
-DOZE_SECONDS = 0.02
 HELD = "held"  # the type of events whose handler holds its thread
 HELD_SECONDS = 15.0
 LINGER_SECONDS = 1.0
 PARKED = "parked"  # how keys begin whose records fail
 _LONG = Fixed(delay=timedelta(hours=6), max_retries=100)
-_SHORT = Fixed(delay=timedelta(milliseconds=200), max_retries=3)
 
 Job = Callable[[Outbox, Tally], None]
 
@@ -34,35 +29,6 @@ def count(outbox: Outbox, tally: Tally) -> None:
         tally.add()
 
 
-def count_in_groups(outbox: Outbox, tally: Tally) -> None:
-    """Do nothing but count, in each of many groups."""
-    for number in range(MANY_GROUPS):
-
-        @outbox.handler(group=f"{GROUP}-{number}", id=f"count-{number}", start="latest")
-        def handle(record: Record) -> None:
-            tally.add()
-
-
-def pause(outbox: Outbox, tally: Tally) -> None:
-    """Take a millisecond, as a call to somewhere else does."""
-
-    @outbox.handler(group=GROUP, start="latest")
-    def handle(record: Record) -> None:
-        time.sleep(0.001)
-        tally.add()
-
-
-def slow(outbox: Outbox, tally: Tally) -> None:
-    """Take a second for one key and nothing for the others; only the others count."""
-
-    @outbox.handler(group=GROUP, start="latest")
-    def handle(record: Record) -> None:
-        if record.key == SLOW:
-            time.sleep(SLOW_SECONDS)
-        else:
-            tally.add()
-
-
 def park(outbox: Outbox, tally: Tally) -> None:
     """Fail for some keys, to be tried again long after; the first try counts, as the others do."""
 
@@ -71,16 +37,6 @@ def park(outbox: Outbox, tally: Tally) -> None:
         tally.add()
         if record.key is not None and record.key.startswith(PARKED):
             raise ValueError("meant to fail")
-
-
-def storm(outbox: Outbox, tally: Tally) -> None:
-    """Fail at the first try of each record, and count the second."""
-
-    @outbox.handler(group=GROUP, start="latest", retry=_SHORT)
-    def handle(record: Record) -> None:
-        if record.attempt == 1:
-            raise ValueError("meant to fail")
-        tally.add()
 
 
 def stamp(outbox: Outbox, tally: Tally) -> None:
@@ -99,25 +55,6 @@ def follow(outbox: Outbox, tally: Tally) -> None:
     def handle(record: Record) -> None:
         tally.seen.append((record.value["order_id"], time.monotonic_ns()))
         tally.add()
-
-
-def first(outbox: Outbox, tally: Tally) -> None:
-    """Note the moment the handler starts, in a group that begins at the earliest record."""
-
-    @outbox.handler(group=GROUP)
-    def handle(record: Record) -> None:
-        tally.stamps.append(time.monotonic_ns())
-        tally.add()
-
-
-def doze(outbox: Outbox, tally: Tally) -> None:
-    """Take twenty milliseconds, and note the moment the handler starts; from the earliest record on."""
-
-    @outbox.handler(group=GROUP)
-    def handle(record: Record) -> None:
-        tally.stamps.append(time.monotonic_ns())
-        tally.add()
-        time.sleep(DOZE_SECONDS)
 
 
 def linger(outbox: Outbox, tally: Tally) -> None:
@@ -173,15 +110,9 @@ def _table(outbox: Outbox) -> str:
 
 _ALL = (
     count,
-    count_in_groups,
-    pause,
-    slow,
     park,
-    storm,
     stamp,
     follow,
-    first,
-    doze,
     linger,
     stamp_beside_held,
     write,

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from bench.errors import NotMeasured
-from bench.memory import Resident
 from bench.run import Run
 from bench.stores import Engine, EngineOpener, Load, Store, empty
 from bench.stores.filling import CHUNK
@@ -31,7 +30,6 @@ class Team:
     ) -> None:
         self.store = store
         self.workers = workers
-        self.rested_mb: list[float] = []  # the memory of each, joined and before any work
         self._engine, self._processes = engine, processes or ExitStack()
 
     def watch(self, run: Run) -> None:
@@ -104,7 +102,6 @@ def team(engine: EngineOpener, job: str, count: int = 1) -> Callable[[Run], Abst
             for worker in workers:
                 worker.begin()
             made.wait_until_shared()
-            made.rested_mb = [Resident(worker.pid).now_mb() for worker in workers]
             yield made
 
     return opened

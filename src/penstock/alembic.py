@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from penstock.database import hosted
 from penstock.database.naming import DEFAULT_PREFIX, Names
-from penstock.outbox.adapters.driver_state import innermost
+from penstock.outbox.adapters.driver import innermost
 from penstock.outbox.adapters.sqlalchemy import dialect_named
 
 
@@ -18,7 +18,7 @@ def upgrade(
     """Create and update Penstock's tables; called in the `upgrade` of a revision.
 
     Online, it applies the migrations that the database lacks up to version `to`; as SQL, those after `since`.
-    Name both, so that a revision means the same with every Penstock. Raises InvalidInput,
+    Name both, so that a revision means the same with every Penstock. Raises InvalidInput, SchemaUnreleased,
     UnsupportedConnection.
     """
     context, names = op.get_context(), Names(prefix, schema)

@@ -20,7 +20,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from penstock.errors import NoTransaction, TransactionEnded, UnsupportedConnection
 from penstock.model.connections import Tx
-from penstock.outbox.adapters.driver_state import commits_alone, innermost
+from penstock.outbox.adapters.driver import commits_alone, innermost
 
 _URLS = {"pysqlite": "sqlite+pysqlite://", "psycopg": "postgresql+psycopg://"}
 # Without this the dialect first queries the server for a type.

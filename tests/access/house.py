@@ -29,8 +29,7 @@ from penstock.gateway.rest.api import RestApi
 from penstock.gateway.settings import GatewaySettings, TinyqSettings
 from penstock.gateway.tinyq.door import TinyqDoor
 from penstock.gateway.tinyq.listener import TinyqListener
-from penstock.log.open_batches import open_batches
-from penstock.log.store import open_store
+from penstock.log.store import open_batches, open_store
 from penstock.model.partition import KAFKA
 from penstock.operate.kafka_port import KafkaAdministration
 from tests.access.revoking import revoke

@@ -15,11 +15,11 @@ import grpc
 
 from penstock.access.json_web_token import JwtRules
 from penstock.access.policy import User
+from penstock.access.rate_limits import RateLimit
 from penstock.access.remote_keys import KeysUrl, RemoteKeys
 from penstock.access.rule import parse_rule
 from penstock.access.scram import MECHANISMS, ScramSecret
 from penstock.access.tls import ServerTls, TlsFiles
-from penstock.access.token_bucket import RateLimit
 from penstock.gateway.grpc.door import GrpcDoor
 from penstock.gateway.grpc.listener import GrpcListener
 from penstock.wire.kafka.apis.records import PRODUCE

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.access.dev_certificates import DevCertificates
 from penstock.clock import SYSTEM
-from penstock.gateway.scrape import scrape
+from penstock.gateway.exposition import scrape
 from tests.access.attack_table import ATTACKS, ELSEWHERE, PAGE, SLOW, Attack, page
 from tests.access.doors import DOORS, IN, OUT, Door
 from tests.access.hogs import HOG_KINDS

@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 from penstock.access.dev_certificates import DevCertificates
 from penstock.operate import groups
-from penstock.operate.groups_made import create as create_group
+from penstock.operate.groups import create as create_group
 from tests.access.house import PAYLOAD, RULES, TOKEN, House, token
 from tests.access.test_changes import changed
 from tests.gateway.grpc_client import GrpcClient, PublishRequest, event, reason

@@ -28,7 +28,7 @@ from penstock.gateway.grpc.listener import GrpcListener
 from penstock.gateway.grpc.messages import service
 from penstock.gateway.rest.api import OPERATIONS
 from penstock.gateway.rest.operations import Operation
-from penstock.operate.groups_made import create as create_group
+from penstock.operate.groups import create as create_group
 from tests.gateway.grpc_client import GrpcClient
 from tests.gateway.served import ServedRest
 

@@ -22,10 +22,9 @@ from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
 from penstock.database.database import Transaction
 from penstock.model.partition import KAFKA
-from penstock.operate.groups_made import create as create_group
+from penstock.operate.groups import create as create_group
 from penstock.wire.kafka.apis import APIS
-from penstock.wire.kafka.apis.groups import JOIN_GROUP
-from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT
+from penstock.wire.kafka.apis.groups import JOIN_GROUP, OFFSET_COMMIT
 from penstock.wire.kafka.apis.security import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from penstock.wire.kafka.apis.transactions import ADD_PARTITIONS_TO_TXN, INIT_PRODUCER_ID
 from penstock.wire.kafka.layout import Api, ArrayOf, Field, FieldKind, Octets, Scalar, StructOf, Text, Uuid

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -12,11 +13,11 @@ import pytest
 from penstock.access.access import Access
 from penstock.access.policy import AccessPolicy
 from penstock.access.principal import Principal
-from penstock.access.token_bucket import RateLimit
+from penstock.access.rate_limits import RateLimit, RateLimiter
 from penstock.broker.broker import Broker
 from penstock.errors import Unauthenticated
 from penstock.testing.clock import FakeClock
-from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_DELETE
+from penstock.wire.kafka.apis.groups import OFFSET_COMMIT, OFFSET_DELETE
 from penstock.wire.kafka.apis.records import LIST_OFFSETS
 from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from penstock.wire.kafka.apis.topics import DELETE_TOPICS
@@ -85,10 +86,15 @@ def test_who_may_write_nothing_is_given_no_producer_id(house: House, name: str, 
 def test_names_of_no_topic_do_not_refill_a_bucket() -> None:
     limits = (RateLimit("ana", "*", bytes_per_second=100),)
     access, ana = Access(AccessPolicy(limits=limits), clock=FakeClock()), Principal("ana")
-    broker = cast(Any, SimpleNamespace(access=access, topics=SimpleNamespace(by_name={"orders": None})))
-    assert Broker.charged(broker, ana, {"orders": 1000}) > 0
-    Broker.charged(broker, ana, {f"no-{each}": 1 for each in range(20_000)})
-    assert Broker.charged(broker, ana, {"orders": 1}) > 0
+    topics, measures = SimpleNamespace(by_name={"orders": None}), SimpleNamespace(throttled=lambda _: None)
+    broker = cast(Any, SimpleNamespace(access=access, topics=topics, measures=measures))
+    slot = cast(
+        Any, SimpleNamespace(request=SimpleNamespace(client_id=""), session=SimpleNamespace(principal=ana))
+    )
+    charge = partial(Broker.charge, broker, slot, RateLimiter((), FakeClock()), 0)
+    assert charge({"orders": 1000}) > 0
+    charge({f"no-{each}": 1 for each in range(20_000)})
+    assert charge({"orders": 1}) > 0
 
 
 def test_logins_that_take_long_hold_up_nobody_who_is_in(

@@ -1,6 +1,6 @@
 """Lists leave out what who asks may not know of."""
 
-from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_FETCH
+from penstock.wire.kafka.apis.groups import OFFSET_COMMIT, OFFSET_FETCH
 from penstock.wire.kafka.apis.topics import METADATA
 from tests.access.doors import KafkaDoor, TlsClient
 from tests.access.house import PASSWORD, House

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from tests.architecture.source import modules, parsed, room_of
+from tests.architecture.source import modules, nodes, parsed, room_of
 
 _CLOCK_READS = {"now", "utcnow", "today"}
 _STREAMS = {"stdout", "stderr"}
@@ -108,7 +108,7 @@ def _public(
 def _nodes(root: Path, exempt: AbstractSet[str] = frozenset()) -> Iterator[tuple[Path, ast.AST]]:
     for path in modules(root):
         if room_of(path, root) not in exempt:
-            yield from ((path, node) for node in ast.walk(parsed(path)))
+            yield from ((path, node) for node in nodes(path))
 
 
 def _said(root: Path, path: Path, node: ast.AST, what: str) -> str:
@@ -124,7 +124,7 @@ def _top_names(node: ast.Import | ast.ImportFrom) -> set[str]:
 def _is_calendar(path: Path, value: ast.expr) -> bool:
     """Return whether an expression is the class datetime or date, under whatever name it was imported."""
     first, _, rest = ast.unparse(value).partition(".")
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module == "datetime":
             if first in {alias.asname or alias.name for alias in node.names}:
                 return True

@@ -1,7 +1,4 @@
-"""Rules on migrations: what takes something away says which code can no longer use the tables.
-
-From version 9 on: version 8 brought the fact `usable_from` into the tables.
-"""
+"""Rules on migrations: what takes something away says which code can no longer use the tables."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +6,6 @@ from pathlib import Path
 
 from penstock.database.hosted import statements_of
 
-_FIRST = 9
 _FILE = re.compile(r"(\d{4})_\w+")
 _RAISES = re.compile(r"UPDATE penstock_meta SET value = '(\d+)' WHERE name = 'usable_from'")
 _STATES = re.compile(r"'usable_from', '(\d+)'")
@@ -27,22 +23,23 @@ _TAKES_AWAY = {
 def breaches(root: Path) -> Iterator[str]:
     """Yield one sentence for each migration that takes away in silence, and each number that cannot be."""
     for folder in sorted(root.glob("database/*/migrations")):
-        usable_from = 0
-        for path in sorted(folder.glob("*.sql")):
+        first, *later = sorted(folder.glob("*.sql"))
+        stated = _STATES.search(first.read_text("utf-8"))
+        usable_from = int(stated[1]) if stated else 0
+        if usable_from != _number(first):
+            yield f"{first.relative_to(root)}: makes all tables and says usable_from {usable_from}"
+        for path in later:
             text = path.read_text("utf-8")
-            stated = _STATES.search(text)
-            usable_from = int(stated[1]) if stated else usable_from
-            named = _FILE.match(path.stem)
-            if named is None or int(named[1]) < _FIRST:
-                continue
             raised = _RAISES.search(text)
-            for what in _faults(text, int(named[1]), usable_from):
+            for what in _faults(text, _number(path), usable_from):
                 yield f"{path.relative_to(root)}: {what}"
             usable_from = int(raised[1]) if raised else usable_from
-        in_schema = _STATES.search((folder.parent / "schema.sql").read_text("utf-8"))
-        if in_schema is not None and int(in_schema[1]) != usable_from:
-            schema = (folder.parent / "schema.sql").relative_to(root)
-            yield f"{schema}: says usable_from {in_schema[1]}, the migrations say {usable_from}"
+
+
+def _number(path: Path) -> int:
+    named = _FILE.match(path.stem)
+    assert named is not None, f"{path} has no number"
+    return int(named[1])
 
 
 def _faults(text: str, version: int, usable_from: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.architecture.source import modules, parsed
+from tests.architecture.source import modules, nodes, parsed
 
 # Class names that may stand for more than one thing, with the reason.
 SHARED = {
@@ -49,7 +49,7 @@ def classes(root: Path, shared: Mapping[str, str] = SHARED) -> Iterator[str]:
 def loggers(root: Path) -> Iterator[str]:
     """A logger is called `logger`: `log` is the log that records are in."""
     for path in modules(root):
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if not isinstance(node, ast.Assign | ast.AnnAssign) or not isinstance(node.value, ast.Call):
                 continue
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]

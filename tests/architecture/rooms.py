@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.architecture.source import imported_rooms, imports, modules, room_of
 
-GROUND = {"errors", "clock", "settings", "metrics", "tracing", "points", "redaction", "signals"}
+GROUND = {"errors", "clock", "settings", "metrics", "tracing", "points", "redaction", "signals", "sockets"}
 ROWS = [  # highest first; neighbours in a row do not import each other
     {"alembic", "django", "sqlalchemy"},  # each for a framework: as cli, they join the rooms
     {"cli"},

@@ -16,12 +16,12 @@ _QUOTED = re.compile(r"'[^']*'")
 
 
 def breaches(root: Path) -> Iterator[str]:
-    """Yield one sentence for each breach in a statement; schema, drop and migrations are scripts and free."""
+    """Yield one sentence for each breach in a statement; drop and migrations are scripts and free."""
     for path in sorted(root.rglob("*.sql")):
         if path.parent.name == "sql":
             for what in _faults_of_file(path.read_text("utf-8"), _indexes(root, path.stem)):
                 yield f"{path.relative_to(root)}: {what}"
-        elif path.name not in ("schema.sql", "drop.sql") and path.parent.name != "migrations":
+        elif path.name != "drop.sql" and path.parent.name != "migrations":
             yield f"{path.relative_to(root)}: statements are in common.sql and one file a dialect"
 
 
@@ -67,9 +67,7 @@ def statements_of(text: str) -> list[str]:
 
 
 def _indexes(root: Path, dialect: str) -> set[str]:
-    """Return the indexes that the schema of a dialect creates; `common`: those that every schema does."""
-    pattern = "*/schema.sql" if dialect == "common" else f"{dialect}/schema.sql"
-    schemas = [path.read_text("utf-8") for path in (root / "database").glob(pattern)]
-    return set.intersection(
-        *(set(re.findall(r"CREATE (?:UNIQUE )?INDEX (ix_\w+)", text)) for text in schemas)
-    )
+    """Return the indexes that the migrations of a dialect create; `common`: those of every dialect."""
+    folders = (root / "database").glob("*/migrations" if dialect == "common" else f"{dialect}/migrations")
+    chains = ("\n".join(path.read_text("utf-8") for path in folder.glob("*.sql")) for folder in folders)
+    return set.intersection(*(set(re.findall(r"CREATE (?:UNIQUE )?INDEX (ix_\w+)", text)) for text in chains))

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 import click
+import pytest
 
-from penstock.cli import COMMANDS
+from penstock.cli import COMMANDS, group
 from tests.architecture.source import ROOT, assert_none
 
 
@@ -20,10 +21,24 @@ def breaches(listed: Mapping[str, str], commands: Mapping[str, click.Command]) -
 
 
 def test_the_list_of_commands_is_what_is_there() -> None:
-    names = [path.stem for path in (ROOT / "cli").glob("[!_]*.py")]
-    modules = {name: import_module(f"penstock.cli.{name}") for name in names}
-    found = {name: module.command for name, module in modules.items() if hasattr(module, "command")}
+    found = {}
+    for path in (ROOT / "cli").glob("[!_]*.py"):
+        for name, each in vars(import_module(f"penstock.cli.{path.stem}")).items():
+            if isinstance(each, click.Command) and (name == "command" or name.endswith("_command")):
+                found[str(each.name)] = each
     assert_none(breaches(COMMANDS, found))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_is_found_by_its_name(name: str) -> None:
+    assert named(name).name == name
+
+
+def named(name: str) -> click.Command:
+    """Return the command of a name."""
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    return command
 
 
 def parameters(command: click.Command) -> Iterator[click.Parameter]:
@@ -37,7 +52,7 @@ def parameters(command: click.Command) -> Iterator[click.Parameter]:
 def test_names_that_frameworks_give_a_default_mean_one_thing() -> None:
     """`manage.py penstock` gives them to every command: an option of that name would have it, too."""
     for name in COMMANDS:
-        for each in parameters(import_module(f"penstock.cli.{name}").command):
+        for each in parameters(named(name)):
             if each.name in {"target", "targets"}:
                 assert isinstance(each, click.Argument), f"{name}: {each.opts}"
             if each.name in {"url", "prefix", "schema"}:

@@ -1,5 +1,7 @@
 """The core works without any extra, and importing it loads nothing that a publisher does not need."""
 
+import pytest
+
 from tests.architecture.alone import run_alone
 
 HEAVY = (
@@ -66,3 +68,9 @@ def test_the_guard_keeps_an_extra_away() -> None:
 def test_a_planted_heavy_import_is_seen() -> None:
     done = run_alone(f"import click\nprint([name for name in {HEAVY} if name in sys.modules])")
     assert done.stdout == "['click']\n", done.stderr
+
+
+@pytest.mark.parametrize("module", ["source.data_source", "lake.sink", "writeback.writer", "session"])
+def test_a_pipeline_without_its_extra_names_it(module: str) -> None:
+    done = run_alone(f"import penstock.pipeline.{module}")
+    assert "penstock[spark]" in done.stderr, done.stderr

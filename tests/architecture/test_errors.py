@@ -1,12 +1,17 @@
-"""Every error has a code of its own, a row in each face's table and a place in the drawn tree."""
+"""Every error has a code of its own, and no table of a face names one without need."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
 
 from penstock import errors
 from penstock.broker.error_codes import ERROR_NUMBERS
 from penstock.cli.exit_codes import EXIT_CODES
-from penstock.errors import Error, tree
+from penstock.errors import Error, Fault, tree
+from penstock.errors.table import ErrorTable
+from penstock.gateway.grpc.problems import CODES
 from penstock.gateway.statuses import STATUSES
 from penstock.gateway.tinyq.answers import ANSWERS
 from tests.architecture.source import assert_none
@@ -15,7 +20,12 @@ from tools.tree import import_everything
 HOME = errors.__name__
 # Without what other tests have derived in this process.
 CLASSES = [cls for cls in tree() if cls.__module__ == HOME]
-_DRAWN = re.compile(r"^ {4}((?:[│ ] {3})*(?:[├└]── )?)([A-Z]\w*)", re.MULTILINE)
+TABLES: dict[str, ErrorTable[Any]] = {
+    "exit codes": EXIT_CODES,
+    "HTTP": STATUSES,
+    "Kafka": ERROR_NUMBERS,
+    "TinyQ": ANSWERS,
+}
 
 
 def code_breaches(classes: Sequence[type[Error]]) -> Iterator[str]:
@@ -32,51 +42,36 @@ def code_breaches(classes: Sequence[type[Error]]) -> Iterator[str]:
             yield f"{cls.__name__} has no docstring"
 
 
-def table_breaches(codes: set[str], table: Mapping[str, object]) -> Iterator[str]:
-    """Yield one sentence for each code that a face's table lacks, and per row for a code that is no more."""
-    yield from (f"{code} is missing" for code in sorted(codes - table.keys()))
-    yield from (f"{code} is stale" for code in sorted(table.keys() - codes))
-
-
-def drawn(text: str) -> dict[str, str]:
-    """Return each class in a drawn tree with the class it hangs from ("" for the root)."""
-    parents: dict[str, str] = {}
-    path: list[str] = []
-    for branch, name in _DRAWN.findall(text):
-        depth = len(branch) // 4
-        path[depth:] = [name]
-        parents[name] = path[depth - 1] if depth else ""
-    return parents
+def table_breaches(classes: Sequence[type[Error]], table: ErrorTable[Any]) -> Iterator[str]:
+    """Yield a sentence for each named class without which all answers would be the same."""
+    for named in table.named:
+        without = ErrorTable(table.rule, {})
+        without.named = {cls: answer for cls, answer in table.named.items() if cls is not named}
+        below = [cls for cls in classes if issubclass(cls, named)]
+        if all(without.of(cls) == table.of(cls) for cls in below):
+            yield f"{named.__name__} need not be named"
 
 
 def test_every_code_is_its_own() -> None:
     assert_none(code_breaches(CLASSES))
 
 
-def test_every_error_is_in_the_one_file() -> None:
+def test_every_error_is_in_the_errors_package() -> None:
     import_everything()
     assert [cls for cls in tree() if cls.__module__.startswith("penstock.") and cls.__module__ != HOME] == []
 
 
-def test_every_code_has_an_exit_code_and_no_row_is_stale() -> None:
-    assert_none(table_breaches({cls.code for cls in CLASSES}, EXIT_CODES))
+def test_every_error_has_the_public_name_of_the_package() -> None:
+    assert [cls for cls in CLASSES if getattr(errors, cls.__name__, None) is not cls] == []
 
 
-def test_every_code_has_a_number_of_kafkas_and_no_row_is_stale() -> None:
-    assert_none(table_breaches({cls.code for cls in CLASSES}, ERROR_NUMBERS))
+@pytest.mark.parametrize("face", TABLES)
+def test_a_table_names_only_the_exceptions_of_its_rule(face: str) -> None:
+    assert_none(table_breaches(CLASSES, TABLES[face]))
 
 
-def test_every_code_has_a_status_of_http_and_no_row_is_stale() -> None:
-    assert_none(table_breaches({cls.code for cls in CLASSES}, STATUSES))
-
-
-def test_every_code_has_an_answer_of_tinyqs_and_no_row_is_stale() -> None:
-    assert_none(table_breaches({cls.code for cls in CLASSES}, ANSWERS))
-
-
-def test_the_drawn_tree_is_the_real_one() -> None:
-    real = {cls.__name__: "" if cls is Error else cls.__bases__[0].__name__ for cls in CLASSES}
-    assert drawn(errors.__doc__ or "") == real
+def test_every_status_of_http_has_one_of_grpcs() -> None:
+    assert {STATUSES.of(cls) for cls in CLASSES} <= CODES.keys()
 
 
 def test_planted_breaches_of_the_codes_are_found() -> None:
@@ -95,9 +90,19 @@ def test_planted_breaches_of_the_codes_are_found() -> None:
 
 
 def test_planted_breaches_of_a_table_are_found() -> None:
-    assert list(table_breaches({"a", "b"}, {"b": 1, "c": 2})) == ["a is missing", "c is stale"]
+    table = ErrorTable(
+        lambda cls: int(cls.fault is Fault.CALLER), {1: [errors.StoreError], 2: [errors.LogError]}
+    )
+    assert list(table_breaches(CLASSES, table)) == []
+    table.named[errors.StoreDamaged] = 1
+    table.named[errors.InvalidInput] = 1
+    assert list(table_breaches(CLASSES, table)) == [
+        "StoreDamaged need not be named",
+        "InvalidInput need not be named",
+    ]
 
 
-def test_a_drawn_tree_is_read_by_its_branches() -> None:
-    text = "The tree.\n\n    A\n    ├── B      said\n    │   ├── C\n    │   └── D\n    └── E\n\nA code."
-    assert drawn(text) == {"A": "", "B": "A", "C": "B", "D": "B", "E": "A"}
+def test_a_class_has_the_answer_of_its_nearest_named_parent() -> None:
+    table = ErrorTable(lambda cls: "rule", {"store": [errors.StoreError], "file": [errors.FileUnreadable]})
+    of = [table.of(cls) for cls in (errors.FileUnreadable, errors.StoreFull, errors.UnknownTopic)]
+    assert of == ["file", "store", "rule"]

@@ -8,7 +8,7 @@ import pytest
 
 from penstock import metrics
 from penstock.metrics import Series, SeriesKind
-from tests.architecture.source import ROOT, assert_none, modules, parsed, plant, room_of
+from tests.architecture.source import ROOT, assert_none, modules, nodes, plant, room_of
 
 
 def made_elsewhere(root: Path) -> Iterator[str]:
@@ -16,7 +16,7 @@ def made_elsewhere(root: Path) -> Iterator[str]:
     for path in modules(root):
         if room_of(path, root) == "metrics":
             continue
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Series":
                 yield f"{path.relative_to(root)}:{node.lineno}"
 

@@ -33,11 +33,9 @@ LAWFUL = {
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Give the root of a tree with one dialect, whose eighth migration says who can use the tables."""
+    """Give the root of a tree with one dialect and the first migration, which says who can use the tables."""
     says = "INSERT INTO penstock_meta (name, value) VALUES ('usable_from', '7');"
-    plant(tmp_path, "database/one/migrations/0007_old.sql", "ALTER TABLE penstock_lane DROP COLUMN a;")
-    plant(tmp_path, "database/one/migrations/0008_faults.sql", says)
-    plant(tmp_path, "database/one/schema.sql", "CREATE TABLE a (b);")
+    plant(tmp_path, "database/one/migrations/0007_first.sql", f"CREATE TABLE a (b);\n{says}")
     return tmp_path
 
 
@@ -67,6 +65,8 @@ def test_a_number_that_cannot_be_is_found(tree: Path, number: int) -> None:
     assert f"raises usable_from from 7 to {number}" in found
 
 
-def test_a_schema_that_says_another_number_is_found(tree: Path) -> None:
-    plant(tree, "database/one/schema.sql", "INSERT INTO penstock_meta VALUES ('usable_from', '8');")
-    assert list(breaches(tree)) == ["database/one/schema.sql: says usable_from 8, the migrations say 7"]
+def test_a_first_migration_that_says_another_number_is_found(tree: Path) -> None:
+    text = "INSERT INTO penstock_meta VALUES ('usable_from', '8');"
+    plant(tree, "database/one/migrations/0007_first.sql", text)
+    path = "database/one/migrations/0007_first.sql"
+    assert list(breaches(tree)) == [f"{path}: makes all tables and says usable_from 8"]

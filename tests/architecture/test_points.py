@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock import points
-from tests.architecture.source import ROOT, assert_none, modules, parsed, plant, room_of
+from tests.architecture.source import ROOT, assert_none, modules, nodes, plant, room_of
 from tools.tree import import_everything
 
 _NAME = re.compile(r"[a-z_]+(\.[a-z_]+)+")
@@ -18,8 +18,10 @@ _NAME = re.compile(r"[a-z_]+(\.[a-z_]+)+")
 def declarations(root: Path) -> Iterator[tuple[str, str, str]]:
     """Yield file, name and meaning of each point as the source spells them; "" if it does not."""
     for path in modules(root):
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "points.declare":
+        for node in nodes(path):
+            if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") != "declare":
+                continue
+            if ast.unparse(node.func) == "points.declare":
                 name, meaning = (getattr(each, "value", "") for each in node.args)
                 yield path.relative_to(root).as_posix(), name, meaning
 

@@ -25,7 +25,7 @@ DESTROYS = {
     r"rm -r|remove the directory|remove it\b": r"unreadable|nothing",
 }
 # The commands themselves, whose help says what they do, and the values that a message is made from.
-EXEMPT = ("cli/", "testing/", "django/tables.py", "pipeline/paths.py", "operate/why/history.py")
+EXEMPT = ("cli/", "testing/", "django/tables.py", "pipeline/lake/paths.py", "operate/why/history.py")
 
 
 def messages(source: str) -> Iterator[tuple[int, str]]:

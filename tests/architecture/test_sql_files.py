@@ -46,11 +46,15 @@ LAWFUL = {
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Give the root of a tree with two dialects, whose schemas have one index in common."""
-    plant(tmp_path, "database/one/schema.sql", "CREATE TABLE a (b);\nCREATE INDEX ix_penstock_x ON a (b);")
+    """Give the root of a tree with two dialects, whose tables have one index in common."""
     plant(
         tmp_path,
-        "database/two/schema.sql",
+        "database/one/migrations/0001_a.sql",
+        "CREATE TABLE a (b);\nCREATE INDEX ix_penstock_x ON a (b);",
+    )
+    plant(
+        tmp_path,
+        "database/two/migrations/0001_a.sql",
         "CREATE INDEX ix_penstock_x ON a (b); CREATE INDEX ix_two ON a (b);",
     )
     return tmp_path

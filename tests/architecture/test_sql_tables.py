@@ -11,6 +11,9 @@ HEAD = "-- name: x\n-- Walks the primary key.\n"
 PLANTED = {
     "a join with the log": ("delivery", "SELECT 1 FROM penstock_cursor c JOIN penstock_log l ON true;"),
     "a write to another room": ("operate", "DELETE FROM penstock_lane;"),
+    "a lock on another room's rows": ("operate", "SELECT 1 FROM penstock_cursor FOR UPDATE;"),
+    "a read of a room that is not among those below": ("operate", "SELECT 1 FROM penstock_kafka_group;"),
+    "a read by a room that may not": ("delivery", "SELECT 1 FROM penstock_staged;"),
     "a table that nobody owns": ("log", "SELECT 1 FROM penstock_nobody;"),
     "a room that owns nothing": ("pipeline", "SELECT 1 FROM penstock_head;"),
 }
@@ -30,8 +33,9 @@ def test_a_table_has_one_owner() -> None:
 
 
 def test_every_table_of_the_schema_has_an_owner() -> None:
-    schema = ROOT.joinpath("database", "postgres", "schema.sql").read_text("utf-8")
-    made = {line.split()[2] for line in schema.splitlines() if line.startswith("CREATE TABLE ")}
+    scripts = ROOT.joinpath("database", "postgres", "migrations").glob("*.sql")
+    lines = [line for each in scripts for line in each.read_text("utf-8").splitlines()]
+    made = {line.split()[2] for line in lines if line.startswith("CREATE TABLE ")}
     assert made == {f"penstock_{table}" for tables in OWNERS.values() for table in tables}
 
 
@@ -46,6 +50,12 @@ def test_a_planted_breach_is_found(case: str, tmp_path: Path) -> None:
     plant(tmp_path, f"{room}/sql/postgres.sql", HEAD + statement)
     (found,) = breaches(tmp_path)
     assert "which other rooms own" in found
+
+
+def test_operations_may_read_the_tables_of_the_rooms_below(tmp_path: Path) -> None:
+    read = "SELECT 1 FROM penstock_lane CROSS JOIN penstock_staged;"
+    plant(tmp_path, "operate/sql/common.sql", HEAD + read)
+    assert list(breaches(tmp_path)) == []
 
 
 @pytest.mark.parametrize("file", ["operate/x.py", "pipeline/sql/common.sql"])

@@ -4,13 +4,13 @@ import pytest
 
 # The suites are plain modules; their asserts shall say as much as those of a test file.
 pytest.register_assert_rewrite(
-    "penstock.testing.log_suite",
-    "penstock.testing.log_contents",
-    "penstock.testing.log_growing",
-    "penstock.testing.log_keeping",
-    "penstock.testing.log_reading",
-    "penstock.testing.outbox_suite",
-    "penstock.testing.handling_suite",
+    "tests.suites.log_suite",
+    "tests.suites.log_contents",
+    "tests.suites.log_growing",
+    "tests.suites.log_keeping",
+    "tests.suites.log_reading",
+    "tests.suites.outbox_suite",
+    "tests.suites.handling_suite",
 )
 
 from penstock.log.contract import Log  # noqa: E402

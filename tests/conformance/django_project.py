@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import penstock
 from penstock.database.dialects import open_database
 from penstock.database.drift import differences
 from penstock.database.migrations import pending
@@ -96,7 +97,7 @@ class Project:
     """One project: its folder, its settings, and its commands."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        self.folder = folder
+        self.folder, self.package = folder, Path(penstock.__file__).parents[1]
         database = database_of(url)
         if url.startswith("sqlite"):
             database["OPTIONS"]["transaction_mode"] = "IMMEDIATE"
@@ -129,7 +130,11 @@ class Project:
         done = subprocess.run(
             [sys.executable, "manage.py", json.dumps(split)],
             cwd=self.folder,
-            env={**os.environ, "PROJECT": json.dumps(self.settings), "PYTHONPATH": os.pathsep.join(sys.path)},
+            env={
+                **os.environ,
+                "PROJECT": json.dumps(self.settings),
+                "PYTHONPATH": os.pathsep.join([str(self.package), *sys.path]),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -21,8 +21,8 @@ from penstock.log.entry import Entry
 from penstock.log.files.log import FileLog
 from penstock.log.store import Store, open_store
 from penstock.testing import FakeClock
-from penstock.testing.list_log import ListLog
 from tests.conformance.file_damage import change_records
+from tests.suites.list_log import ListLog
 
 NAMES = ("memory", "sqlite", "postgres")
 DATABASES = ("sqlite", "postgres")  # memory is SQLite without a disk: the shipped suites show it

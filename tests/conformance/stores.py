@@ -10,7 +10,6 @@ import pytest
 from penstock.log.contract import Log
 from penstock.log.files.log import FileLog
 from penstock.log.store import open_store
-from penstock.testing.list_log import ListLog
 from tests.conformance.engines import (
     DATABASES,
     NAMES,
@@ -24,6 +23,7 @@ from tests.conformance.engines import (
     sqlite_url,
 )
 from tests.services.postgres import PostgresServer
+from tests.suites.list_log import ListLog
 
 __all__ = [
     "_sqlite_template",

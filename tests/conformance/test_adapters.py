@@ -13,13 +13,13 @@ import pytest
 from penstock import Outbox, Record
 from penstock.errors import NoTransaction, SchemaMissing, TokenReused, UnsupportedConnection
 from penstock.outbox.adapters import adapter_for, async_adapter_for
-from penstock.testing.outbox_suite import OrderDeclined, keys, logged
 from tests.conformance.async_callers import ASYNC_AUTOCOMMITTERS, ASYNC_CALLERS, AsyncFace, Held
 from tests.conformance.callers import AUTOCOMMITTERS, CALLERS, Autocommitter, Caller
 from tests.conformance.django_callers import DJANGO_AUTOCOMMITTERS, DJANGO_CALLERS
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.services.budget import level_from_environment
+from tests.suites.outbox_suite import OrderDeclined, keys, logged
 
 WAYS_TO_WRITE: tuple[Callable[[Any, Any], Any], ...] = (
     lambda face, conn: face.publish(conn, "t", 1),
@@ -280,7 +280,7 @@ def test_a_token_whose_first_use_was_rolled_back_is_free(
 def test_listeners_hear_of_what_was_committed(
     declined: bool, caller: Caller, store: StoreEngine, face: Any
 ) -> None:
-    """N-15: after the commit, never after a rollback, nor after that of a savepoint."""
+    """After the commit, never after a rollback, nor after that of a savepoint."""
     heard: list[str | None] = []
 
     @store.outbox.listener("order.*")
@@ -303,7 +303,7 @@ def test_listeners_hear_of_what_was_committed(
 
 
 def test_the_callers_own_rows_share_the_transaction(caller: Caller, store: StoreEngine, face: Any) -> None:
-    """T-01: both or neither."""
+    """Both or neither."""
     with store.connect() as conn:
         conn.execute("CREATE TABLE orders (id integer)")
         conn.commit()
@@ -371,7 +371,7 @@ def test_a_connection_to_another_kind_of_database_is_refused(caller: Caller, req
 def test_a_session_that_may_lose_commits_is_warned_of_once(
     caller: Caller, store: StoreEngine, face: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P4: after the first event of a connection. In a pipeline nobody waits for the answer."""
+    """After the first event of a connection. In a pipeline nobody waits for the answer."""
     setting = {"sqlite": "synchronous = OFF", "postgres": "synchronous_commit = off"}[caller.engine]
     can_be_set = caller.name != "Django connection on sqlite"  # its transaction has begun
     with caller.transaction(store.url) as conn:
@@ -397,7 +397,7 @@ def test_a_session_as_it_should_be_is_not_warned_of(
 
 @IN_AUTOCOMMIT
 def test_autocommit_is_refused_with_the_remedy(kind: Autocommitter, request: pytest.FixtureRequest) -> None:
-    """N-11: the event would be a write of its own. All ways to write, and nothing is written."""
+    """The event would be a write of its own. All ways to write, and nothing is written."""
     store = StoreEngine(request.getfixturevalue(f"migrated_{kind.engine}"))
     with kind.connection(store.url) as conn:
         for write in WAYS_TO_WRITE:
@@ -410,7 +410,7 @@ def test_autocommit_is_refused_with_the_remedy(kind: Autocommitter, request: pyt
 
 @IN_AUTOCOMMIT
 def test_autocommit_may_be_allowed(kind: Autocommitter, request: pytest.FixtureRequest) -> None:
-    """N-11: for what is one statement; the refusal of the rest says so, that of others names the option."""
+    """For what is one statement; the refusal of the rest says so, that of others names the option."""
     store = StoreEngine(request.getfixturevalue(f"migrated_{kind.engine}"))
     face, allowing = kind.face(store.outbox), kind.face(store.another(allow_autocommit=True))
     with kind.connection(store.url) as conn:

@@ -19,10 +19,11 @@ from penstock import Outbox
 from penstock.alembic import include_name
 from penstock.database.dialects import open_database
 from penstock.database.drift import differences
-from penstock.database.migrations import chain, pending
+from penstock.database.migrations import pending
 from penstock.database.naming import Names
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, SchemaUnreleased
 from tests.conformance.callers import sqlalchemy_engine
+from tests.conformance.next_release import KNOWN, NEXT, add_next
 
 ENVIRONMENT = """
 from alembic import context
@@ -98,15 +99,6 @@ def wanting(address: str, names: Names | None = None) -> tuple[list[int], list[s
         database.close()
 
 
-def newest(address: str) -> int:
-    """Return the newest version that there is."""
-    database = open_database(address, Names())
-    try:
-        return chain(database)[-1].version
-    finally:
-        database.close()
-
-
 def test_a_revision_makes_the_tables(environment: Environment, address: str) -> None:
     config = environment(ORDERS, "penstock.upgrade()")
     command.upgrade(config, "head")
@@ -118,25 +110,30 @@ def test_a_revision_makes_the_tables(environment: Environment, address: str) -> 
 def test_what_is_there_already_is_not_made_again(environment: Environment, address: str) -> None:
     outbox = Outbox(address)
     outbox.migrate()
-    command.upgrade(environment("penstock.upgrade(to=3)", "penstock.upgrade()"), "head")
+    command.upgrade(environment(f"penstock.upgrade(to={KNOWN})", "penstock.upgrade()"), "head")
     assert outbox.migrate() == []
     outbox.close()
     assert wanting(address) == ([], [])
 
 
 @pytest.mark.slow
-def test_a_later_revision_goes_on(environment: Environment, address: str) -> None:
-    last = newest(address)
-    config = environment("penstock.upgrade(to=3)", ORDERS, f"penstock.upgrade(since=3, to={last})")
+def test_a_later_revision_goes_on(
+    environment: Environment, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_next(monkeypatch)
+    later = f"penstock.upgrade(since={KNOWN}, to={NEXT})"
+    config = environment(f"penstock.upgrade(to={KNOWN})", ORDERS, later)
     command.upgrade(config, "2")
-    assert wanting(address)[0] == list(range(4, last + 1))
+    assert wanting(address)[0] == [NEXT]
     command.upgrade(config, "head")
     assert wanting(address) == ([], [])
 
 
-def test_the_sql_of_a_revision_can_be_run_by_hand(environment: Environment, address: str) -> None:
-    last = newest(address)
-    config = environment("penstock.upgrade(to=3)", f"penstock.upgrade(since=3, to={last})")
+def test_the_sql_of_a_revision_can_be_run_by_hand(
+    environment: Environment, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_next(monkeypatch)
+    config = environment(f"penstock.upgrade(to={KNOWN})", f"penstock.upgrade(since={KNOWN}, to={NEXT})")
     command.upgrade(config, "head", sql=True)
     assert isinstance(config.output_buffer, io.StringIO)
     run_script(address, config.output_buffer.getvalue())
@@ -159,7 +156,7 @@ def test_a_revision_that_fails_leaves_nothing(environment: Environment, address:
     config = environment("penstock.upgrade(); raise RuntimeError")
     with pytest.raises(RuntimeError):
         command.upgrade(config, "head")
-    assert wanting(address)[0] == list(range(1, newest(address) + 1))
+    assert wanting(address)[0] == [KNOWN]
     outbox = Outbox(address)
     outbox.migrate()  # no table is in the way
     outbox.close()
@@ -168,8 +165,17 @@ def test_a_revision_that_fails_leaves_nothing(environment: Environment, address:
 
 def test_versions_that_there_are_not_are_refused(environment: Environment, address: str) -> None:
     config = environment("penstock.upgrade(to=99)")
-    with pytest.raises(InvalidInput, match="up to 99: this Penstock has 1 to"):
+    with pytest.raises(InvalidInput, match=f"up to 99: this Penstock has {KNOWN} to {KNOWN}"):
         command.upgrade(config, "head")
+
+
+def test_tables_of_an_unreleased_version_are_refused(environment: Environment, address: str) -> None:
+    outbox = Outbox(address)
+    outbox.migrate()
+    outbox.close()
+    run_script(address, "UPDATE penstock_meta SET value = '16' WHERE name = 'schema_version'")
+    with pytest.raises(SchemaUnreleased, match="schema version 16, of an unreleased version"):
+        command.upgrade(environment(f"penstock.upgrade(to={KNOWN})"), "head")
 
 
 @pytest.mark.slow

@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from penstock import Outbox
 from penstock.errors import InvalidKey, NoTransaction, UnsupportedConnection
-from penstock.testing.outbox_suite import keys, logged
 from tests.conformance.async_callers import ENGINES, alchemy_engine
 from tests.conformance.engines import StoreEngine, connect
+from tests.suites.outbox_suite import keys, logged
 
 
 @dataclass

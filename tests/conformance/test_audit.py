@@ -16,8 +16,8 @@ from penstock.operate import audit as auditing
 from penstock.operate import dead, groups
 from penstock.operate.audit import audit, write
 from penstock.operate.dead import DeadSelection
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
+from tests.suites.handling_suite import Seen, publish_values, subscribe
 
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
 

@@ -7,8 +7,8 @@ import pytest
 from penstock.database import bell_listener
 from penstock.database.dialects import open_database
 from penstock.database.naming import Names
-from penstock.operate.bell import examine_bell
 from penstock.operate.doctor import DoctorFinding, PartState
+from penstock.operate.store_doctor import examine_bell
 from tests.conformance.engines import StoreEngine
 from tests.services.pooler import TransactionPooler
 

@@ -17,8 +17,8 @@ from penstock.operate.dead import dead_letters
 from penstock.operate.lanes import lanes
 from penstock.operate.store_doctor import examine_store
 from penstock.operate.why import why
-from penstock.testing.refusal import refusal
 from tests.conformance.engines import StoreEngine
+from tests.suites.refusal import refusal
 
 SECRET = "canary-4711"
 GROUPS = ("typed", "structs", "raw", "batches", "answers", "falls", "bytes")

@@ -5,22 +5,23 @@ from datetime import timedelta
 import pytest
 
 from penstock import metrics
-from penstock.delivery.client_cursors import ClientCommit, ClientCursors
+from penstock.delivery.client_cursors import ClientCommit
 from penstock.delivery.retention import Retention
 from penstock.delivery.retention_rule import RetentionSettings
-from penstock.errors import GroupKindDiffers, InvalidSelection, OffsetOutOfRange, UnknownPartition
+from penstock.errors import GroupKindDiffers, InvalidSelection
 from penstock.log.contract import Batch, Topic
 from penstock.membership.member import ClusterSettings, Member
 from penstock.operate.check import check
 from penstock.operate.groups import groups, show
 from penstock.operate.records import delete_done, delete_records
-from penstock.testing.handling_suite import Seen, subscribe
-from penstock.testing.log_reading import numbered
-from penstock.testing.refusal import refusal
 from penstock.worker.handlers import Handlers
 from penstock.worker.measures import Measures
+from tests.conformance.client_cursors import ClientCursors
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, subscribe
+from tests.suites.log_reading import numbered
+from tests.suites.refusal import refusal
 
 
 @pytest.fixture
@@ -43,12 +44,6 @@ def test_a_commit_is_kept_with_what_the_client_said(engine: StoreEngine, cursors
     cursors.commit({0: ClientCommit(2, "")})
     cursors.commit({})
     assert cursors.committed() == {0: ClientCommit(2, ""), 1: ClientCommit(0, None)}
-
-
-def test_a_commit_is_whole_or_refused(cursors: ClientCursors) -> None:
-    refusal(UnknownPartition, cursors.commit, {0: ClientCommit(1), 2: ClientCommit(1)})
-    refusal(OffsetOutOfRange, cursors.commit, {0: ClientCommit(1), 1: ClientCommit(-1)})
-    assert cursors.committed() == {}
 
 
 def test_a_group_has_one_kind(engine: StoreEngine, topic: Topic, cursors: ClientCursors) -> None:

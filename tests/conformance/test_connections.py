@@ -40,7 +40,7 @@ def refused(outbox: Outbox, conn: Any, remedy: str) -> None:
 
 
 def test_sqlite3_in_autocommit_is_refused(sqlite_engine: StoreEngine) -> None:
-    """N-11: the event would be a write of its own."""
+    """The event would be a write of its own."""
     path = sqlite_engine.url.removeprefix("sqlite:///")
     with closing(sqlite3.connect(path, isolation_level=None)) as conn:
         refused(sqlite_engine.outbox, conn, "BEGIN IMMEDIATE")

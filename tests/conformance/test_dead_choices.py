@@ -18,10 +18,10 @@ from penstock.operate.dead import DeadSelection, LetterOutcome, dead_letters, sh
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.retention import retain
 from penstock.operate.topics import set_retention
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.records import a_record
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.records import a_record
 
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
 ALL = DeadSelection(group="g", all=True)
@@ -87,7 +87,7 @@ def poisoned(engine: StoreEngine, *values: int, poison: int = 1, **options: Any)
 # --- skip
 
 
-def test_n_05_a_skipped_letter_stays_and_its_key_goes_on(
+def test_a_skipped_letter_stays_and_its_key_goes_on(
     engine: StoreEngine, database: Database, act: Act
 ) -> None:
     seen = poisoned(engine, 1, 2, 3)
@@ -124,7 +124,7 @@ def test_a_lane_that_one_of_two_letters_is_skipped_of_waits_for_the_other(
 # --- requeue last
 
 
-def test_u_05_what_is_requeued_last_comes_after_all_that_waits_of_its_key(
+def test_what_is_requeued_last_comes_after_all_that_waits_of_its_key(
     engine: StoreEngine, database: Database, act: Act
 ) -> None:
     seen = poisoned(engine, 1, 2, 3)
@@ -208,7 +208,7 @@ def published(engine: StoreEngine, **headers: str) -> None:
         engine.outbox.publish(conn, "t", 2, key="k", headers=headers)
 
 
-def test_u_05_a_record_comes_back_with_its_headers_edited_for_this_group_alone(
+def test_a_record_comes_back_with_its_headers_edited_for_this_group_alone(
     engine: StoreEngine, database: Database, act: Act
 ) -> None:
     seen, other = failing(engine, 1), Handler()

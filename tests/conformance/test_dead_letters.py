@@ -32,12 +32,12 @@ from penstock.model.retry import Fixed
 from penstock.operate import dead
 from penstock.operate.dead import DeadLetter, DeadSelection, LetterOutcome, dead_letters
 from penstock.operate.lanes import LaneState, WaitingLane, lanes
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 
 pytestmark = pytest.mark.usefixtures("brisk")
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
@@ -234,12 +234,12 @@ def test_run_twice_it_finds_nothing_more(
     engine: StoreEngine, database: Database, requeue: Act, discard: Act
 ) -> None:
     seen = poisoned(engine, 1, 2)
-    before = rows(engine, "partition, epoch", "cursor")
+    before = rows(engine, "partition, lanes_version", "cursor")
     assert requeue() == LetterOutcome(1)
-    after = rows(engine, "partition, epoch", "cursor")
+    after = rows(engine, "partition, lanes_version", "cursor")
     assert requeue() == discard() == LetterOutcome(0)
     assert sum(b != a for a, b in zip(before, after, strict=True)) == 1
-    assert rows(engine, "partition, epoch", "cursor") == after
+    assert rows(engine, "partition, lanes_version", "cursor") == after
     assert drained(engine, seen) == [1, 2]
     assert requeue() == LetterOutcome(0)
     assert drained(engine, seen) == []
@@ -403,19 +403,11 @@ class Owner:
         return self.store.settle({self.partition: (self.owned, settlement)}) == set()
 
 
-def of_the_version_before(engine: StoreEngine) -> None:
-    """Let the owners be of a version that does not look for changed lanes."""
-    change(engine, "UPDATE penstock_cursor SET lanes_epoch = -1")
-
-
-@pytest.mark.parametrize("older", [False, True], ids=["this_version", "version_before"])
 @pytest.mark.parametrize("deciding", [dead.requeue, dead.discard], ids=["requeue", "discard"])
 def test_an_owner_with_an_older_view_cannot_write_over_it(
-    deciding: Callable[..., LetterOutcome], engine: StoreEngine, database: Database, older: bool
+    deciding: Callable[..., LetterOutcome], engine: StoreEngine, database: Database
 ) -> None:
-    """It learns of it and settles what it has done. One that cannot learn is refused: nothing lost, nothing
-    out of order, and what it had out comes again.
-    """
+    """It learns of it and settles what it has done."""
     in_one_partition(engine)
     seen = poisoned(engine, 1, 2)
     publish_values(engine, 3)
@@ -426,39 +418,20 @@ def test_an_owner_with_an_older_view_cannot_write_over_it(
     for offset, key in enumerate("kkkoo"):
         machine.feed(offset, key, wanted=True)
     assert [each.offset for each in machine.take(0, 10)] == [3]
-    if older:
-        of_the_version_before(engine)
     assert deciding(database, EVERYTHING, clock=engine.clock) == LetterOutcome(1)
     machine.finish(3, Passed())
-    assert owner.settles() is not older
-    if not older:
-        owner.store.release([owner.partition])
+    assert owner.settles()
+    owner.store.release([owner.partition])
     owner.member.leave()
     came = drained(engine, seen)
     assert [value for value in came if value < 10] == ([1, 2, 3] if deciding is dead.requeue else [2, 3])
-    assert [value for value in came if value >= 10] == ([10, 11] if older else [11])
+    assert [value for value in came if value >= 10] == [11]
     assert (rows(engine, "lane, reason", "lane"), rows(engine, "lane, partition", "lane_entry")) == ([], [])
 
 
 def sequenced_only(engine: StoreEngine) -> None:
     """Move what is staged into the log without handling it."""
     engine.another().drain()
-
-
-def test_a_decision_lets_a_living_owner_of_the_version_before_be_followed_with_marks(
-    engine: StoreEngine, database: Database, requeue: Act
-) -> None:
-    """One of this version keeps its partition. What the other has in hand may come again."""
-    in_one_partition(engine)
-    seen = poisoned(engine, 1, 2)
-    publish_values(engine, 10, key="other")
-    sequenced_only(engine)
-    owner = Owner(engine, database)
-    of_the_version_before(engine)
-    requeue()
-    assert rows(engine, "owner, crashes", "cursor") == [(None, 1)]
-    owner.member.leave()
-    assert sorted(drained(engine, seen)) == [1, 2, 10]
 
 
 def test_a_decision_does_not_hide_the_crash_of_an_owner(
@@ -507,7 +480,7 @@ def test_the_domain_is_touched_before_anything_is_locked(
     execute = Transaction.execute
     monkeypatch.setattr(Transaction, "execute", noting)
     requeue()
-    acted = asked[asked.index("delivery/dead_pick") + 1 :]
+    acted = asked[asked.index("operate/dead_pick") + 1 :]
     assert acted[:3] == ["membership/domain_touch", "delivery/cursors_hold", "delivery/dead_peek"]
     assert rows(engine, "name, version", "domain") == [(name, 8)]
     engine.outbox.drain()
@@ -558,8 +531,8 @@ def test_a_record_that_waits_in_a_lane_already_is_not_doubled(
     seen = poisoned(engine, 1, 2)
     change(
         engine,
-        'INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane) '
-        'SELECT group_id, topic_id, partition, "offset", lane FROM penstock_dead',
+        'INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane, whole, late, '
+        'alone) SELECT group_id, topic_id, partition, "offset", lane, whole, late, alone FROM penstock_dead',
     )
     assert requeue() == LetterOutcome(1)
     assert drained(engine, seen) == [1, 2]
@@ -572,10 +545,10 @@ def test_a_lane_goes_on_only_when_no_letter_holds_it_any_more(
     seen = poisoned(engine, 1, 2, 3)
     value = f"CAST('2' AS {'bytea' if engine.is_postgres else 'blob'})"
     second = (
-        'INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, '
-        "reason, died_ms, id, type, value, timestamp_ms) "
-        "SELECT d.group_id, d.topic_id, d.partition, 1, d.lane, d.holding, d.failures, d.reason, "
-        f"d.died_ms, 'second', 'second', {value}, d.timestamp_ms FROM penstock_dead d"
+        'INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, whole, late, alone, '
+        "holding, failures, reason, died_ms, id, type, value, timestamp_ms) "
+        "SELECT d.group_id, d.topic_id, d.partition, 1, d.lane, d.whole, d.late, d.alone, d.holding, "
+        f"d.failures, d.reason, d.died_ms, 'second', 'second', {value}, d.timestamp_ms FROM penstock_dead d"
     )
     change(engine, second)
     change(engine, 'DELETE FROM penstock_lane_entry WHERE "offset" = 1')
@@ -639,7 +612,7 @@ def test_a_letter_says_all_about_itself(engine: StoreEngine, database: Database)
 def test_the_newest_comes_first_and_pages_join_without_gap_or_overlap(
     engine: StoreEngine, database: Database
 ) -> None:
-    """T-28: `after` is None exactly when there is no more."""
+    """`after` is None exactly when there is no more."""
     subscribe(engine.outbox, "g", Seen(1), on_failure="dead")
     for number in range(7):
         publish_values(engine, 1, key=f"k-{number}")

@@ -24,10 +24,10 @@ from penstock.operate import dead
 from penstock.operate.dead import DeadSelection, LetterOutcome, dead_letters
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.retention import retain
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.services.slow import but_the_first
+from tests.suites.handling_suite import Seen, publish_values, subscribe
 
 KEYS = ("a", "b", "c")
 DELAY = timedelta(seconds=10)

@@ -19,12 +19,12 @@ from penstock.model.retry import Fixed
 from penstock.operate import dead
 from penstock.operate.dead import DeadSelection, dead_letters
 from penstock.operate.lanes import lanes
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 from tests.services.slow import but_the_first
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
 
 pytestmark = pytest.mark.usefixtures("brisk")
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
@@ -55,7 +55,7 @@ class Deciding(Seen):
 
 
 @pytest.mark.parametrize("act", ["requeue", "skip", "discard"])
-def test_d8_what_has_nothing_to_do_with_the_letters_is_delivered_once(
+def test_what_has_nothing_to_do_with_the_letters_is_delivered_once(
     engine: StoreEngine, database: Database, act: str
 ) -> None:
     in_one_partition(engine)
@@ -87,7 +87,7 @@ def test_d8_what_has_nothing_to_do_with_the_letters_is_delivered_once(
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
-def test_d8_a_unit_of_work_commits_though_a_person_decides_meanwhile(
+def test_a_unit_of_work_commits_though_a_person_decides_meanwhile(
     engine: StoreEngine, database: Database
 ) -> None:
     in_one_partition(engine)
@@ -156,7 +156,7 @@ def test_whatever_is_decided_and_when_each_record_passes_once_and_in_order(
     assert (lanes(database).items, dead_letters(database).items) == ([], [])
 
 
-def test_d8_a_running_worker_delivers_the_rest_once_while_all_is_requeued(
+def test_a_running_worker_delivers_the_rest_once_while_all_is_requeued(
     engine: StoreEngine, database: Database
 ) -> None:
     """In real time, over several partitions and batches of letters."""

@@ -17,7 +17,9 @@ from penstock.django import database_url, fresh_connections, migrations
 from tests.conformance.django_callers import database_of
 from tests.conformance.django_project import Project, sound, wanting
 from tests.conformance.engines import connect
+from tests.conformance.next_release import EXPANDING, KNOWN, NEXT, add_next
 from tests.services.slow import but_the_first
+from tests.upgrade.releases import PRESENT, Release
 
 pytestmark = pytest.mark.usefixtures("brisk")
 
@@ -39,15 +41,15 @@ def test_there_is_a_migration_for_each_version() -> None:
     folder = Path(migrations.__path__[0])
     found = sorted(path.stem for path in folder.glob("0*.py"))
     assert found == [f"{step.version:04}_{step.name}" for step in chain_of("sqlite", Names())]
-    for number, stem in enumerate(found, 1):
-        assert f"Tables({number})" in (folder / f"{stem}.py").read_text("utf-8")
+    for stem in found:
+        assert f"Tables({int(stem[:4])})" in (folder / f"{stem}.py").read_text("utf-8")
 
 
 def test_migrate_makes_the_tables_and_they_work(project: Project, address: str) -> None:
     migrated, drift, known, back = project.manage(
         "migrate", "makemigrations penstock --check", "penstock migrate --check", "penstock"
     )
-    assert "Applying penstock.0001_staging... OK" in sound([migrated])
+    assert "Applying penstock.0017_first_release... OK" in sound([migrated])
     assert "No changes detected" in sound([drift])
     assert "up to date" in sound([known])
     assert "Usage: penstock" in sound([back])
@@ -62,15 +64,71 @@ def test_migrate_makes_the_tables_and_they_work(project: Project, address: str) 
 
 
 @pytest.mark.slow
-def test_migrate_goes_on_from_what_is_there(project: Project, address: str) -> None:
-    sound(project.manage("migrate penstock 0003"))
-    assert wanting(address)[0][0] == 4
+def test_migrate_goes_on_from_what_is_there(
+    project: Project, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made by `penstock migrate`, then by the Django migration of the next release."""
     outbox = Outbox(address)
-    assert outbox.migrate() != []
-    sound(project.manage("migrate"))
+    outbox.migrate()
+    said = sound(project.manage("migrate", "showmigrations penstock"))
+    assert "[X] 0017_first_release" in said
+    following = Release(PRESENT.parent).following(tmp_path / "next", NEXT, EXPANDING.format(version=NEXT))
+    (following.folder / f"penstock/django/migrations/{NEXT:04}_later.py").write_text(LATER, "utf-8")
+    project.package = following.folder
+    said = sound(
+        project.manage(
+            f"sqlmigrate penstock {NEXT:04}",
+            "migrate",
+            "penstock migrate --check",
+            f"migrate penstock {KNOWN:04}",
+            "penstock migrate --check",
+            "migrate",
+            "penstock migrate --check",
+        )
+    )
+    assert said.count("CREATE TABLE penstock_later") == 1
+    assert "CREATE TABLE penstock_log (" not in said
+    assert said.count("up to date") == 3
     assert outbox.migrate() == []
-    outbox.close()
+    add_next(monkeypatch)
     assert wanting(address) == ([], [])
+    sound(project.manage("migrate penstock zero"))
+    assert wanting(address)[0] == [KNOWN, NEXT]
+    outbox.close()
+
+
+LATER = f"""
+from django.db import migrations
+from penstock.django.tables import Tables
+
+
+class Migration(migrations.Migration):
+    dependencies = [("penstock", "{KNOWN:04}_first_release")]
+    operations = [Tables({NEXT})]
+"""
+
+
+@pytest.mark.slow
+def test_tables_of_an_unreleased_version_are_refused_whatever_django_has_recorded(
+    project: Project, address: str
+) -> None:
+    """Django's own record names migrations that are gone; the tables say of which version they are."""
+    sound(project.manage("migrate"))
+    old = "UPDATE penstock_meta SET value = '16' WHERE name = 'schema_version'"
+    for statement in (old, "UPDATE django_migrations SET name = '0016_hand_out' WHERE app = 'penstock'"):
+        run_sql(address, statement)
+    (said,) = project.manage("migrate")
+    assert said.endswith("== 1")
+    assert "SchemaUnreleased: the tables have schema version 16, of an unreleased version" in said
+    run_sql(address, f"UPDATE penstock_meta SET value = '{KNOWN}' WHERE name = 'schema_version'")
+    assert wanting(address) == ([], [])
+
+
+def run_sql(address: str, statement: str) -> None:
+    conn = connect(address)
+    conn.execute(statement)
+    conn.commit()
+    conn.close()
 
 
 @pytest.mark.slow
@@ -83,11 +141,11 @@ def test_names_of_ones_own_and_a_database_that_has_none(project: Project, tmp_pa
         "migrate --database other",
         "penstock migrate --check",
         "penstock dead list --json",
-        "sqlmigrate penstock 0002",
+        f"sqlmigrate penstock {KNOWN:04}",
     )
     assert "up to date" in said[2]
-    assert "CREATE TABLE acme_log" in said[4]
-    assert "acme_staged (" not in said[4]
+    assert "CREATE TABLE acme_log (" in said[4]
+    assert "penstock_log" not in said[4]
     sound(said)
     assert wanting(f"sqlite:///{tmp_path / 'other.db'}", Names("acme_"))[0] != []
 

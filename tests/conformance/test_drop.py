@@ -12,9 +12,9 @@ from penstock.database.dialects import open_database
 from penstock.database.naming import Names
 from penstock.errors import SchemaMissing, StoreBusy
 from penstock.operate.drop import Losses, drop, losses
-from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import connect
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, subscribe
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")

@@ -23,14 +23,14 @@ from penstock.operate.erase import Erased, count_owner, digest, erase
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.reconcile import TableFigures, reconcile
 from penstock.operate.retention import retain
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition, logged
 from penstock.worker.group.delivery import GroupDelivery
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import (
     kind_or_lists,  # noqa: F401 - the fixture `kind`
     sql_log_only,
 )
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition, logged
 
 MARK = "zz-marker-zz"
 SOON = timedelta(seconds=1)

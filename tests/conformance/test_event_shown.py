@@ -17,8 +17,8 @@ from penstock.operate.event import EventPlace, show_event
 from penstock.operate.groups import pause, resume
 from penstock.operate.records import delete_records
 from penstock.operate.why import Code
-from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import StoreEngine
+from tests.suites.handling_suite import Seen, subscribe
 
 HOUR = timedelta(hours=1)
 NEVER = Fixed(HOUR, max_retries=0)

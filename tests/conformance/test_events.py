@@ -18,15 +18,15 @@ from penstock.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from penstock.model.display import display_name
+from penstock.model.record import display_name
 from penstock.model.retry import Fixed
 from penstock.operate import groups, reset
 from penstock.operate.audit import audit
 from penstock.operate.events import Event, EventState, EventWord, delete, events
 from penstock.operate.records import delete_done, delete_records
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, publish_values, subscribe
 
 HOUR = timedelta(hours=1)
 NEVER, LATER = Fixed(HOUR, max_retries=0), Fixed(HOUR, max_retries=3)
@@ -101,7 +101,6 @@ def test_each_event_is_in_its_state(engine: StoreEngine, database: Database) -> 
 
 @sql_log_only  # the view shows what tables hold
 def test_an_event_has_the_name_that_the_view_gives_it(engine: StoreEngine, database: Database) -> None:
-    """T-04."""
     mixed(engine)
     with engine.connect() as conn:
         cursor = conn.execute("SELECT id, name FROM penstock_events")
@@ -172,7 +171,7 @@ def test_a_listing_that_cannot_be_is_refused(database: Database) -> None:
 def test_what_is_yet_to_be_delivered_is_not_deleted_by_its_time(
     state: EventState, engine: StoreEngine, database: Database
 ) -> None:
-    """T-22: pending is refused."""
+    """Pending is refused."""
     mixed(engine)
     before = by_state(database)
     for dry_run in (True, False):
@@ -280,7 +279,7 @@ def test_records_below_an_offset_are_deleted(engine: StoreEngine, database: Data
 
 
 def test_bounds_that_hold_nothing_are_refused(engine: StoreEngine, database: Database) -> None:
-    """T-29: empty and inverted ranges, and those beyond what there is."""
+    """Empty and inverted ranges, and those beyond what there is."""
     subscribe(engine.outbox, "g", Seen())
     publish_values(engine, *range(5), key="a")
     engine.outbox.drain()

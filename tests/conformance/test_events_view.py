@@ -132,7 +132,7 @@ def test_a_value_that_is_no_json_is_null_and_its_bytes_are_there(engine: StoreEn
 
 
 def test_a_declared_event_says_what_was_done_to_which_row(engine: StoreEngine) -> None:
-    """T-03, T-04: the action is a column, and so is the entity."""
+    """The action is a column, and so is the entity."""
 
     @dataclass
     class Order:

@@ -1,4 +1,4 @@
-"""N-18: what only a fallback completed is stored with the progress, listed, and told by `why`."""
+"""What only a fallback completed is stored with the progress, listed, and told by `why`."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,10 +16,10 @@ from penstock.operate.groups import delete
 from penstock.operate.reset import EARLIEST, reset
 from penstock.operate.retention import retain
 from penstock.operate.why import why
-from penstock.testing.handling_suite import publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
 
 NEVER = Fixed(timedelta(seconds=1), max_retries=0)
 
@@ -46,7 +46,7 @@ def completed(engine: StoreEngine, *, transaction: bool = False) -> None:
 
 
 @pytest.mark.parametrize("transaction", [False, True], ids=["alone", "in a unit"])
-def test_n_18_what_a_fallback_completed_is_listed_and_told(
+def test_what_a_fallback_completed_is_listed_and_told(
     engine: StoreEngine, database: Database, transaction: bool
 ) -> None:
     completed(engine, transaction=transaction)

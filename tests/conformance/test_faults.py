@@ -18,11 +18,11 @@ from penstock.errors import InvalidUrl, StoreDamaged, StoreFull, StoreReadOnly, 
 from penstock.log.sql.log import SqlLog
 from penstock.log.store import store_of
 from penstock.testing import FakeClock
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.records import some_records
-from penstock.testing.refusal import refusal
 from tests.conformance.engines import StoreEngine
 from tests.conformance.faults import SmallDisk, opened_elsewhere, read_only
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.records import some_records
+from tests.suites.refusal import refusal
 
 BIG = {"text": "x" * 50_000}
 
@@ -182,7 +182,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> 
     outbox.close()
 
 
-def test_p7_a_damaged_file_is_told_and_nothing_good_is_deleted(store: StoreEngine, path: Path) -> None:
+def test_a_damaged_file_is_told_and_nothing_good_is_deleted(store: StoreEngine, path: Path) -> None:
     """No record is made up for it or passed over: when the page is put back, all is there and delivered."""
     publish_values(store, 1, 2, 3)
     store.another().drain()

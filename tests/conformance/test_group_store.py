@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from penstock.database.database import Database, Transaction
-from penstock.delivery.going_out import GoingOut
 from penstock.delivery.machine import Settlement
+from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.store import GroupStore, Living, Owned
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
-from penstock.testing.records import some_records
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.suites.records import some_records
 
 Store = Callable[..., GroupStore]
 PARKED = Parked(due_ms=0, failures=1, reason="no")
@@ -146,7 +146,7 @@ def test_a_second_try_of_the_same_settling_is_refused(store: Store) -> None:
 
 
 def test_a_refused_settling_writes_no_lane(store: Store, engine: StoreEngine) -> None:
-    """B-25, P5: whoever was taken over writes nothing at all."""
+    """Whoever was taken over writes nothing at all."""
     a, b = store("a"), store("b")
     stale = a.take(living("a", "b"))[1]
     fresh = b.take(living("b"))[1]
@@ -236,7 +236,7 @@ def test_only_what_is_meant_for_a_member_is_taken_as_its_share(store: Store, dat
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 def test_a_member_that_has_just_joined_and_taken_is_not_robbed(store: Store, database: Database) -> None:
-    """P6: two drains at once would hand out the same records, though nothing failed."""
+    """Two drains at once would hand out the same records, though nothing failed."""
     a, b = store("a"), store("b")
     members = ["a"]
     got: list[dict[int, Owned]] = []

@@ -13,7 +13,7 @@ import pytest
 from penstock.clock import SYSTEM, from_ms
 from penstock.database.contract import Rows
 from penstock.database.database import Database
-from penstock.delivery.client_cursors import ClientCommit, ClientCursors
+from penstock.delivery.client_cursors import ClientCommit
 from penstock.delivery.store import GroupStore, Owned
 from penstock.delivery.verdict import Passed
 from penstock.errors import (
@@ -36,16 +36,17 @@ from penstock.operate.audit import audit
 from penstock.operate.clear import clear
 from penstock.operate.dead import DeadSelection, dead_letters
 from penstock.operate.groups import Forgotten
-from penstock.operate.groups_shown import Group
 from penstock.operate.lanes import LaneState, lanes
-from penstock.operate.lookup import group_id
+from penstock.operate.operation import group_id
+from penstock.operate.progress import Group
 from penstock.operate.reset import Reset, reset
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
+from tests.conformance.client_cursors import ClientCursors
 from tests.conformance.engines import StoreEngine, counting, lock_waits
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
@@ -505,8 +506,8 @@ def test_a_lane_that_no_letter_holds_any_more_goes_on(
     seen = handled(engine, 1, 2, 3, failing=(2,), retry=NEVER)
     with engine.connect() as conn:
         conn.execute(
-            'INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane) '
-            "SELECT group_id, topic_id, partition, 0, lane FROM penstock_lane"
+            'INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane, whole, late, '
+            "alone) SELECT group_id, topic_id, partition, 0, lane, whole, late, alone FROM penstock_lane"
         )
         conn.commit()
     resets(1, partition=0)

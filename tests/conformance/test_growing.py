@@ -23,12 +23,12 @@ from penstock.operate.groups import pause, resume
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.reset import reset
 from penstock.operate.why import Code, why
-from penstock.testing.handling_suite import Seen, subscribe
-from penstock.testing.idling import drain_until_idle
+from penstock.testing.outbox import drain_until_idle
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
 from tests.services.slow import but_the_first
+from tests.suites.handling_suite import Seen, subscribe
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
@@ -514,7 +514,7 @@ class Shop:
 def test_workers_and_writers_go_on_while_a_topic_grows(
     engine: StoreEngine, writer: Writer, seed: int
 ) -> None:
-    """T-06: 4 to 8 to 64, with a backlog, parked and held keys; each record once, and each key in order."""
+    """4 to 8 to 64, with a backlog, parked and held keys; each record once, and each key in order."""
     shop, outboxes = Shop(seed), [engine.another(SYSTEM) for _ in range(2)]
     soon = Fixed(timedelta(milliseconds=50), max_retries=2)
     for outbox in outboxes:

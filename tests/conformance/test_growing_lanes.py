@@ -13,9 +13,9 @@ from penstock.model.partition import partition_of
 from penstock.operate import topics
 from penstock.operate.erase import erase
 from penstock.operate.reset import reset
-from penstock.testing.handling_suite import Seen, subscribe
 from penstock.worker.handler_options import LanesWord
 from tests.conformance.engines import StoreEngine
+from tests.suites.handling_suite import Seen, subscribe
 
 pytestmark = pytest.mark.usefixtures("brisk")
 

@@ -19,11 +19,11 @@ from penstock.errors import (
 from penstock.operate import groups, scheduled, topics
 from penstock.operate.audit import audit
 from penstock.operate.clear import clear
-from penstock.testing.handling_suite import Seen, subscribe
-from penstock.testing.outbox_suite import OrderPlaced, in_one_partition, logged
-from penstock.testing.refusal import refusal
 from tests.conformance.engines import StoreEngine
 from tests.conformance.introspection import Facts, facts
+from tests.suites.handling_suite import Seen, subscribe
+from tests.suites.outbox_suite import OrderPlaced, in_one_partition, logged
+from tests.suites.refusal import refusal
 
 ATTACKS = [
     "'; DROP TABLE penstock_log; --",

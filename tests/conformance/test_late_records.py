@@ -12,8 +12,8 @@ from penstock import Outbox, Record, metrics
 from penstock.clock import from_ms
 from penstock.delivery.machine import Settlement
 from penstock.delivery.notes import CatchUp
-from penstock.delivery.passed_over import NOTED_TYPES, LateMove
 from penstock.delivery.store import GroupStore, Owned
+from penstock.delivery.unhandled_types import NOTED_TYPES, LateMove
 from penstock.delivery.verdict import Parked, Passed
 from penstock.errors import InvalidSelection
 from penstock.log.contract import OffsetRange
@@ -24,15 +24,15 @@ from penstock.operate.catch_up import PassedOverType, catch_up, passed_over
 from penstock.operate.clear import clear
 from penstock.operate.dead import dead_letters
 from penstock.operate.lanes import lanes
-from penstock.operate.lookup import group_id
+from penstock.operate.operation import group_id
 from penstock.operate.reset import reset
 from penstock.operate.why import Code, why
-from penstock.testing.records import some_records
 from penstock.worker.group import bounds
 from penstock.worker.group.bounds import LEAST_AGAIN
 from tests.conformance.engines import StoreEngine
 from tests.conformance.owners import an_owner, stop, work
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
+from tests.suites.records import some_records
 
 HOUR = timedelta(hours=1)
 GROUP = "app"

@@ -1,7 +1,7 @@
 """Every engine's log keeps the contract."""
 
-from penstock.testing.log_suite import LogSuite
 from tests.conformance.stores import on_every_engine
+from tests.suites.log_suite import LogSuite
 
 
 @on_every_engine

@@ -13,12 +13,12 @@ from penstock.clock import SYSTEM
 from penstock.database.postgres.dialect import PostgresDialect
 from penstock.errors import StoreUnreachable
 from penstock.operate.doctor import PartState
-from penstock.operate.time_limits import examine_time_limits
+from penstock.operate.store_doctor import examine_time_limits
 from penstock.operate.why import why
-from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine, driver_of
 from tests.conformance.test_transactional import Books, dead
 from tests.crash.waiting import wait_until
+from tests.suites.outbox_suite import in_one_partition
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")

@@ -1,4 +1,4 @@
-"""N-34: every gauge of a store is there, and moves with what it is about, on every engine."""
+"""Every gauge of a store is there, and moves with what it is about, on every engine."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -14,11 +14,11 @@ from penstock.model.retry import Fixed
 from penstock.operate.dead import DeadSelection, requeue
 from penstock.operate.groups import delete
 from penstock.operate.lanes import LaneState, lanes
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.worker.measures import Measures
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, publish_values, subscribe
 from tests.working import working
 
 GROUPS = (
@@ -79,7 +79,7 @@ def of_store(engine: StoreEngine) -> list[float]:
     return [series.values()[engine.outbox.store.name,] for series in STORE]
 
 
-def test_n_34_events_before_the_log_and_members_are_counted(
+def test_events_before_the_log_and_members_are_counted(
     engine: StoreEngine, member: Member, measures: Measures, database: Database
 ) -> None:
     measures.take()
@@ -97,10 +97,10 @@ def test_n_34_events_before_the_log_and_members_are_counted(
     assert metrics.MEMBERS.values() == {(engine.outbox.store.name,): 1}
 
 
-def test_n_34_what_a_group_has_to_do_is_counted(
+def test_what_a_group_has_to_do_is_counted(
     engine: StoreEngine, database: Database, member: Member, measures: Measures
 ) -> None:
-    """N-05: a key that is held shows in the series."""
+    """A key that is held shows in the series."""
     seen = Seen(1, 2)
     subscribe(engine.outbox, "g", seen, retry=Fixed(timedelta(seconds=1), max_retries=1))
     subscribe(engine.outbox, "h", Seen(), match="nothing")
@@ -131,7 +131,7 @@ def test_n_34_what_a_group_has_to_do_is_counted(
     assert sorted(group for _, group in metrics.PENDING.values()) == ["g", "h"]
 
 
-def test_n_34_a_group_on_a_topic_that_never_held_anything_has_nothing_to_do(
+def test_a_group_on_a_topic_that_never_held_anything_has_nothing_to_do(
     engine: StoreEngine, measures: Measures
 ) -> None:
     engine.outbox.log.create_topic("events", partitions=3)
@@ -175,7 +175,7 @@ def test_no_count_goes_beyond_its_bound(
     assert metrics.STAGED.values()[engine.outbox.store.name,] == 2
 
 
-def test_n_34_a_worker_takes_them(engine: StoreEngine) -> None:
+def test_a_worker_takes_them(engine: StoreEngine) -> None:
     subscribe(engine.outbox, "g", Seen())
     with working(engine.outbox):
         wait_until(lambda: sum(metrics.MEMBERS.values().values()) >= 1, "a worker has measured")
@@ -189,10 +189,10 @@ def counted(series: Series) -> float:
 
 
 @pytest.mark.parametrize("transaction", [False, True])
-def test_n_34_publishing_handling_and_falling_back_are_timed_and_counted(
+def test_publishing_handling_and_falling_back_are_timed_and_counted(
     engine: StoreEngine, transaction: bool
 ) -> None:
-    """N-18: what only the fallback completed is to be seen."""
+    """What only the fallback completed is to be seen."""
     subscribe(
         engine.outbox,
         "g",
@@ -227,7 +227,7 @@ def test_n_34_publishing_handling_and_falling_back_are_timed_and_counted(
     }
 
 
-def test_n_05_a_held_key_is_seen_in_listing_and_series_and_flows_again_after_a_requeue(
+def test_a_held_key_is_seen_in_listing_and_series_and_flows_again_after_a_requeue(
     engine: StoreEngine, database: Database, measures: Measures
 ) -> None:
     seen = Seen(1)

@@ -22,11 +22,14 @@ from penstock.errors import (
     SchemaBehind,
     SchemaMissing,
     SchemaTooNew,
+    SchemaUnreleased,
     SequenceCached,
     WrongEncoding,
 )
+from penstock.operate.drop import drop
 from tests.conformance.engines import connect
 from tests.conformance.introspection import facts
+from tests.conformance.next_release import NEXT, add_next
 from tests.services.postgres import PostgresServer
 from tests.services.slow import but_the_first
 from tests.unit.cli.program import penstock
@@ -51,7 +54,18 @@ def test_migrating_applies_the_chain_once(url: str) -> None:
     outbox.close()
 
 
-def test_threads_that_migrate_at_once_apply_each_step_once(url: str) -> None:
+def test_a_later_release_applies_only_its_own_migration(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = Outbox(url)
+    outbox.migrate()
+    add_next(monkeypatch)
+    assert outbox.migrate() == [f"{NEXT:04} later"]
+    assert outbox.migrate() == []
+    assert differences(outbox.database) == []
+    outbox.close()
+
+
+def test_threads_that_migrate_at_once_apply_each_step_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_next(monkeypatch)
     outboxes = [Outbox(url) for _ in range(5)]
     together = Barrier(len(outboxes))
 
@@ -61,7 +75,7 @@ def test_threads_that_migrate_at_once_apply_each_step_once(url: str) -> None:
 
     with ThreadPoolExecutor(len(outboxes)) as pool:
         applied = [title for each in pool.map(migrated, outboxes) for title in each]
-    assert sorted(applied) == TITLES
+    assert sorted(applied) == [*TITLES, f"{NEXT:04} later"]
     for outbox in outboxes:
         outbox.close()
 
@@ -86,21 +100,23 @@ def test_what_is_pending_is_known_without_changing_anything(database: Database) 
 
 def test_a_step_that_fails_leaves_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step is one transaction: half a schema would be no schema that anyone knows."""
-    first, second, *rest = chain(database)
-    broken = type(second)(second.version, second.name, second.script + "\nSELECT no_such_column;")
-    monkeypatch.setattr("penstock.database.migrations.chain", lambda database: [first, broken])
-    with pytest.raises(Exception, match="no_such_column"):
-        migrate(database)
-    monkeypatch.undo()
-    assert pending(database) == [second, *rest]
-    assert migrate(database) == [second, *rest]
+    add_next(monkeypatch)
+    first, second = chain(database)
+    for sound, left in ((first, [first, second]), (second, [second])):
+        broken = type(sound)(sound.version, sound.name, sound.script + "\nSELECT no_such_column;")
+        steps = [broken if each == sound else each for each in (first, second)]
+        with monkeypatch.context() as context:
+            context.setattr("penstock.database.migrations.chain", lambda database, steps=steps: steps)
+            with pytest.raises(Exception, match="no_such_column"):
+                migrate(database)
+        assert pending(database) == left
+    assert migrate(database) == [second]
+    assert differences(database) == []
 
 
 def test_a_step_must_write_its_number(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, *_ = chain(database)
-    silent = type(first)(2, "silent", "SELECT 1;")
-    monkeypatch.setattr("penstock.database.migrations.chain", lambda database: [first, silent])
-    with pytest.raises(AssertionError, match="silent does not write its number"):
+    add_next(monkeypatch, "SELECT 1;")
+    with pytest.raises(AssertionError, match="later does not write its number"):
         migrate(database)
 
 
@@ -245,15 +261,37 @@ def test_a_watch_tells_of_newer_tables_once_and_keeps_its_refusal(
     assert watch.refusal is caught.value
 
 
-def test_a_watch_checks_all_when_the_tables_are_first_reached(database: Database) -> None:
+def test_a_watch_checks_all_when_the_tables_are_first_reached(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch = SchemaWatch(database)
     with pytest.raises(SchemaMissing):
         watch.look()
     assert isinstance(watch.refusal, SchemaMissing)
     migrate(database)
-    state(database, schema_version=7)
-    with pytest.raises(SchemaBehind):
+    add_next(monkeypatch)
+    with pytest.raises(SchemaBehind, match=f"has schema version {NEWEST}, but this Penstock needs {NEXT}"):
         SchemaWatch(database).look()
+
+
+@pytest.mark.parametrize("version", [1, NEWEST - 1])
+def test_tables_of_an_unreleased_version_are_refused_by_name_and_left_alone(
+    database: Database, url: str, version: int
+) -> None:
+    migrate(database)
+    state(database, schema_version=version, usable_from=7)
+    conn = connect(url)
+    before = facts(conn)
+    words = f"have schema version {version}, of an unreleased version of Penstock, .* {NEWEST}, .*; keep them"
+    outbox = Outbox(url)
+    for call in (migrate, pending, check, lambda database: SchemaWatch(database).look()):
+        with pytest.raises(SchemaUnreleased, match=words):
+            call(database)
+    with pytest.raises(SchemaUnreleased, match=words):
+        drop(outbox.store, force=True)
+    outbox.close()
+    assert facts(conn) == before
+    conn.close()
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)

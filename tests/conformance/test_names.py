@@ -11,8 +11,8 @@ from penstock import Outbox
 from penstock.database.migrations import chain
 from penstock.errors import InvalidName, SchemaMissing
 from penstock.testing import FakeClock
-from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import connect
+from tests.suites.handling_suite import Seen, subscribe
 
 PREFIXES = ["acme_", "a", "my_penstock_", "x" * 30]
 

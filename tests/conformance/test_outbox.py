@@ -1,8 +1,8 @@
 """Every engine's outbox keeps its promises, from the caller's transaction to the handlers."""
 
-from penstock.testing.handling_suite import HandlingSuite
-from penstock.testing.outbox_suite import PublishingSuite
 from tests.conformance.stores import on_every_engine
+from tests.suites.handling_suite import HandlingSuite
+from tests.suites.outbox_suite import PublishingSuite
 
 
 @on_every_engine

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from penstock import points
-from penstock.testing.outbox_suite import in_one_partition, keys, logged
 from tests.conformance.engines import StoreEngine
 from tests.crash.passing_by import passing_by, row_waiters
 from tests.crash.waiting import wait_until
+from tests.suites.outbox_suite import in_one_partition, keys, logged
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_nothing_is_in_the_log_before_its_transaction_commits(store: StoreEngine
 
 
 def test_a_transaction_that_staged_first_and_committed_last_is_not_lost(store: StoreEngine) -> None:
-    """T-09, B-20: a mark by time or by id would have passed it."""
+    """A mark by time or by id would have passed it."""
     with store.connect() as late, store.connect() as early:
         store.outbox.publish(late, "t", 1, key="late")
         for turn in range(3):

@@ -13,17 +13,17 @@ import pytest
 from penstock import Cancel, Fixed, Outbox, Record, Snooze
 from penstock.clock import SYSTEM
 from penstock.database.database import Database
-from penstock.delivery.lane_names import WHOLE
 from penstock.errors import InvalidHandler
 from penstock.operate import dead
 from penstock.operate.dead import DeadSelection
 from penstock.operate.lanes import LaneState, lanes
 from penstock.operate.why import Code, QuestionKind, why
-from penstock.testing.handling_suite import Seen, subscribe
-from penstock.testing.outbox_suite import OrderDeclined, in_one_partition
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, subscribe
+from tests.suites.outbox_suite import OrderDeclined, in_one_partition
+from tests.suites.records import a_record
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
@@ -301,18 +301,16 @@ def test_the_handlers_of_a_group_agree(engine: StoreEngine) -> None:
         engine.outbox.handler(group="h", lanes="topic")  # type: ignore[arg-type]
 
 
-def test_a_key_of_the_same_name_has_a_lane_of_its_own(engine: StoreEngine, database: Database) -> None:
+def test_an_empty_key_has_a_lane_of_its_own(engine: StoreEngine, database: Database) -> None:
     in_one_partition(engine)
     seen = Seen(1)
     subscribe(engine.outbox, "g", seen, retry=RETRY)
-    with engine.connect() as conn:
-        for value, key in enumerate(["a", WHOLE, "a", WHOLE]):
-            engine.outbox.publish(conn, "t", value, key=key)
-        conn.commit()
+    records = [a_record(key, str(value).encode()) for value, key in enumerate(["a", "", "a", ""])]
+    engine.outbox.log.append("events", records)
     engine.outbox.drain()
     assert sorted(seen.values()) == [0, 1, 2]
     (waiting,) = lanes(database, clock=engine.clock).items
-    assert (waiting.key, waiting.whole) == (WHOLE, False)
+    assert (waiting.key, waiting.whole) == ("", False)
     later(engine)
     assert seen.values().count(2) == 1
 

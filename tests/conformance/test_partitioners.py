@@ -12,9 +12,9 @@ from penstock.model.partition import KAFKA, MURMUR3, partition_for
 from penstock.model.record import Record
 from penstock.operate.why import Code, why
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
-from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, subscribe
 
 PARTITIONS = 7
 KEYS = [f"order-{number}" for number in range(40)] + ["ü", "a" * 255]

@@ -13,8 +13,8 @@ import pytest
 from penstock.database.database import Database
 from penstock.delivery.store import GroupStore
 from penstock.outbox.tokens import trim_tokens
-from penstock.testing.records import some_records
 from tests.conformance.engines import StoreEngine
+from tests.suites.records import some_records
 
 T = TypeVar("T")
 LATER_MS = 1 << 50

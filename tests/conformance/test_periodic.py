@@ -22,11 +22,11 @@ from penstock.operate.audit import audit
 from penstock.operate.periodic import ScheduleState
 from penstock.operate.store_doctor import examine_store
 from penstock.outbox.periodic.plan import PeriodicSettings
-from penstock.testing.handling_suite import subscribe
 from penstock.wire.kafka.headers import decode_headers
 from penstock.worker.ticker import Ticker
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import subscribe
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 

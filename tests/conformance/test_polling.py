@@ -1,18 +1,18 @@
-"""N-25: polling is only the safety net. Nobody rings here, and the next look would come after ten minutes."""
+"""Polling is only the safety net. Nobody rings here, and the next look would come after ten minutes."""
 
 from threading import Event, Thread
 
 import pytest
 
 from penstock import Outbox, Record
-from penstock.testing.handling_suite import subscribe
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import subscribe
 
 MANY = 6_000  # more than a worker reads in one look
 
 
-def test_n_25_a_backlog_is_worked_off_without_a_second_look(
+def test_a_backlog_is_worked_off_without_a_second_look(
     engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by a worker that has just come: it looks once it has something to sequence."""

@@ -12,13 +12,12 @@ from penstock.errors import UnknownGroup
 from penstock.log.contract import Keep
 from penstock.operate import groups
 from penstock.operate.groups import Forgotten
-from penstock.operate.retention import retain
-from penstock.operate.retention_holders import examine_holders
+from penstock.operate.retention import examine_holders, retain
 from penstock.operate.why.answer import Code, QuestionKind
-from penstock.operate.why.asking import why
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
+from penstock.operate.why.question import why
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, publish_values, subscribe
 
 LAKE = "lake-3f2a1c"
 

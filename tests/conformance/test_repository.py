@@ -11,8 +11,8 @@ import pytest
 from penstock.errors import InvalidTracking, NoTransaction
 from penstock.model.record import Record
 from penstock.outbox.tracking.repository import Repository
-from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import StoreEngine, connect
+from tests.suites.handling_suite import Seen, subscribe
 
 
 @dataclass

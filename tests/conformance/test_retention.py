@@ -26,12 +26,12 @@ from penstock.operate.doctor import PartState
 from penstock.operate.lanes import lanes
 from penstock.operate.reconcile import reconcile
 from penstock.operate.retention import examine_groups, planned, retain
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
 from penstock.worker.retention import RetentionService
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 
 DAY = timedelta(days=1)
 WEEK = 7 * DAY
@@ -189,7 +189,7 @@ def test_a_topic_has_limits_of_its_own(engine: StoreEngine, trimmed: Retain) -> 
 
 
 def test_a_topic_that_keeps_nothing_waits_for_all_its_groups(engine: StoreEngine, trimmed: Retain) -> None:
-    """N-38: deleted once all groups have passed; what nobody reads is kept as the settings say."""
+    """Deleted once all groups have passed; what nobody reads is kept as the settings say."""
     in_one_partition(engine)
     publish_values(engine, 1, 2)
     engine.outbox.drain()
@@ -236,7 +236,7 @@ def test_only_the_named_topic_is_trimmed(engine: StoreEngine, database: Database
 def test_a_pass_is_bounded_and_one_that_was_full_says_so(
     engine: StoreEngine, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """T-21: so many in a transaction, so many transactions in a pass, the oldest first."""
+    """So many in a transaction, so many transactions in a pass, the oldest first."""
     monkeypatch.setattr(retention_module, "_SEGMENT_FACTOR", 1)  # else a pass takes a thousand times as many
     engine.outbox.log.create_topic("events", partitions=2)
     subscribe(engine.outbox, "g", Seen())

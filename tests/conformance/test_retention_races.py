@@ -16,12 +16,12 @@ from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.operate.clear import clear
 from penstock.operate.reset import EARLIEST, reset
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
 from penstock.worker.retention import RetentionService
 from tests.conformance.engines import StoreEngine, lock_waits
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
 
 WEEK, SOON = timedelta(days=7), timedelta(seconds=1)
 

@@ -14,10 +14,10 @@ from penstock.operate import scheduled
 from penstock.operate.audit import audit
 from penstock.operate.erase import digest
 from penstock.operate.scheduled import ALL, ScheduledSelection
-from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.passing_by import passing_by
+from tests.suites.handling_suite import Seen, subscribe
 
 HOUR = timedelta(hours=1)
 

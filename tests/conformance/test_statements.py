@@ -14,9 +14,9 @@ import sqlalchemy
 from penstock.database.contract import Params, Result, Row
 from penstock.database.postgres.dialect import PostgresDialect
 from penstock.database.sqlite.dialect import SqliteDialect
-from penstock.testing.records import a_record, some_records
 from tests.conformance.callers import sqlalchemy_engine
 from tests.conformance.engines import StoreEngine
+from tests.suites.records import a_record, some_records
 
 Statements = list[str]
 
@@ -151,7 +151,7 @@ def test_a_listener_costs_a_statement_only_for_what_it_wants(store: StoreEngine)
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 @pytest.mark.parametrize("many", [2, 1_000])
 def test_publishing_many_is_one_statement_on_postgresql(store: StoreEngine, many: int) -> None:
-    """N-27's neighbour: two statements per row was the seed's price."""
+    """Two statements per row was the seed's price."""
     noted: Statements = []
     with noting(store.url, noted) as conn:
         store.outbox.publish_many(conn, events(many))
@@ -163,7 +163,7 @@ def test_publishing_many_is_one_statement_on_postgresql(store: StoreEngine, many
 def test_a_connection_is_asked_once_how_it_commits(
     store: StoreEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P4: it costs one statement, after the first event; not at all where that is turned off."""
+    """It costs one statement, after the first event; not at all where that is turned off."""
     noted: Statements = []
     for _ in range(2):
         with noting(store.url, noted) as conn:

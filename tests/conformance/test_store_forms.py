@@ -14,15 +14,15 @@ from penstock.log.store import Store, StoreLike, open_store, store_of
 from penstock.model.retry import Fixed
 from penstock.operate import audit, dead, drop, erase, groups, lanes, reconcile, retention, scheduled, topics
 from penstock.operate.clear import clear
-from penstock.operate.events import State, events
+from penstock.operate.events import EventState, events
 from penstock.operate.records import delete_done
 from penstock.operate.reset import reset
 from penstock.operate.why import why
 from penstock.testing import FakeClock
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine, connect
 from tests.conformance.stores import kind_or_lists, sql_log_only  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
 
 HOUR = timedelta(hours=1)
 LATER = Fixed(HOUR, max_retries=3)
@@ -46,7 +46,7 @@ ASKED: dict[str, Callable[[StoreLike, FakeClock], Any]] = {
     "lanes": lambda source, clock: lanes.lanes(source, clock=clock),
     "dead letters": lambda source, clock: dead.dead_letters(source),
     "dead letter": lambda source, clock: dead.show(source, "gives-up", "events", 0, 1),
-    "scheduled": lambda source, clock: scheduled.scheduled(source, scheduled.Selection()),
+    "scheduled": lambda source, clock: scheduled.scheduled(source, scheduled.ScheduledSelection()),
     "reconciled": lambda source, clock: reconcile.reconcile(source, "events"),
     "retention": lambda source, clock: retention.planned(source, clock=clock),
     "expired": lambda source, clock: retention.examine_groups(source, later(clock)),
@@ -63,7 +63,7 @@ ASKED: dict[str, Callable[[StoreLike, FakeClock], Any]] = {
     ),
     **{
         f"events {state.value}": lambda source, clock, state=state: events(source, state)  # type: ignore[misc]
-        for state in State
+        for state in EventState
     },
 }
 

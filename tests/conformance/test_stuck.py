@@ -34,13 +34,14 @@ from penstock.operate import groups, topics
 from penstock.operate.doctor import DoctorFinding, PartState
 from penstock.operate.retention import retain
 from penstock.operate.store_doctor import examine_store
-from penstock.operate.why import Answer, Code, at_work, unlogged, why
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
+from penstock.operate.why import Answer, Code, member_reasons, unlogged, why
 from penstock.worker import status
 from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine, driver_of
+from tests.conformance.next_release import add_next
 from tests.crash.waiting import wait_until
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
@@ -338,7 +339,7 @@ def given_up(scene: Scene) -> str:
 
 def hanging(scene: Scene) -> str:
     scene.monkeypatch.setattr(status, "LONG_SECONDS", 0.0)
-    scene.monkeypatch.setattr(at_work, "SLOW_MS", 0)
+    scene.monkeypatch.setattr(member_reasons, "SLOW_MS", 0)
     outbox = scene.real()
     called = scene.hang(outbox)
     scene.worker(outbox)
@@ -574,8 +575,7 @@ def retention_is_held(scene: Scene) -> str:
 
 
 def schema_behind(scene: Scene) -> str:
-    scene.change("UPDATE penstock_meta SET value = '9' WHERE name = 'schema_version'")
-    scene.open.callback(scene.change, "UPDATE penstock_meta SET value = '10' WHERE name = 'schema_version'")
+    add_next(scene.open.enter_context(scene.monkeypatch.context()))
     return ""
 
 
@@ -686,7 +686,7 @@ SITUATIONS = [
               "1 record that the group had not read was deleted"),
     Situation(retention_is_held, Code.NO_HANDLER, "no group reads topic events", WORKER,
               "reader lake/orders has not read them"),
-    Situation(schema_behind, None, "", "", "the database has schema version 9, but this Penstock needs"),
+    Situation(schema_behind, None, "", "", "the database has schema version 17, but this Penstock needs"),
     Situation(nobody_listens, None, "", "", "does not hear the bell and polls instead: bell.enabled is off"),
 ]  # fmt: skip
 

@@ -28,13 +28,13 @@ from penstock.operate import audit as audits
 from penstock.operate import groups, topics
 from penstock.operate.audit import audit
 from penstock.operate.clear import Cleared, clear
-from penstock.operate.lookup import group_id
+from penstock.operate.operation import group_id
 from penstock.operate.topics import UNLIMITED, TopicShown
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
 from tests.conformance.engines import StoreEngine, connect, counting, lock_waits
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")

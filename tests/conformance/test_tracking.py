@@ -22,12 +22,12 @@ from penstock.errors import (
     NoTransaction,
     SchemaMissing,
 )
-from penstock.testing.outbox_suite import logged
 from tests.conformance.async_callers import alchemy_engine
 from tests.conformance.callers import sqlalchemy_engine
 from tests.conformance.engines import StoreEngine, sqlite_url
 from tests.conformance.tracked_shop import Shop, Status, opened_shop
 from tests.services.slow import but_the_first
+from tests.suites.outbox_suite import logged
 
 # Tracking is done in Python; the databases differ in what they compute and in their types.
 on_each_database = pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
@@ -256,7 +256,7 @@ def test_the_names_of_all_actions(shop: Shop) -> None:
 
 
 def test_a_model_may_name_its_events_itself(shop: Shop) -> None:
-    """T-02: `events` on the model; a key of two columns."""
+    """`events` on the model; a key of two columns."""
     shop.outbox.track(shop.Line)
     with shop.session() as session:
         session.add(shop.Line(order_id=7, number="a"))
@@ -300,7 +300,7 @@ def test_a_key_that_is_not_there_fails_the_flush(shop: Shop) -> None:
 
 
 def test_the_value_is_chosen_by_type(shop: Shop) -> None:
-    """T-04: a reference alone, a full image, or what a function makes."""
+    """A reference alone, a full image, or what a function makes."""
     shop.outbox.track(
         shop.Order,
         on="insert",
@@ -497,7 +497,7 @@ def test_each_outbox_has_its_own_events(shop: Shop) -> None:
     other.close()
 
 
-def test_d15_two_outboxes_of_one_store_publish_a_row_once(shop: Shop) -> None:
+def test_two_outboxes_of_one_store_publish_a_row_once(shop: Shop) -> None:
     other = type(shop.outbox)(shop.outbox.url)
     shop.outbox.track(shop.Order, names="first")
     other.track(shop.Order, names="second")
@@ -513,7 +513,7 @@ def test_d15_two_outboxes_of_one_store_publish_a_row_once(shop: Shop) -> None:
     other.close()
 
 
-def test_d15_of_outboxes_with_one_store_for_each_tenant_that_of_the_row_publishes(
+def test_of_outboxes_with_one_store_for_each_tenant_that_of_the_row_publishes(
     sqlite_store: str, tmp_path: Path
 ) -> None:
     """The second has declared it otherwise: each row is published as its own store's outbox says."""
@@ -535,9 +535,7 @@ def test_d15_of_outboxes_with_one_store_for_each_tenant_that_of_the_row_publishe
 
 
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)
-def test_d15_an_outbox_on_another_kind_of_database_does_not_fail_the_flush(
-    shop: Shop, tmp_path: Path
-) -> None:
+def test_an_outbox_on_another_kind_of_database_does_not_fail_the_flush(shop: Shop, tmp_path: Path) -> None:
     other = type(shop.outbox)(sqlite_url(tmp_path))
     other.track(shop.Order)
     shop.outbox.track(shop.Order)
@@ -580,7 +578,6 @@ def test_each_event_is_on_the_connection_of_its_row(sqlite_store: str, tmp_path:
 
 
 def test_a_block_skips_forces_and_adds_metadata(shop: Shop) -> None:
-    """T-03."""
     track, tracking = shop.outbox.track, shop.outbox.tracking
     track(shop.Order)
     track(shop.Customer)

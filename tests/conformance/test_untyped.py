@@ -7,15 +7,15 @@ import pytest
 
 from penstock.model.retry import Fixed
 from penstock.operate import dead
-from penstock.operate.dead import Outcome, Selection
-from penstock.operate.events import State, events
+from penstock.operate.dead import DeadSelection, LetterOutcome
+from penstock.operate.events import EventState, events
 from penstock.operate.reconcile import reconcile
-from penstock.operate.why import Code, Kind, why
-from penstock.testing.handling_suite import Seen, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
+from penstock.operate.why import Code, QuestionKind, why
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
+from tests.suites.handling_suite import Seen, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 
 SOON = timedelta(seconds=1)
 
@@ -84,18 +84,19 @@ def test_one_that_fails_waits_dies_and_comes_back_as_it_was(engine: StoreEngine,
     seen = Seen(1)
     subscribe(engine.outbox, "g", seen, retry=Fixed(SOON, max_retries=1))
     engine.outbox.drain()
-    waiting = events(engine.outbox, State.WAITING).items
+    waiting = events(engine.outbox, EventState.WAITING).items
     assert [(each.id, each.type) for each in waiting] == [(untyped[0], ""), (untyped[1], "order.placed")]
     engine.clock.advance(SOON)
     engine.outbox.drain()
     (letter,) = dead.dead_letters(engine.outbox).items
     assert (letter.id, letter.type) == (untyped[0], "")
     assert dead.show(engine.outbox, "g", "events", 0, 0).record.type is None
-    assert [each.id for each in events(engine.outbox, State.DEAD).items] == [untyped[0]]
-    assert dead.requeue(engine.outbox, Selection(group="g", all=True), clock=engine.clock) == Outcome(1)
+    assert [each.id for each in events(engine.outbox, EventState.DEAD).items] == [untyped[0]]
+    requeued = dead.requeue(engine.outbox, DeadSelection(group="g", all=True), clock=engine.clock)
+    assert requeued == LetterOutcome(1)
     seen.failing.clear()
     seen.clear()
     engine.outbox.drain()
     assert [(each.value, each.type) for each in seen] == [(1, None), (2, "order.placed")]
-    (answer,) = why(engine.outbox, untyped[0], kind=Kind.ID, clock=engine.clock)
+    (answer,) = why(engine.outbox, untyped[0], kind=QuestionKind.ID, clock=engine.clock)
     assert answer.code is Code.DELIVERED

@@ -28,14 +28,14 @@ from penstock.operate import dead, scheduled
 from penstock.operate.dead import DeadSelection
 from penstock.operate.erase import erase
 from penstock.operate.reset import reset
-from penstock.operate.why import Answer, Code, QuestionKind, finding, why
-from penstock.testing.handling_suite import Seen, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import a_record
+from penstock.operate.why import Answer, Code, QuestionKind, finder, why
 from penstock.worker.group import bounds
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import a_record
 
 pytestmark = pytest.mark.usefixtures("brisk")
 SECOND = timedelta(seconds=1)
@@ -687,8 +687,9 @@ def test_a_lane_without_records_is_in_nobodys_way(shop: Shop) -> None:
     id = logged(shop)
     due_ms = shop.engine.clock.now_ms() + 1000
     shop.change(
-        "INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, failures, due_ms, reason) "
-        f"SELECT group_id, topic_id, 0, 'k', false, 1, {due_ms}, 'x' FROM penstock_cursor"
+        "INSERT INTO penstock_lane (group_id, topic_id, partition, lane, whole, late, alone, failures, "
+        "due_ms, reason) SELECT group_id, topic_id, 0, 'k', false, false, "
+        f"-1, 1, {due_ms}, 'x' FROM penstock_cursor"
     )
     shop.owner()
     assert shop.one(id).code is shop.one("k").code is Code.IN_WORK
@@ -847,7 +848,7 @@ def test_an_id_is_looked_for_from_its_time_on(shop: Shop, monkeypatch: pytest.Mo
     id = shop.publish(2)
     shop.advance(1)
     shop.drain()
-    monkeypatch.setattr(finding, "WALK", 10)
+    monkeypatch.setattr(finder, "WALK", 10)
     assert shop.one(early).place == "events/0/2000"
     assert shop.one(id).place == "events/0/2001"
     log.append("events", [a_record("x", timestamp_ms=shop.engine.clock.now_ms()) for _ in range(20)])
@@ -864,7 +865,7 @@ def test_an_id_is_looked_for_from_its_time_on(shop: Shop, monkeypatch: pytest.Mo
 
 def test_a_search_that_was_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the log, of the stage, and for ids that tell no time."""
-    monkeypatch.setattr(finding, "WALK", 3)
+    monkeypatch.setattr(finder, "WALK", 3)
     shop.engine.outbox.log.append("events", [a_record("x", id=f"r-{n}") for n in range(4)])
     assert [shop.one(f"r-{n}").code for n in (0, 1)] == [Code.UNKNOWN, Code.NO_HANDLER]
     assert (
@@ -877,16 +878,16 @@ def test_a_search_that_was_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPat
         == "no record of key nothing is in the part of the log that was searched."
     )
     unknown = "019b76da-a800-7316-939d-3abfcb8ecd68"
-    monkeypatch.setattr(finding, "WALK", 5_000)
+    monkeypatch.setattr(finder, "WALK", 5_000)
     shop.publish(1)
     assert shop.one(unknown).also == ()
-    monkeypatch.setattr(finding, "STAGED_WALK", 1)
+    monkeypatch.setattr(finder, "STAGED_WALK", 1)
     assert len(shop.one(unknown).also) == 1
 
 
 def test_a_scan_after_a_trim_looks_at_all_that_is_left(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """By an id that tells its time, by one that does not, and by the key."""
-    monkeypatch.setattr(finding, "WALK", 1)
+    monkeypatch.setattr(finder, "WALK", 1)
     log = shop.engine.outbox.log
     log.append("events", [a_record("x", id=f"r-{n}", timestamp_ms=1) for n in range(3)])
     id = shop.log(1, "y")
@@ -987,14 +988,14 @@ def test_all_is_read_at_one_moment(shop: Shop, monkeypatch: pytest.MonkeyPatch) 
     """What is moved and delivered between two of its statements does not make it disappear."""
     shop.subscribe()
     id = shop.publish(1)
-    look = finding.Finder.by_id
+    look = finder.Finder.by_id
 
-    def interrupted(self: finding.Finder, *args: Any) -> Any:
-        self._tx.rows("outbox", "staged_count", walk=1)
+    def interrupted(self: finder.Finder, *args: Any) -> Any:
+        self._tx.rows("operate", "staged_count", walk=1)
         shop.drain()
         return look(self, *args)
 
-    monkeypatch.setattr(finding.Finder, "by_id", interrupted)
+    monkeypatch.setattr(finder.Finder, "by_id", interrupted)
     assert shop.one(id).code is Code.NOT_SEQUENCED
     monkeypatch.undo()
     assert shop.one(id).code is Code.DELIVERED

@@ -12,7 +12,7 @@ import pytest
 from penstock import Cancel, Fixed, Outbox, Record
 from penstock.database.database import Transaction
 from penstock.operate.reset import reset
-from penstock.operate.why.finding import partition_of
+from penstock.operate.why.finder import partition_of
 from tests.console.served import ServedConsole, text_of
 
 RECORDS = 30

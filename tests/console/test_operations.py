@@ -23,7 +23,7 @@ from penstock.operate.dead_errors import dead_errors, error_of
 from penstock.operate.key_course import StepState, key_course
 from penstock.operate.members import Presence, members
 from penstock.operate.overview import overview
-from penstock.operate.producing import RecordWanted, produce
+from penstock.operate.producer import RecordWanted, produce
 from penstock.operate.topics import grow
 from tests.crash.waiting import wait_until
 from tests.working import working

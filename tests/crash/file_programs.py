@@ -15,7 +15,7 @@ from penstock import points
 from penstock.log.contract import OffsetRange, Position
 from penstock.log.files.log import FileLog
 from penstock.log.store import open_store
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 
 PARTITIONS, WRITERS = 3, 3
 _said = Lock()

@@ -1,4 +1,4 @@
-"""`arun_in_tx` on every async driver: a conflict is run again, a commit in doubt is not (T-27)."""
+"""`arun_in_tx` on every async driver: a conflict is run again, a commit in doubt is not."""
 
 from __future__ import annotations
 

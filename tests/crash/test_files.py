@@ -22,6 +22,7 @@ from tests.services.budget import Budget
 
 ROOMS = ("partition.", "rewriting.")
 POINTS = sorted(point for point in points.declared() if point.startswith(ROOMS))
+FAST = {"partition.batches_written", "partition.roll_made", "rewriting.written"}  # one of each act
 Place = tuple[int, int]
 
 
@@ -106,7 +107,9 @@ class WriteResult:
         return len(found)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [each if each in FAST else pytest.param(each, marks=pytest.mark.slow) for each in POINTS]
+)
 def test_killed_at_a_point_nothing_acknowledged_is_lost(point: str, tmp_path: Path) -> None:
     written = WriteResult(tmp_path)
     for visit in (1, 4):

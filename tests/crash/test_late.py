@@ -1,4 +1,4 @@
-"""D13: a type published before the first worker that knows it, and two programs under one group name."""
+"""A type published before the first worker that knows it, and two programs under one group name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 
 from penstock.delivery import store as delivery
 from penstock.operate.catch_up import catch_up
-from penstock.operate.group_names import examine_names
+from penstock.operate.store_doctor import examine_names
 from tests.crash.children import Child
 from tests.crash.store import Store
 from tests.crash.waiting import wait_until
-from tests.services.slow import but_the_first
 
 TOPIC = "eight"
 KEYS = [f"k-{number}" for number in range(30)]
@@ -77,16 +76,15 @@ def test_a_type_published_before_the_first_worker_that_knows_it_is_delivered_lat
     assert Counter(each["type"] for each in said if not each["late"]) == {"placed": 30, "refunded": 30}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "at",
-    but_the_first(
-        [
-            (delivery.BEFORE_COMMIT, 2),  # some are handled
-            (delivery.AFTER_TAKE, 1),  # notes are closed, not committed
-            (delivery.BEFORE_COMMIT, 1),  # late records are entries, not committed
-            (delivery.AFTER_SETTLE, 1),  # they are, and nobody knows
-        ]
-    ),
+    [
+        (delivery.BEFORE_COMMIT, 2),  # some are handled
+        (delivery.AFTER_TAKE, 1),  # notes are closed, not committed
+        (delivery.BEFORE_COMMIT, 1),  # late records are entries, not committed
+        (delivery.AFTER_SETTLE, 1),  # they are, and nobody knows
+    ],
 )
 def test_a_worker_killed_while_it_catches_up_loses_nothing_and_doubles_nothing_unmarked(
     postgres_store: Store, at: tuple[str, int]

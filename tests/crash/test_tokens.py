@@ -128,7 +128,7 @@ def slow_commit(postgres_store: Store) -> Iterator[None]:
 def test_a_commit_in_doubt_is_not_replayed_and_its_tokens_tell_the_truth(
     postgres_store: Store, cut: Cut, there: bool
 ) -> None:
-    """T-27: also while that COMMIT still runs, the answer waits for it."""
+    """Also while that COMMIT still runs, the answer waits for it."""
     calls: list[list[str]] = []
 
     with FaultProxy(postgres_store.url) as proxy, closing(Store(proxy.url)) as far:

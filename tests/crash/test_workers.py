@@ -96,7 +96,7 @@ def test_workers_killed_and_stopped_for_long_lose_double_and_reorder_nothing(
 
 
 def disturb(postgres_store: Store, tmp_path: Path, budget: Budget, *, count: int) -> None:
-    """P1, P2, P5, P6: every two seconds one of them is killed -9, or stopped past its lease and continued."""
+    """Every two seconds one of them is killed -9, or stopped past its lease and continued."""
     diary, disturbed = tmp_path / "diary", set[int]()
     with ExitStack() as stack, Load(postgres_store) as load:
 
@@ -138,7 +138,7 @@ def disturb(postgres_store: Store, tmp_path: Path, budget: Budget, *, count: int
 
 @pytest.mark.slow
 def test_joining_and_leaving_under_load_repeats_nothing(postgres_store: Store, tmp_path: Path) -> None:
-    """B-02: and no partition changes hands that need not."""
+    """And no partition changes hands that need not."""
     diary = tmp_path / "diary"
     with ExitStack() as stack, Load(postgres_store) as load:
         for _ in range(2):
@@ -199,7 +199,7 @@ def test_an_old_version_that_comes_back_gets_nothing(postgres_store: Store, tmp_
 def test_a_record_that_kills_its_process_is_put_off_and_its_neighbours_are_not(
     postgres_store: Store, tmp_path: Path
 ) -> None:
-    """D-08: two deaths with all in work, one with a few, three with that record alone."""
+    """Two deaths with all in work, one with a few, three with that record alone."""
     diary, deaths = tmp_path / "diary", 0
     with closing(postgres_store.connect()) as conn:
         before = [{"type": "t", "value": 1, "key": f"k-{n}"} for n in range(60)]

@@ -1,4 +1,4 @@
-"""N-34: the page of series names only series that are there, and every fact of Namastack's has one."""
+"""The page of series names only series that are there, and every fact of Namastack's has one."""
 
 import re
 
@@ -16,7 +16,7 @@ NAMASTACK = {
 }
 
 
-def test_n_34_each_series_of_the_page_is_there_and_each_fact_has_one() -> None:
+def test_each_series_of_the_page_is_there_and_each_fact_has_one() -> None:
     page = (PROJECT / "docs" / "how-to" / "metrics.md").read_text("utf-8")
     assert set(re.findall(r"`(penstock_\w+)`", page)) <= {series.name for series in SERIES}
     rows = re.findall(r"^\| `(outbox\.[a-z.]+)`.*\|.*`penstock_", page, re.MULTILINE)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -18,13 +19,14 @@ NAMES = {
     "api.md": "### `penstock.Outbox`",
     "settings.md": "`PENSTOCK_LIMITS_EVENT_BYTES`",
     "errors.md": "`value_too_large`",
-    "commands.md": "## `penstock doctor`",
+    "commands/README.md": "`penstock doctor`",
     "console.md": "`cancel-scheduled`",
     "grpc.md": "service Publishing {",
     "metrics.md": "`penstock_published_total`",
     "points.md": "`outbox.before_stage`",
     "rest.md": "`/v1/openapi.json`",
     "screens.md": "## `penstock dead list`",
+    "commands/topics.md": "## `penstock topics grow`",
 }
 
 
@@ -32,6 +34,11 @@ def reference(folder: Path, *args: str) -> "subprocess.CompletedProcess[str]":
     """Run the tool on a folder."""
     command = [sys.executable, "-c", DRIFT, str(folder), *args]
     return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the pages in a folder and below it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.md")}
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +58,11 @@ def test_the_reference_pages_have_not_drifted() -> None:
 
 def test_two_runs_write_the_same(fresh: Path, tmp_path: Path) -> None:
     assert reference(tmp_path).returncode == 0
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
-        path.name: path.read_bytes() for path in fresh.iterdir()
-    }
+    assert contents(tmp_path) == contents(fresh)
 
 
 def test_a_name_that_a_page_lacks_is_drift(fresh: Path, tmp_path: Path) -> None:
+    copytree(fresh, tmp_path, dirs_exist_ok=True)
     for page, name in NAMES.items():
         text = (fresh / page).read_text("utf-8")
         assert name in text
@@ -71,10 +77,12 @@ def test_a_name_that_a_page_lacks_is_drift(fresh: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_page_and_a_foreign_page_are_drift(fresh: Path, tmp_path: Path) -> None:
-    for path in fresh.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    copytree(fresh, tmp_path, dirs_exist_ok=True)
     (tmp_path / "points.md").rename(tmp_path / "by-hand.md")
+    (tmp_path / "commands" / "top.md").rename(tmp_path / "commands" / "bottom.md")
     done = reference(tmp_path, "--check")
     assert done.returncode == 1
     assert "points.md is not there" in done.stdout
     assert "by-hand.md is not written by this tool" in done.stdout
+    assert "commands/top.md is not there" in done.stdout
+    assert "commands/bottom.md is not written by this tool" in done.stdout

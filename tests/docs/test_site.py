@@ -6,44 +6,30 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.source import assert_none
-from tests.docs.site_pages import Page, broken, foreign, read_site
+from tests.docs.site_pages import broken, foreign, read_site
 from tools.site import NotBuilt, build, main, menu, pages, pictures, turned
 
 PLACES = {"docs/README.md": "index.md", "docs/how-to/a.md": "how-to/a.md", "README.md": "project/readme.md"}
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
     """Give the whole documentation as HTML."""
-    folder = tmp_path_factory.mktemp("built") / "site"
-    build(folder)
-    return folder.resolve()
+    build(tmp_path / "site")
+    return (tmp_path / "site").resolve()
 
 
-@pytest.fixture(scope="module")
-def built(site: Path) -> dict[Path, Page]:
-    """Give the pages of the site as a browser reads them."""
-    return read_site(site)
-
-
-def test_every_page_is_there_and_every_link_inside_resolves(site: Path, built: dict[Path, Page]) -> None:
+def test_the_whole_site_is_there_resolves_and_comes_from_one_place(site: Path) -> None:
+    """One test of all that is built: pages, pictures, links, search; several would build it several times."""
+    built = read_site(site)
     for place in pages().values():
         assert (site / place).with_suffix(".html").exists(), place
     assert sum(len(page.links) for page in built.values()) > 1000
     assert_none(broken(site, built))
-
-
-def test_the_pictures_stand_on_their_pages(site: Path, built: dict[Path, Page]) -> None:
+    assert_none(foreign(site, built))
     loaded = {(path.parent / link).resolve() for path, page in built.items() for link in page.loads}
     assert pictures()
     assert {(site / place).resolve() for place in pictures().values()} <= loaded
-
-
-def test_nothing_is_loaded_from_another_host(site: Path, built: dict[Path, Page]) -> None:
-    assert_none(foreign(site, built))
-
-
-def test_search_knows_every_page(site: Path) -> None:
     index = json.loads((site / "search.json").read_text("utf-8"))
     found = {item["location"].partition("#")[0] for item in index["items"]}
     assert {place.replace(".md", ".html") for place in pages().values()} - {"index.html"} <= found

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.delivery.wait_state import WaitState
+from penstock.delivery.lane import WaitState
 from tests.architecture.source import assert_none
 from tests.docs.pages import PROJECT
 

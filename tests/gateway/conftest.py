@@ -1,7 +1,6 @@
 """A REST door over each kind of store in turn."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,11 +11,16 @@ KINDS = ("sqlite", "postgres", "files")
 
 
 @pytest.fixture(params=["sqlite", *(pytest.param(each, marks=pytest.mark.slow) for each in KINDS[1:])])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(request: pytest.FixtureRequest) -> str:
     """Give the address of an empty store of each kind."""
-    if request.param == "files":
-        return f"file://{tmp_path}/log"
-    address: str = request.getfixturevalue(f"{request.param}_store")
+    return address_of(request.param, request)
+
+
+def address_of(kind: str, request: pytest.FixtureRequest) -> str:
+    """Return the address of an empty store of a kind."""
+    if kind == "files":
+        return f"file://{request.getfixturevalue('tmp_path')}/log"
+    address: str = request.getfixturevalue(f"{kind}_store")
     return address
 
 

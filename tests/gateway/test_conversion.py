@@ -16,7 +16,7 @@ from penstock.errors import InvalidInput, NotConvertible
 from penstock.gateway.conversion import Conversion
 from penstock.gateway.grpc.door import GrpcDoor
 from penstock.gateway.grpc.listener import GrpcListener
-from penstock.model.protobuf_json import ProtobufJson
+from penstock.model.protobuf import ProtobufJson
 from tests.gateway.grpc_client import GrpcClient, event, reason
 from tests.gateway.served import JSON, ServedRest
 

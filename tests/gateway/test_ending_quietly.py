@@ -23,7 +23,9 @@ WAITING = (
 )
 
 
-@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize(
+    "is_encrypted", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "TLS"]
+)
 def test_sigterm_ends_idle_connections_and_half_requests_without_an_error(
     tmp_path: Path, is_encrypted: bool
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from penstock.access.access import Access
 from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
-from penstock.gateway.leasing import LeasedGroup
+from penstock.gateway.lease import LeasedGroup
 from penstock.operate import dead, groups
 from tests.crash.waiting import wait_until
 from tests.gateway.served import JSON, ServedRest, event

@@ -7,8 +7,8 @@ import gc
 import gzip
 import json
 import struct
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ import grpc
 import httpx2
 import pytest
 
-from penstock.broker.garbage import collect_rarely
+from penstock.broker.process import collect_rarely
 from penstock.errors import InvalidInput
-from penstock.gateway.event_loop import new_loop
 from penstock.gateway.grpc.door import GrpcDoor
 from penstock.gateway.grpc.listener import GrpcListener
-from penstock.gateway.leasing import held_within
+from penstock.gateway.lease import held_within
+from penstock.sockets import new_loop
 from penstock.wire.tinyq.codes import TinyqCommand
 from tests.gateway.grpc_client import Event, GrpcClient, PublishRequest
 from tests.gateway.served import ServedRest
@@ -53,7 +53,7 @@ def loops(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.AbstractEventLoop]:
         made.append(new_loop(*args))
         return made[-1]
 
-    monkeypatch.setattr("penstock.gateway.event_loop.uvloop", None)
+    monkeypatch.setattr("penstock.sockets.uvloop", None)
     for port in ("listener", "tinyq.listener"):
         monkeypatch.setattr(f"penstock.gateway.{port}.new_loop", make)
     return made
@@ -67,6 +67,7 @@ def rest(tmp_path: Path, loops: list[asyncio.AbstractEventLoop]) -> Iterator[Ser
         yield served
 
 
+@cache
 def events(count: int) -> bytes:
     """Return a batch of CloudEvents."""
     told = {"specversion": "1.0", "type": "t", "source": "s", "data": {"a": 1}}
@@ -74,12 +75,12 @@ def events(count: int) -> bytes:
 
 
 BATCH, EVENT = "application/cloudevents-batch+json", "application/cloudevents+json"
-BODIES = {
-    "a-batch": (BATCH, events(10_000), 201),
-    "a-batch-of-too-many": (BATCH, events(50_000), 400),
-    "a-batch-of-millions-of-nothing": (BATCH, b"[" + b"{}," * MILLIONS + b"{}]", 400),
-    "deep": (EVENT, b"[" * 1_000_000, 400),
-    "large": ("application/octet-stream", bytes(LARGE), 413),
+BODIES: dict[str, tuple[str, Callable[[], bytes], int]] = {
+    "a-batch": (BATCH, lambda: events(10_000), 201),
+    "a-batch-of-too-many": (BATCH, lambda: events(50_000), 400),
+    "a-batch-of-millions-of-nothing": (BATCH, lambda: b"[" + b"{}," * MILLIONS + b"{}]", 400),
+    "deep": (EVENT, lambda: b"[" * 1_000_000, 400),
+    "large": ("application/octet-stream", lambda: bytes(LARGE), 413),
 }
 
 
@@ -92,7 +93,8 @@ def test_no_body_over_http_holds_up_anybody(
     packed: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kind, data, status = BODIES[body]
+    kind, make, status = BODIES[body]
+    data = make()
     head = {"content-type": kind} | ({"content-encoding": "gzip"} if packed else {})
     watch = LoopWatch(monkeypatch, lambda: loops[0])
     rest.client.get("/topics")

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import base64
 import gzip
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from penstock.access.access import Access
 from penstock.access.policy import AccessPolicy
+from penstock.access.rate_limits import RateLimit
 from penstock.access.rule import parse_rule
-from penstock.access.token_bucket import RateLimit
 from penstock.errors import InvalidHeaders, NotAllowed
-from penstock.gateway.token_upkeep import TokenUpkeep
 from penstock.log.store import Store
 from penstock.model.cloudevents import format_time
 from penstock.model.record import TOKEN
-from penstock.operate.producing import RecordWanted, forget_tokens, produce
+from penstock.operate.producer import RecordWanted, forget_tokens, produce
 from penstock.testing import FakeClock
 from tests.gateway.served import JSON, ServedRest, event
 
@@ -129,6 +130,15 @@ def test_old_keys_are_forgotten_and_young_ones_are_not(store_url: str) -> None:
         assert (send("young"), send("old") == first) == (young, False)
 
 
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedRest]:
+    """Give one door for all requests that are refused."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('store')}/store.db"
+    with ServedRest(url, body_bytes=2_000_000) as rest:
+        rest.store.log.create_topic("orders", partitions=4)
+        yield rest
+
+
 @pytest.mark.parametrize(
     ("path", "body", "headers", "status", "code"),
     [
@@ -149,7 +159,7 @@ def test_old_keys_are_forgotten_and_young_ones_are_not(store_url: str) -> None:
         (RECORDS, b"x" * 2_000_001, {}, 413, "body_too_large"),
         (
             RECORDS,
-            gzip.compress(b"x" * 50_000_000, mtime=0),
+            partial(gzip.compress, b"x" * 50_000_000, 1, mtime=0),
             {"content-encoding": "gzip"},
             413,
             "body_too_large",
@@ -172,16 +182,20 @@ def test_old_keys_are_forgotten_and_young_ones_are_not(store_url: str) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
-    sqlite_store: str, path: str, body: bytes, headers: dict[str, str], status: int, code: str
+    refusing: ServedRest,
+    path: str,
+    body: bytes | Callable[[], bytes],
+    headers: dict[str, str],
+    status: int,
+    code: str,
 ) -> None:
-    with ServedRest(sqlite_store, body_bytes=2_000_000) as rest:
-        rest.store.log.create_topic("orders", partitions=4)
-        refused = rest.client.post(path, content=body, headers=headers)
-        assert refused.headers["content-type"] == "application/problem+json"
-        said = refused.json()
-        assert (refused.status_code, said["status"], said["code"]) == (status, status, code)
-        assert said["detail"]
-        assert everything(rest.store) == []
+    content = body if isinstance(body, bytes) else body()
+    refused = refusing.client.post(path, content=content, headers=headers)
+    assert refused.headers["content-type"] == "application/problem+json"
+    said = refused.json()
+    assert (refused.status_code, said["status"], said["code"]) == (status, status, code)
+    assert said["detail"]
+    assert everything(refusing.store) == []
 
 
 def test_each_record_of_many_has_its_own_headers_and_each_is_checked(rest: ServedRest) -> None:
@@ -302,11 +316,17 @@ def test_any_door_forgets_old_keys_once_an_hour(sqlite_store: str) -> None:
     clock = FakeClock()
     with ServedRest(sqlite_store, clock=clock) as rest:
         rest.store.log.create_topic("orders", partitions=1)
-        threads = ThreadPoolExecutor(1)
-        upkeep = TokenUpkeep(rest.store, threads, clock)
         produce(rest.store, "orders", [RecordWanted(b"1")], token="t-1", clock=clock)
-        upkeep.tend()  # nothing is old yet
+        rest.api.forget_old_tokens()  # nothing is old yet
         clock.advance(timedelta(days=8))
-        upkeep.tend()
-        threads.shutdown()
+        rest.api.forget_old_tokens()
+        rest.api.close()
         assert forget_tokens(rest.store, clock=clock) == 0
+
+
+def test_a_time_to_publish_at_is_refused_and_nothing_is_added(rest: ServedRest) -> None:
+    """Passed over in silence it would be published at once."""
+    answer = rest.client.post(RECORDS, params={"key": "o-1", "at": "2030-01-02T03:04:05Z"}, content=b"x")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
+    assert answer.json()["detail"].startswith("parameter at ")
+    assert everything(rest.store) == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.gateway import answer_room
+from penstock.gateway.rest import answers
 from tests.crash.waiting import wait_until
 from tests.gateway.served import ServedRest
 
@@ -46,7 +46,7 @@ def test_answers_that_nobody_takes_are_bounded_together_and_others_are_served(
     sqlite_store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thirty times 4 MB are wanted, two of each connection; 6 MB are kept, and then the silent are ended."""
-    monkeypatch.setattr(answer_room, "TAKE_SECONDS", 1.0)
+    monkeypatch.setattr(answers, "TAKE_SECONDS", 1.0)
     with served(sqlite_store, answers_bytes=BOUND) as rest, ExitStack() as stack:
         assert rest.api.answers.used == 0
         most = 0
@@ -75,7 +75,7 @@ def test_answers_that_nobody_takes_are_bounded_together_and_others_are_served(
 def test_a_slow_reader_is_given_all_while_there_is_room(
     sqlite_store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer_room, "TAKE_SECONDS", 0.01)
+    monkeypatch.setattr(answers, "TAKE_SECONDS", 0.01)
     with served(sqlite_store) as rest:
         with silent(rest.port) as conn:
             wait_until(lambda: rest.api.answers.used > RECORD, "its answer is not counted")
@@ -101,7 +101,7 @@ def test_what_was_published_is_answered_however_little_room_there_is(sqlite_stor
         for n in range(900)
     ]
     with served(sqlite_store, answers_bytes=BOUND) as rest:
-        rest.api.answers.count(BOUND)
+        rest.api.answers.count(None, BOUND)
         try:
             answer = rest.client.post(
                 "/topics/orders/records",
@@ -109,9 +109,9 @@ def test_what_was_published_is_answered_however_little_room_there_is(sqlite_stor
                 headers={"content-type": "application/cloudevents-batch+json"},
             )
         finally:
-            rest.api.answers.count(-BOUND)
+            rest.api.answers.count(None, -BOUND)
         assert answer.is_success
-        assert len(answer.content) > answer_room.PIECE_BYTES, "an answer that is counted"
+        assert len(answer.content) > answers.PIECE_BYTES, "an answer that is counted"
 
 
 def test_leases_that_wait_together_are_given_no_more_than_there_is_room_for(
@@ -125,7 +125,7 @@ def test_leases_that_wait_together_are_given_no_more_than_there_is_room_for(
         b"content-length: %d\r\n\r\n%s" % (len(wanted), wanted)
     )
     size = 1_000_000
-    monkeypatch.setattr(answer_room, "TAKE_SECONDS", 600.0)  # none of them is ended
+    monkeypatch.setattr(answers, "TAKE_SECONDS", 600.0)  # none of them is ended
     with served(sqlite_store, answers_bytes=BOUND) as rest, ExitStack() as stack:
         rest.client.post("/topics", json={"name": "large", "partitions": 1}).raise_for_status()
         rest.client.post("/groups/readers/topics/large/leases", json={}).raise_for_status()

@@ -15,7 +15,7 @@ from penstock.access.policy import AccessPolicy
 from penstock.access.principal import Peer, anonymous
 from penstock.access.rule import parse_rule
 from penstock.gateway.rest.call import RestCall
-from penstock.gateway.rest.tailing import TAILING, _events
+from penstock.gateway.rest.tail import TAIL, _events
 from penstock.model.record import Record
 from penstock.operate.tail import StoreTail, some
 from tests.crash.waiting import wait_until
@@ -92,7 +92,7 @@ def test_a_stream_ends_when_its_reader_may_read_no_more(sqlite_store: str) -> No
 
 def called(rest: ServedRest) -> RestCall:
     given = {"topic": "orders", "partition": None}
-    return RestCall(rest.api, TAILING[0], anonymous(Peer()), Headers(), given, b"", None)  # type: ignore[arg-type]
+    return RestCall(rest.api, next(iter(TAIL)), anonymous(Peer()), Headers(), given, b"", None)  # type: ignore[arg-type]
 
 
 def tail_of(rest: ServedRest) -> StoreTail:

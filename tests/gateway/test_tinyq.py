@@ -17,8 +17,8 @@ import pytest
 from penstock.access.access import Access
 from penstock.access.password import token_digest
 from penstock.access.policy import AccessPolicy
+from penstock.access.rate_limits import RateLimit
 from penstock.access.rule import parse_rule
-from penstock.access.token_bucket import RateLimit
 from penstock.clock import SYSTEM
 from penstock.database.migrations import migrate
 from penstock.errors import InvalidInput
@@ -78,7 +78,21 @@ def tinyq(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedTin
 
 @pytest.fixture
 def light(sqlite_store: str) -> Iterator[ServedTinyq]:
-    with ServedTinyq(sqlite_store, auth_timeout=0.3, frame_time=0.3, max_connections=4) as served:
+    with ServedTinyq(sqlite_store, max_connections=4) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def light_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedTinyq]:
+    """Give one port for the requests that are refused."""
+    with ServedTinyq(f"sqlite:///{tmp_path_factory.mktemp('store')}/store.db") as served:
+        yield served
+
+
+@pytest.fixture
+def hasty(sqlite_store: str) -> Iterator[ServedTinyq]:
+    """Give a port that waits a moment for a frame."""
+    with ServedTinyq(sqlite_store, frame_time=0.3) as served:
         yield served
 
 
@@ -88,7 +102,7 @@ def lag(tinyq: ServedTinyq, group: str = "tinyq") -> int:
 
 
 def test_publish_subscribe_receive_clear_and_delete_on_one_connection(tinyq: ServedTinyq) -> None:
-    """B-27, B-29, B-30: one handshake for all commands, the topic without its space, one map for all."""
+    """One handshake for all commands, the topic without its space, one map for all."""
     with OldClient(tinyq.port) as client:
         assert client.ask(1, b"a") == 0
         assert client.ask(1, b"a") == 0
@@ -136,7 +150,7 @@ def test_a_message_goes_to_each_of_those_who_listen(tinyq: ServedTinyq) -> None:
 
 
 def test_nothing_is_dropped_while_a_reader_is_slow(tinyq: ServedTinyq) -> None:
-    """Q-01: the seed kept 1024 messages and dropped the oldest."""
+    """The seed kept 1024 messages and dropped the oldest."""
     with NewClient(tinyq.port) as publisher, OldClient(tinyq.port) as reader:
         reader.send(4, b"many")
         for number in range(1500):
@@ -145,7 +159,7 @@ def test_nothing_is_dropped_while_a_reader_is_slow(tinyq: ServedTinyq) -> None:
 
 
 def test_frames_may_come_in_pieces_of_every_size(light: ServedTinyq) -> None:
-    """B-28: a body of the largest size in pieces, and every frame split at every byte."""
+    """A body of the largest size in pieces, and every frame split at every byte."""
     body = b"big " + bytes(10_240_000 - 4)
     with OldClient(light.port) as client:
         frame = struct.pack(">BI", 3, len(body)) + body
@@ -183,9 +197,10 @@ def test_frames_may_come_in_pieces_of_every_size(light: ServedTinyq) -> None:
         (31, struct.pack(">BI", 254, 7) + b"\x07\x09\0\0\0\0\0", False),
     ],
 )
-def test_every_error_is_one_byte_and_the_end(light: ServedTinyq, code: int, frame: bytes, ends: bool) -> None:
-    """B-32."""
-    with OldClient(light.port) as client:
+def test_every_error_is_one_byte_and_the_end(
+    light_once: ServedTinyq, code: int, frame: bytes, ends: bool
+) -> None:
+    with OldClient(light_once.port) as client:
         client.socket.sendall(frame)
         if ends:
             client.socket.shutdown(socket.SHUT_WR)
@@ -215,7 +230,7 @@ def test_one_that_is_refused_among_those_sent_ahead_ends_them_and_what_was_befor
     def frame(body: bytes) -> bytes:
         return struct.pack(">BI", 3, len(body)) + body
 
-    light.door.adding._limits = LimitsSettings.load(event_bytes=1000)
+    light.door.limits = LimitsSettings.load(event_bytes=1000)
     with OldClient(light.port) as client:
         client.socket.sendall(
             b"".join([frame(b"a 1"), frame(b"a 2"), frame(b"a " + b"x" * 2000), frame(b"a 3")])
@@ -227,38 +242,37 @@ def test_one_that_is_refused_among_those_sent_ahead_ends_them_and_what_was_befor
 
 def test_an_internal_error_is_50(light: ServedTinyq) -> None:
     with OldClient(light.port) as client:
-        light.door.adding.add = lambda *_, **__: 1 // 0  # type: ignore[assignment, method-assign]
+        light.door.add = lambda *_, **__: 1 // 0  # type: ignore[assignment, method-assign]
         client.send(3, b"a b")
         assert client.ends_with(50)
 
 
 @pytest.mark.parametrize("shown", [hashlib.sha256(b"other").hexdigest(), BUILT_IN, "z" * 64])
-def test_a_wrong_password_is_40(light: ServedTinyq, shown: str) -> None:
-    with OldClient(light.port, None) as client:
+def test_a_wrong_password_is_40(light_once: ServedTinyq, shown: str) -> None:
+    with OldClient(light_once.port, None) as client:
         assert client.code() == 100
         client.socket.sendall(shown.encode())
         assert client.ends_with(40)
 
 
 @pytest.mark.parametrize("said", [b"", b"  \r\n", PASSWORD.encode()[:63]])
-def test_silence_is_41(light: ServedTinyq, said: bytes) -> None:
-    """B-31."""
-    with OldClient(light.port, None) as client:
+def test_silence_is_41(sqlite_store: str, said: bytes) -> None:
+    with ServedTinyq(sqlite_store, auth_timeout=0.3) as served, OldClient(served.port, None) as client:
         assert client.code() == 100
         client.socket.sendall(said)
         assert client.ends_with(41)
 
 
-def test_white_space_around_the_password_is_ignored(light: ServedTinyq) -> None:
-    with OldClient(light.port, None) as client:
+def test_white_space_around_the_password_is_ignored(light_once: ServedTinyq) -> None:
+    with OldClient(light_once.port, None) as client:
         assert client.code() == 100
         client.socket.sendall(b" \t" + PASSWORD.upper().encode() + b"\r\n")
         assert client.code() == 0
         assert client.ask(1, b"a") == 0
 
 
-def test_a_frame_that_never_ends_is_closed(light: ServedTinyq) -> None:
-    with OldClient(light.port) as client:
+def test_a_frame_that_never_ends_is_closed(hasty: ServedTinyq) -> None:
+    with OldClient(hasty.port) as client:
         client.socket.sendall(b"\x03\x00\x00")
         assert client.code() == -1
 
@@ -437,8 +451,8 @@ def test_a_connection_has_so_many_subscriptions_and_no_more(light: ServedTinyq) 
         assert (refused["code"], b"100 subscriptions" in refused["why"]) == (31, True)
 
 
-def test_a_frame_whose_bytes_trickle_is_closed_in_the_same_time(light: ServedTinyq) -> None:
-    with OldClient(light.port) as client:
+def test_a_frame_whose_bytes_trickle_is_closed_in_the_same_time(hasty: ServedTinyq) -> None:
+    with OldClient(hasty.port) as client:
         client.socket.sendall(struct.pack(">BI", 3, 1_000_000))
 
         def has_ended() -> bool:

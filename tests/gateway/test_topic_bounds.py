@@ -8,10 +8,10 @@ import pytest
 from penstock.clock import SYSTEM
 from penstock.errors import ValueTooLarge
 from penstock.log.contract import Keep
-from penstock.log.message_bounds import MESSAGE_BYTES
 from penstock.log.store import Store
+from penstock.log.topics import MESSAGE_BYTES
 from penstock.operate.kafka_port import KafkaAdministration
-from penstock.operate.producing import RecordWanted, produce, publish_by_hand
+from penstock.operate.producer import RecordWanted, produce, publish_by_hand
 from tests.gateway.grpc_client import ServedGrpc, event, reason
 from tests.gateway.served import ServedRest
 from tests.gateway.test_tinyq import ServedTinyq

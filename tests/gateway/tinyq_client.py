@@ -28,10 +28,15 @@ class OldClient:
 
     def __init__(self, port: int, password: str | None = "secret") -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
-        if password is not None:
+        if password is None:
+            return
+        try:
             assert self.code() == 100
             self.socket.sendall(hashlib.sha256(password.encode()).hexdigest().encode())
             assert self.code() == 0
+        except BaseException:
+            self.close()
+            raise
 
     def code(self) -> int:
         """Read one byte; -1 at the end."""

@@ -9,8 +9,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.settings import BrokerSettings
 from penstock.clock import SYSTEM, Clock
 from penstock.database.migrations import migrate
-from penstock.log.open_batches import open_batches
-from penstock.log.store import Store, open_store
+from penstock.log.store import Store, open_batches, open_store
 from penstock.model.partition import KAFKA
 from penstock.operate.kafka_port import KafkaAdministration
 from tests.unit.cli.program import penstock

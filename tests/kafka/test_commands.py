@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from penstock.cli import group
-from penstock.cli.produce import _parts
+from penstock.cli.records import _parts
 from penstock.errors import Error
 from penstock.model.partition import MURMUR3, partition_of
 from tests.kafka.raw import RawClient

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from penstock.errors import Error
-from penstock.testing.records import a_record
 from tests.access.house import PASSWORD, House
 from tests.kafka.test_commands import run, tailed
+from tests.suites.records import a_record
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.testing.records import a_record
-from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_FETCH
+from penstock.wire.kafka.apis.groups import OFFSET_COMMIT, OFFSET_FETCH
 from penstock.wire.kafka.apis.records import PRODUCE
 from penstock.wire.kafka.apis.topics import CREATE_TOPICS
 from penstock.wire.kafka.apis.transactions import TXN_OFFSET_COMMIT
@@ -16,6 +15,7 @@ from penstock.wire.kafka.records import NewRecord, encode_records
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
 from tests.kafka.test_foreign_producers import ended, opened
+from tests.suites.records import a_record
 
 
 def place(metadata: str | None, epoch: int = -1) -> list[dict[str, Any]]:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.log.contract import Compaction, Keep
-from penstock.wire.kafka.apis.configs import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
-from penstock.wire.kafka.apis.topics import CREATE_TOPICS
+from penstock.wire.kafka.apis.topics import CREATE_TOPICS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from penstock.wire.kafka.layout import Message
 from tests.kafka.conversation.bodies import create, new_topic
 from tests.kafka.raw import RawClient

@@ -55,31 +55,28 @@ def slow_readers(served: Served) -> Iterator[list[RawClient]]:
         yield clients
 
 
-def test_answers_that_nobody_takes_are_counted_and_leave_room_for_others(filled: Served) -> None:
-    room = filled.broker.room
+def test_answers_that_nobody_takes_are_counted_leave_room_and_end_those_who_asked(filled: Served) -> None:
+    broker, flow = filled.broker, filled.broker.flow
     with slow_readers(filled):
-        assert MB < room.answering <= 2 * MB + _READERS * (_LEAST_ANSWER + 21_000)
+        assert MB < flow.answers.used <= 2 * MB + _READERS * (_LEAST_ANSWER + 21_000)
         with RawClient(filled.address) as client:
             client.send(fetching())
             assert len(client.receive()) > 20_000
             assert produced(client, producing(batch(100_000))) == 0
-    wait_until(lambda: room.answering == 0, "nothing is answered any more")
+        held = flow.answers.used
+        flow.answer(2 * MB)  # as if there were more of them
+        with RawClient(filled.address) as good:
+            broker.call_soon(broker._make_room, time.monotonic() + 5)
+            assert good.ask(METADATA, {"topics": None}, 9)["brokers"]
+            assert flow.answers.used >= held + 2 * MB
+            broker.call_soon(broker._make_room, time.monotonic() + 11)
+            wait_until(lambda: flow.answers.used <= 2 * MB, "answers have half of the room")
+            assert good.ask(METADATA, {"topics": None}, 9)["brokers"]
+        flow.answer(-2 * MB)
+    wait_until(lambda: flow.answers.used == 0, "nothing is answered any more")
     with RawClient(filled.address) as client:
         client.send(fetching())
         assert len(client.receive()) > 8 * _LEAST_ANSWER - 21_000
-
-
-def test_who_takes_no_answer_is_ended_while_there_is_too_little_room(filled: Served) -> None:
-    broker = filled.broker
-    with slow_readers(filled), RawClient(filled.address) as good:
-        held = broker.room.answering
-        broker.room.answer(2 * MB)  # as if there were more of them
-        broker.call_soon(broker._make_room, time.monotonic() + 5)
-        assert good.ask(METADATA, {"topics": None}, 9)["brokers"]
-        assert broker.room.answering >= held + 2 * MB
-        broker.call_soon(broker._make_room, time.monotonic() + 11)
-        wait_until(lambda: broker.room.answering <= 2 * MB, "answers have half of the room")
-        assert good.ask(METADATA, {"topics": None}, 9)["brokers"]
 
 
 def test_a_reader_that_comes_back_gets_every_answer_in_order(filled: Served) -> None:

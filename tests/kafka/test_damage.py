@@ -17,13 +17,13 @@ from penstock.errors import InvalidRequest
 from penstock.log.store import open_store
 from penstock.model.partition import KAFKA
 from penstock.operate import kafka_cluster
-from penstock.operate.damage import examine_files
 from penstock.operate.doctor import PartState
-from penstock.testing.records import a_record
+from penstock.operate.log_files import examine_files
 from penstock.wire.kafka.apis.records import FETCH
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
+from tests.suites.records import a_record
 
 SECONDS = 60
 _DAMAGED = range(6)  # offsets from the start that reach the damage
@@ -153,8 +153,8 @@ def test_a_read_that_fails_unexpectedly_ends_its_connection_and_leaves_nothing(
                 broken.setattr(served.batches, name, fails)
                 with pytest.raises(InvalidRequest):  # there is no answer
                     fetched(client, ("t", 0), wait_ms=3_600_000)
-        assert served.broker.fetching.waiters.all() == set()
-        assert served.broker.room.answering == 0
+        assert served.broker.fetches.waiters.all() == set()
+        assert served.broker.flow.answers.used == 0
         with RawClient(served.address) as client:
             assert fetched(client, ("t", 0))["t"]["records"]
     assert "a defect" in caplog.text

@@ -2,10 +2,17 @@
 
 import pytest
 
-from penstock.broker import coordinating
-from penstock.broker.coordinating import Coordinating
-from penstock.wire.kafka.apis.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
-from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_FETCH
+from penstock.broker import coordinator
+from penstock.broker.coordinator import Coordinator
+from penstock.wire.kafka.apis.groups import (
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    SYNC_GROUP,
+)
 from penstock.wire.kafka.apis.transactions import INIT_PRODUCER_ID, LIST_TRANSACTIONS, TXN_OFFSET_COMMIT
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.layout import Message
@@ -47,7 +54,7 @@ def join(client: RawClient, group: str, metadata: bytes = b"", version: int = 3,
     return client.ask(JOIN_GROUP, asked, version)
 
 
-def dropped_idle(served: Served, groups: Coordinating) -> int:
+def dropped_idle(served: Served, groups: Coordinator) -> int:
     """Let the broker look for groups that nobody uses, in its own thread; return how many it still holds."""
     from concurrent.futures import Future
 
@@ -64,7 +71,7 @@ def dropped_idle(served: Served, groups: Coordinating) -> int:
 def test_groups_without_members_leave_memory_and_keep_their_place(
     sqlite_store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinating, "_MOST_IDLE", 5)
+    monkeypatch.setattr(coordinator, "_MOST_IDLE", 5)
     with Served(sqlite_store) as served, RawClient(served.address) as client:
         served.topic("t")
         assert [commit(client, f"g{number}", number) for number in range(20)] == [0] * 20
@@ -72,14 +79,14 @@ def test_groups_without_members_leave_memory_and_keep_their_place(
         assert [committed(client, f"g{number}") for number in range(20)] == list(range(20))
         assert commit(client, "g0", 100) == 0
         assert committed(client, "g0") == 100
-        monkeypatch.setattr(coordinating, "_IDLE_SECONDS", -1.0)
+        monkeypatch.setattr(coordinator, "_IDLE_SECONDS", -1.0)
         assert dropped_idle(served, served.broker.groups) == 0
 
 
 def test_a_group_with_a_member_or_a_promised_one_stays(
     sqlite_store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinating, "_IDLE_SECONDS", -1.0)
+    monkeypatch.setattr(coordinator, "_IDLE_SECONDS", -1.0)
     with Served(sqlite_store) as served, RawClient(served.address) as client:
         assert join(client, "promised", version=5)["error_code"] == 79
         assert join(client, "joined")["error_code"] == 0

@@ -16,18 +16,17 @@ from penstock.errors import ForeignPartition, MapChanged
 from penstock.log.batches import Write, WriteResult
 from penstock.log.contract import Position
 from penstock.log.files.batch_log import FileBatchLog
-from penstock.log.growth import former_places
-from penstock.log.open_batches import open_batches
-from penstock.log.store import Store, open_store
+from penstock.log.store import Store, open_batches, open_store
+from penstock.log.topics import former_places
 from penstock.model.partition import KAFKA, MURMUR3, partition_for, partition_of
 from penstock.operate import topics
-from penstock.testing.records import a_record
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.records import NewRecord, encode_records
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
 from tests.kafka.test_confluent import SECONDS, consumer, from_start, read, transactional
+from tests.suites.records import a_record
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install confluent-kafka")
 

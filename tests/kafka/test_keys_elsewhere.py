@@ -12,12 +12,11 @@ from penstock.database.database import Transaction
 from penstock.database.migrations import migrate
 from penstock.log.batches import ALLOWED, FOREIGN_KEYS, Write, WriteResult
 from penstock.log.contract import Topic
-from penstock.log.open_batches import open_batches
-from penstock.log.store import open_store
+from penstock.log.store import open_batches, open_store
 from penstock.model.partition import KAFKA, MURMUR3, partition_for
 from penstock.operate.browse import browse
 from penstock.operate.key_course import key_course
-from penstock.operate.why import Answer, Code, QuestionKind, finding, why
+from penstock.operate.why import Answer, Code, QuestionKind, finder, why
 from penstock.wire.kafka.records import NewRecord, encode_records
 
 PARTITIONS = 4
@@ -135,7 +134,7 @@ def test_what_waits_of_a_key_in_any_partition_is_told_first(placed: Placed) -> N
 def test_a_lane_and_a_dead_letter_are_found_however_far_back_their_record_is(
     placed: Placed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "WALK", 3)
+    monkeypatch.setattr(finder, "WALK", 3)
     topic, others = placed.topic(), [f"o-{n}" for n in range(10)]
     where = elsewhere(topic, "k")
     placed.failing.add("k")
@@ -153,7 +152,7 @@ def test_a_lane_and_a_dead_letter_are_found_however_far_back_their_record_is(
 def test_a_key_beyond_the_bound_of_another_partition_is_not_said_to_be_unpublished(
     placed: Placed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "WALK", 3)
+    monkeypatch.setattr(finder, "WALK", 3)
     topic = placed.topic()
     where = elsewhere(topic, "k")
     placed.send(topic, where, "k", "a", "b", "c")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.clock import SYSTEM
-from penstock.gateway.adding import Adding
-from penstock.model.limits import LimitsSettings
-from penstock.operate.producing import RecordWanted
+from penstock.gateway.door import Door
+from penstock.gateway.settings import GatewaySettings
+from penstock.operate.producer import RecordWanted
 from tests.kafka.served import Served
 from tests.kafka.test_confluent import SECONDS, until
 
@@ -139,13 +139,13 @@ def test_a_producer_in_a_transaction_waits_for_its_own_partitions_only(served: S
 
 
 def test_who_publishes_by_http_grpc_or_tinyq_waits_for_its_own_partition_only(served: Served) -> None:
-    """All three doors add through `Adding`, in the threads of the door."""
+    """All three add through `Door`, in its threads."""
 
     async def publish() -> None:
-        adding = Adding(served.store, SYSTEM, threads, LimitsSettings.load())
+        door = Door("few", served.store, None, GatewaySettings.load(threads=2), SYSTEM)
 
         def add(topic: str) -> Any:
-            return asyncio.ensure_future(adding.add(topic, [RecordWanted(b"v")], partition=0))
+            return asyncio.ensure_future(door.add(topic, [RecordWanted(b"v")], partition=0))
 
         with locked_heads(served, "busy"):
             waiting = [add("busy") for _ in range(6)]
@@ -156,6 +156,6 @@ def test_who_publishes_by_http_grpc_or_tinyq_waits_for_its_own_partition_only(se
             assert not any(each.done() for each in waiting)
         found = await asyncio.gather(*waiting)
         assert sorted(each[0].offset for each in found) == list(range(6))
+        door.close()
 
-    with ThreadPoolExecutor(2) as threads:
-        asyncio.run(publish())
+    asyncio.run(publish())

@@ -14,7 +14,7 @@ import pytest
 from penstock.access.audit_trail import AuditTrail
 from penstock.access.policy import AccessPolicy
 from penstock.access.rule import parse_rule
-from penstock.broker.garbage import collect_rarely
+from penstock.broker.process import collect_rarely
 from penstock.clock import SYSTEM
 from penstock.model.partition import KAFKA, MURMUR3
 from penstock.wire.kafka.apis.cluster import API_VERSIONS, FIND_COORDINATOR
@@ -40,7 +40,7 @@ _REPRODUCED = {
 
 def _watched(folder: Path, url: str) -> Iterator[tuple[Served, LoopWatch]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penstock.broker.broker.uvloop", None)
+        patch.setattr("penstock.sockets.uvloop", None)
         served = Served(url)
         served.store.log.create_topic("orders", partitions=2, partitioner=KAFKA)
         served.store.log.create_topic("wide", partitions=WIDE, partitioner=KAFKA)
@@ -199,7 +199,7 @@ def test_the_metadata_of_a_topic_of_thousands_of_partitions_holds_up_nobody(
 ) -> None:
     served, watch = watched
     served.broker.access.install(AccessPolicy())
-    served.broker.describing.forget()
+    served.broker.metadata.forget()
     (found,) = _all(served, watch, METADATA, 9, {"topics": [{"name": "wide"}]})
     assert len(found["topics"][0]["partitions"]) == WIDE
 

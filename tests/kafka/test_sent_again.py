@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.producing import ProduceBegun, Producing
+from penstock.broker.produce import ProduceBegun, ProduceHandler
 from penstock.broker.session import Slot
 from penstock.wire.kafka.record_batch import read_header
 from tests.kafka.maven import KAFKA, jars
@@ -26,9 +26,9 @@ class LostAnswers:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent: Counter[tuple[int, ...]] = Counter()
         self.requests = 0
-        done = Producing._done
+        done = ProduceHandler._done
 
-        def lost(producing: Producing, slot: Slot, begun: ProduceBegun, *rest: Any) -> None:
+        def lost(producing: ProduceHandler, slot: Slot, begun: ProduceBegun, *rest: Any) -> None:
             for each in begun.produced.parts:
                 header = read_header(each.records or b"")
                 self.sent[each.partition, *header[9:12], header.crc] += 1
@@ -37,7 +37,7 @@ class LostAnswers:
                 slot.session.close()
             done(producing, slot, begun, *rest)
 
-        monkeypatch.setattr(Producing, "_done", lost)
+        monkeypatch.setattr(ProduceHandler, "_done", lost)
 
     def check(self, served: Served) -> None:
         """Some were sent again; none with other bytes; each is in the log once."""

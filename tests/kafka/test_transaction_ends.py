@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.refusal import Refused
+from penstock.broker.call import Refused
 from penstock.broker.transaction_store import ProducerId, TransactionStore
 from penstock.clock import SYSTEM
 from penstock.database.migrations import migrate
@@ -15,8 +15,7 @@ from penstock.errors import PartitionUnwritable
 from penstock.log.batches import BatchLog, LogPlace, Write, WriteResult
 from penstock.log.contract import Topic
 from penstock.log.files.batch_log import FileBatchLog
-from penstock.log.open_batches import open_batches
-from penstock.log.store import open_store
+from penstock.log.store import open_batches, open_store
 from penstock.model.partition import KAFKA
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.records import NewRecord, encode_records

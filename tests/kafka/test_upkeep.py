@@ -7,9 +7,9 @@ import pytest
 from penstock.database.migrations import migrate
 from penstock.log.contract import Compaction, Keep
 from penstock.log.store import open_store
-from penstock.testing.records import a_record
 from tests.crash.waiting import wait_until
 from tests.kafka.served import ServedProcess
+from tests.suites.records import a_record
 
 SMALL = {"PENSTOCK_FILES_SEGMENT_BYTES": "4096", "PENSTOCK_RETENTION_INTERVAL": "0.05"}
 

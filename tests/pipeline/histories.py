@@ -6,8 +6,8 @@ import json
 import random
 
 from penstock import Record
-from penstock.testing.records import a_record
 from tests.pipeline.stores import LogStore
+from tests.suites.records import a_record
 
 TYPES = ("order", "item")
 

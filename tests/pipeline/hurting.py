@@ -12,10 +12,11 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from penstock.pipeline.fetch import sqlite
-from penstock.pipeline.options import read_all
-from penstock.pipeline.sink import DeltaSink, DeltaStreamWriter
-from penstock.pipeline.source import PenstockSource, StreamReader
+from penstock.pipeline.lake.sink import DeltaSink, DeltaStreamWriter
+from penstock.pipeline.source.data_source import PenstockSource
+from penstock.pipeline.source.fetch import sqlite
+from penstock.pipeline.source.options import read_all
+from penstock.pipeline.source.stream import StreamReader
 
 LOCKED_SECONDS = 1.0
 SMALL_BATCH_BYTES = 1 << 20

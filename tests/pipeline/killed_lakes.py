@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.pipeline.storage import Location, location
+from penstock.pipeline.lake.storage import Location, location
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, need_java
 from tests.pipeline.histories import a_history
 from tests.pipeline.killing import MEETING, RECORDS_PER_BATCH, TOGETHER, WHERE, place_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock import Outbox, Record
 from penstock.clock import to_ms
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 
 TYPES = ("order.placed", "order.paid", "a/b")
 PARTITIONS = 8

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from penstock.pipeline import table
-from penstock.pipeline.account import account, sources
+from penstock.pipeline.lake.delta import table
+from penstock.pipeline.lake.delta.table import LakeTable
+from penstock.pipeline.lake.reconcile.figures import account, sources
 from penstock.pipeline.offsets import Piece
-from penstock.pipeline.table import LakeTable
 from tests.pipeline.test_table import Query, ends
 
 

@@ -16,16 +16,15 @@ from penstock.log.contract import OffsetRange
 from penstock.log.entry import content_of
 from penstock.log.files.log import FileLog
 from penstock.log.sql.log import SqlLog
-from penstock.pipeline.admission import AdmittedPiece, admit_bytes
 from penstock.pipeline.offsets import Ends, Piece, Range
-from penstock.pipeline.options import read_all as read_topics
-from penstock.pipeline.options import read_options
-from penstock.pipeline.several_topics import SeveralTopics
-from penstock.pipeline.source import StreamReader
-from penstock.testing.records import a_record
+from penstock.pipeline.source.options import read_all as read_topics
+from penstock.pipeline.source.options import read_options
+from penstock.pipeline.source.stream import SeveralTopics, StreamReader
+from penstock.pipeline.source.view import AdmittedPiece, admit_bytes
 from tests.kafka.served import Served
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore
 from tests.pipeline.test_source import places, read_all
+from tests.suites.records import a_record
 
 Sizes = dict[int, list[int]]  # partition → the bytes of its records
 
@@ -127,7 +126,10 @@ def bounded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BoundedT
     store.close()
 
 
-@pytest.mark.parametrize(("most", "limit"), [(50_000, ReadAllAvailable()), (9_000, ReadMaxRows(25))])
+@pytest.mark.parametrize(
+    ("most", "limit"),
+    [(50_000, ReadAllAvailable()), pytest.param(9_000, ReadMaxRows(25), marks=pytest.mark.slow)],
+)
 def test_every_kind_of_store_keeps_the_bound(bounded: BoundedTopic, most: int, limit: Any) -> None:
     reader = bounded.reader(maxBytesPerTrigger=str(most))
     place, found = reader.initialOffset(), list[tuple[int, int]]()

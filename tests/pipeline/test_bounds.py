@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from penstock.pipeline.committing import AppendFiles, TablePart, commit
-from penstock.pipeline.identity import by_application
-from penstock.pipeline.routing import OneTable
-from penstock.pipeline.writing import FileWriter
+from penstock.pipeline.lake.commit import AppendFiles, TablePart, commit
+from penstock.pipeline.lake.data_files import FileWriter
+from penstock.pipeline.lake.identity import by_application
+from penstock.pipeline.lake.routing import OneTable
 from tests.services.budget import Budget
 
 PLAIN: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -18,9 +18,9 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.pipeline import formats
-from penstock.pipeline.paths import folder_of, tables_in
-from penstock.pipeline.storage import Location, location, storage_of
-from penstock.pipeline.storage.bucket import BucketPath, store_of
+from penstock.pipeline.lake.paths import folder_of, tables_in
+from penstock.pipeline.lake.storage import Location, location, storage_of
+from penstock.pipeline.lake.storage.bucket import BucketPath, store_of
 from tests.pipeline.conftest import Command
 from tests.pipeline.histories import a_history, expected
 from tests.pipeline.killed_lakes import KilledLakes, words

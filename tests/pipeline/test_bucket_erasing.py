@@ -13,14 +13,14 @@ import pytest
 
 from penstock import points
 from penstock.errors import StorageRefused
-from penstock.pipeline.committing import BEFORE_COMMIT, AppendFiles
-from penstock.pipeline.erasing import ErasedRows
-from penstock.pipeline.iceberg.catalog import begin
-from penstock.pipeline.lake_state import ErasedPlaces, erased_places, note_erased
+from penstock.pipeline.lake.commit import BEFORE_COMMIT, AppendFiles
+from penstock.pipeline.lake.erasure import ErasedRows
+from penstock.pipeline.lake.iceberg.catalog import begin
+from penstock.pipeline.lake.state import ErasedPlaces, erased_places, note_erased
+from penstock.pipeline.lake.storage import location
+from penstock.pipeline.lake.storage.bucket import BucketPath
+from penstock.pipeline.lake.upsert.merge import Upsert
 from penstock.pipeline.offsets import Piece
-from penstock.pipeline.storage import location
-from penstock.pipeline.storage.bucket import BucketPath
-from penstock.pipeline.upsert.merging import Upsert
 from tests.pipeline.test_bucket_lake import objects
 from tests.pipeline.test_erasing import ADA, BOB, Shop, erased
 from tests.pipeline.test_table import Query, all_places, ends, rows_of

@@ -28,21 +28,21 @@ from penstock.errors import (
     StorageAway,
     TableDamaged,
 )
-from penstock.pipeline.committing import AppendFiles, commit
 from penstock.pipeline.failure import failure
-from penstock.pipeline.iceberg.catalog import begin, catalog_of
-from penstock.pipeline.iceberg.table import IcebergTable
-from penstock.pipeline.kinds import kind_of, table_at
-from penstock.pipeline.lake_state import remember, reset
-from penstock.pipeline.paths import is_table, tables_in
-from penstock.pipeline.set_aside import drop_old
-from penstock.pipeline.sink import IcebergSink, check_delta
-from penstock.pipeline.storage import Location, location, storage_of
-from penstock.pipeline.table import LakeTable
-from penstock.pipeline.tables import describe, history, vacuum
-from penstock.pipeline.upkeep import optimize
-from penstock.pipeline.upsert.merging import Upsert
-from penstock.pipeline.upsert.reading import live_rows
+from penstock.pipeline.lake.commit import AppendFiles, commit
+from penstock.pipeline.lake.delta.table import LakeTable
+from penstock.pipeline.lake.iceberg.catalog import begin, catalog_of
+from penstock.pipeline.lake.iceberg.table import IcebergTable
+from penstock.pipeline.lake.kinds import kind_of, table_at
+from penstock.pipeline.lake.old_tables import drop_old
+from penstock.pipeline.lake.paths import is_table, tables_in
+from penstock.pipeline.lake.rewind import cut_table
+from penstock.pipeline.lake.sink import IcebergSink, check_delta
+from penstock.pipeline.lake.state import remember, reset
+from penstock.pipeline.lake.storage import Location, location, storage_of
+from penstock.pipeline.lake.tables import describe, history, vacuum
+from penstock.pipeline.lake.upkeep import live_rows, optimize
+from penstock.pipeline.lake.upsert.merge import Upsert
 from tests.pipeline import test_table
 from tests.pipeline.conftest import Command
 from tests.pipeline.rest_catalog import rest_catalog
@@ -156,7 +156,7 @@ def test_batches_are_there_once_through_upkeep_and_all_readers_say_so(
     assert appended(table, 50, 60)
 
     (source,) = table_at(table).sources()
-    assert table_at(table).cut_back(source, {0: 55}, {0: 7}) == 5
+    assert cut_table(table_at(table), source, {0: 55}, {0: 7}) == 5
     assert offsets(table) == list(range(55))
     assert appended(table, 55, 60)
     assert not any(SECRET.encode() in content for content in objects(table.parent).values())

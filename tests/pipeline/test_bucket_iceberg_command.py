@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from penstock.pipeline import formats
-from penstock.pipeline.kinds import table_at
-from penstock.pipeline.paths import tables_in
-from penstock.pipeline.storage import Location, location
+from penstock.pipeline.lake.kinds import table_at
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.lake.storage import Location, location
 from tests.pipeline.conftest import Command
 from tests.pipeline.histories import TYPES, a_history, expected
 from tests.pipeline.killed_lakes import KilledLake, KilledLakes, words

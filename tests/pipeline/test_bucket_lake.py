@@ -24,19 +24,19 @@ from penstock.errors import (
     StorageAway,
     StorageRefused,
 )
-from penstock.pipeline.committing import AFTER_COMMIT, AppendFiles, Committing
-from penstock.pipeline.delta_log import read_log
 from penstock.pipeline.failure import failure
-from penstock.pipeline.lake_state import begin_checkpoint, known_tables, reader_name, remember, reset
-from penstock.pipeline.paths import folder_of, tables_in
-from penstock.pipeline.set_aside import drop_old
-from penstock.pipeline.sink import begin_iceberg
-from penstock.pipeline.storage import Location, asking, location, storage_of
-from penstock.pipeline.storage.bucket import BucketStorage
-from penstock.pipeline.table import LakeTable
-from penstock.pipeline.tables import describe, history, vacuum
-from penstock.pipeline.upkeep import optimize
-from penstock.pipeline.upsert.merging import Upsert
+from penstock.pipeline.lake.commit import AFTER_COMMIT, AppendFiles, Committing
+from penstock.pipeline.lake.delta.log import read_log
+from penstock.pipeline.lake.delta.table import LakeTable
+from penstock.pipeline.lake.old_tables import drop_old
+from penstock.pipeline.lake.paths import folder_of, tables_in
+from penstock.pipeline.lake.sink import begin_iceberg
+from penstock.pipeline.lake.state import begin_checkpoint, known_tables, reader_name, remember, reset
+from penstock.pipeline.lake.storage import Location, asking, location, storage_of
+from penstock.pipeline.lake.storage.bucket import BucketStorage
+from penstock.pipeline.lake.tables import describe, history, vacuum
+from penstock.pipeline.lake.upkeep import optimize
+from penstock.pipeline.lake.upsert.merge import Upsert
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver, places

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.pipeline.kinds import table_at
-from penstock.pipeline.storage import Location, location
+from penstock.pipeline.lake.kinds import table_at
+from penstock.pipeline.lake.storage import Location, location
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_run_modes import counts

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from penstock.errors import InvalidOption
-from penstock.pipeline.paths import tables_in
-from penstock.pipeline.reach import check_reach
+from penstock.pipeline.address import check_reach
+from penstock.pipeline.lake.paths import tables_in
 from tests.crash.waiting import wait_until
 from tests.pipeline import commands
 from tests.pipeline.cluster import LOOPBACK, SparkCluster, java_options

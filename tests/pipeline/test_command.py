@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli import group
-from penstock.pipeline.paths import tables_in
+from penstock.pipeline.lake.paths import tables_in
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_table import Query, ends
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from penstock.errors import InvalidOption
-from penstock.pipeline.reach import check_reach, said_of, without_token
+from penstock.pipeline.address import check_reach, said_of, without_token
 from tests.pipeline.conftest import ROOT, WORKERS_PATH
 
 # In a process of its own: Spark keeps the address of a server that was asked for.

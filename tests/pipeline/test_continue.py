@@ -13,15 +13,15 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock import points
 from penstock.errors import HistoryTakenBack
-from penstock.operate.restored import restored
+from penstock.operate.drop import restored
 from penstock.pipeline.columns import COLUMNS, spark_schema
-from penstock.pipeline.committing import AFTER_COMMIT
+from penstock.pipeline.lake.commit import AFTER_COMMIT
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.lake.sink import DeltaSink
+from penstock.pipeline.lake.storage import Location
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.options import read_options
-from penstock.pipeline.paths import tables_in
-from penstock.pipeline.sink import DeltaSink
-from penstock.pipeline.source import StreamReader
-from penstock.pipeline.storage import Location
+from penstock.pipeline.source.options import read_options
+from penstock.pipeline.source.stream import StreamReader
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore
 
 

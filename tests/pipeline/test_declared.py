@@ -19,15 +19,15 @@ from penstock.gateway.exposition import exposition
 from penstock.log.contract import OffsetRange
 from penstock.metrics import SERIES
 from penstock.pipeline import BatchId, Pipeline, pipeline
-from penstock.pipeline.handing_out import TopicRecords
-from penstock.pipeline.lake_state import reader_name
+from penstock.pipeline.backfill import TopicRecords
+from penstock.pipeline.lake.state import reader_name
 from penstock.pipeline.offsets import Piece
-from penstock.testing.records import a_record
 from tests.kafka.served import Served
 from tests.pipeline.conftest import Command
 from tests.pipeline.read_back import read_back
 from tests.pipeline.stores import PARTITIONS, LogStore
 from tests.pipeline.worker_pipelines import noted
+from tests.suites.records import a_record
 
 
 def test_a_declared_pipeline_is_its_function_and_knows_its_places() -> None:

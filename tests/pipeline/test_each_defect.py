@@ -30,7 +30,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.cli import pipeline_course, pipeline_following
 from penstock.pipeline import formats
-from penstock.pipeline.paths import tables_in
+from penstock.pipeline.lake.paths import tables_in
 from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import Command, Done
 from tests.pipeline.hurting import FarSink, LockedSource, SmallBatches

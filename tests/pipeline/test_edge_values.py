@@ -14,18 +14,16 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.pipeline.columns import COLUMNS, record_batch
-from penstock.pipeline.committing import AppendFiles, Committing, TablePart, commit
-from penstock.pipeline.identity import by_application
-from penstock.pipeline.kinds import table_at
-from penstock.pipeline.partitioning import Partitioning
-from penstock.pipeline.routing import OneTable
-from penstock.pipeline.sink import begin_iceberg
-from penstock.pipeline.storage import location
-from penstock.pipeline.typed.evolving import Evolve
-from penstock.pipeline.writing import FileWriter
-from penstock.testing.records import a_record
+from penstock.pipeline.lake.commit import AppendFiles, Committing, Evolve, TablePart, commit
+from penstock.pipeline.lake.data_files import FileWriter
+from penstock.pipeline.lake.identity import by_application
+from penstock.pipeline.lake.kinds import table_at
+from penstock.pipeline.lake.routing import OneTable, Partitioning
+from penstock.pipeline.lake.sink import begin_iceberg
+from penstock.pipeline.lake.storage import location
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, LogStore
+from tests.suites.records import a_record
 
 FIRST, LAST = datetime.min, datetime.max  # noqa: DTZ901 - the zone is that of the column
 EDGES: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -25,24 +25,24 @@ from penstock.model.retry import Fixed
 from penstock.operate.dead import dead_letters
 from penstock.operate.erase import erase
 from penstock.operate.lanes import lanes
-from penstock.pipeline import erasing
-from penstock.pipeline.committing import BEFORE_COMMIT, AppendFiles, Committing, TablePart, commit
-from penstock.pipeline.erased_ahead import left_out
-from penstock.pipeline.erasing import ErasedRows, erase_in_tables
 from penstock.pipeline.history import mark_of
-from penstock.pipeline.iceberg.catalog import begin
-from penstock.pipeline.identity import ByEpoch, ByOffsets
-from penstock.pipeline.kinds import table_at
-from penstock.pipeline.lake import Lake
-from penstock.pipeline.lake_state import (
+from penstock.pipeline.lake import erasure
+from penstock.pipeline.lake.commit import BEFORE_COMMIT, AppendFiles, Committing, TablePart, commit
+from penstock.pipeline.lake.erasure import ErasedRows, erase_in_tables
+from penstock.pipeline.lake.erasure_note import left_out
+from penstock.pipeline.lake.iceberg.catalog import begin
+from penstock.pipeline.lake.identity import ByEpoch, ByOffsets
+from penstock.pipeline.lake.kinds import table_at
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.state import (
     KnownTables,
     Replayed,
     erased_places,
     note_replay,
     reader_name,
 )
+from penstock.pipeline.lake.upsert.merge import Upsert
 from penstock.pipeline.offsets import Piece, Range
-from penstock.pipeline.upsert.merging import Upsert
 from tests.pipeline.conftest import Command
 from tests.pipeline.test_upsert_merging import a_part
 
@@ -214,7 +214,7 @@ def test_a_table_that_is_being_made_again_leaves_rows_out_wherever_it_begins(
 ) -> None:
     shop.publish("abba")
     again = KnownTables(("order",), again=("order",))
-    monkeypatch.setattr(erasing, "known_tables", lambda root: again)
+    monkeypatch.setattr(erasure, "known_tables", lambda root: again)
     erased(shop, ADA, older_than_hours=1)
     [noted] = erased_places(shop.to / "order")
     assert (noted.begins, noted.places) == ({}, (Piece(0, 0, 1), Piece(0, 3, 4)))

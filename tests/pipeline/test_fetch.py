@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from penstock.database.naming import Names
-from penstock.errors import StoreLocked
-from penstock.pipeline.fetch import open_fetcher, sqlite, sqlite_drivers
-from penstock.pipeline.fetch.contract import Request
-from penstock.pipeline.fetch.sqlite_drivers import ArrowDriver, PlainDriver, is_open_here
+from penstock.errors import StoreLocked, StoreUnsupported
 from penstock.pipeline.offsets import Piece
+from penstock.pipeline.source import fetch
+from penstock.pipeline.source.fetch import open_fetcher, sqlite
+from penstock.pipeline.source.fetch.contract import Request
+from penstock.pipeline.source.fetch.sqlite import ArrowDriver, PlainDriver, is_open_here
 from tests.pipeline.hurting import HOLDER
 from tests.pipeline.stores import PARTITIONS, LogStore
 
@@ -75,7 +76,7 @@ def test_both_libraries_of_sqlite_say_the_same(
     sqlite_store.fill(300, **others)
     by_own = fetched(sqlite_store, columns)
     sqlite_store.close()
-    monkeypatch.setattr(sqlite_drivers, "PlainDriver", None)  # it is not asked for: the file is not open here
+    monkeypatch.setattr(sqlite, "PlainDriver", None)  # it is not asked for: the file is not open here
     assert fetched(sqlite_store, columns) == by_own
     assert by_own
 
@@ -110,7 +111,7 @@ def test_a_file_that_is_locked_for_a_moment_is_waited_for(
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with monkeypatch.context() as patch:
-            patch.setattr(sqlite_drivers, "BUSY_SECONDS", 0.01)
+            patch.setattr(sqlite, "BUSY_SECONDS", 0.01)
             with pytest.raises(StoreLocked, match="locked"):
                 fetch()
         waiting = Thread(target=fetch)
@@ -120,3 +121,9 @@ def test_a_file_that_is_locked_for_a_moment_is_waited_for(
         holder.communicate("let go\n")
     waiting.join()
     assert sum(found) == 10
+
+
+def test_a_database_without_a_fetcher_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "dialect_name", lambda url: "mysql")
+    with pytest.raises(StoreUnsupported):
+        open_fetcher("mysql://host/shop", Names())

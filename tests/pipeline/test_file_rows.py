@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from penstock.pipeline.file_rows import file_rows, file_schema
+from penstock.pipeline.lake.data_files import file_rows, file_schema
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 PLAIN = pa.schema(

@@ -15,12 +15,10 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import InvalidOption, TableDiffers
-from penstock.pipeline.committing import AppendFiles, TablePart, commit
-from penstock.pipeline.identity import by_application
-from penstock.pipeline.partitioning import Partitioning
-from penstock.pipeline.routing import OneTable
-from penstock.pipeline.typed.evolving import Evolve
-from penstock.pipeline.writing import FileWriter
+from penstock.pipeline.lake.commit import AppendFiles, Evolve, TablePart, commit
+from penstock.pipeline.lake.data_files import FileWriter
+from penstock.pipeline.lake.identity import by_application
+from penstock.pipeline.lake.routing import OneTable, Partitioning
 
 SCHEMA = pa.schema(
     [

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.pipeline_following import CourseEnd, PipelineCourse
-from penstock.pipeline.query import Progress
-from penstock.pipeline.series import PipelineSeries
+from penstock.pipeline.progress import PipelineSeries, Progress
 
 
 class Watch(Event):

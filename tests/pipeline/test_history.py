@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.errors import AnotherLog, HistoryTakenBack
+from penstock.operate.drop import restored
 from penstock.operate.erase import erase
-from penstock.operate.restored import restored
-from penstock.pipeline.figures import lake_figures
+from penstock.pipeline.lake.paths import folder_of
+from penstock.pipeline.lake.reconcile.figures import lake_figures
+from penstock.pipeline.lake.rewind import cut_back
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.paths import folder_of
-from penstock.pipeline.source import StreamReader
-from penstock.pipeline.taken_back import cut_back
+from penstock.pipeline.source.stream import StreamReader
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver, places
@@ -109,7 +109,7 @@ def test_a_foreign_log_is_refused(sqlite_store: LogStore, tmp_path: Path, kept: 
     driver.step()
     foreign = LogStore(f"sqlite:///{tmp_path}/foreign.db")
     foreign.fill(100)
-    driver.reader._options = replace(driver.reader._options, url=foreign.url)
+    driver.reader = StreamReader(replace(driver.reader._options, url=foreign.url))
     with pytest.raises(AnotherLog, match=r"was made from log \S+, but this is log \S+"):
         _ = driver.step() if kept == "checkpoint" else Driver(foreign, tmp_path / "lake", tmp_path / "two")
     foreign.close()

@@ -24,26 +24,23 @@ from pyiceberg.expressions import visitors
 from pyiceberg.table import Table as Loaded
 
 from penstock.errors import InvalidOption, PipelineFailed, RangesDiffer, TableDamaged, TableDiffers
-from penstock.pipeline.committing import AppendFiles, TablePart, commit
-from penstock.pipeline.erasing import _rows
-from penstock.pipeline.iceberg.catalog import begin, catalog_of
-from penstock.pipeline.iceberg.table import IcebergTable
-from penstock.pipeline.identity import ByOffsets, Unmoved
-from penstock.pipeline.kinds import table_at
-from penstock.pipeline.lake_state import reset
-from penstock.pipeline.offsets import Range
-from penstock.pipeline.partitioning import Partitioning
-from penstock.pipeline.paths import is_table, tables_in
-from penstock.pipeline.places import Places
-from penstock.pipeline.routing import OneTable
-from penstock.pipeline.sink import IcebergSink
-from penstock.pipeline.tables import describe, history, vacuum
-from penstock.pipeline.typed.evolving import Evolve
-from penstock.pipeline.upkeep import optimize
-from penstock.pipeline.upsert import BUCKETS
-from penstock.pipeline.upsert.merging import Upsert
-from penstock.pipeline.upsert.reading import forget_deleted, live_rows
-from penstock.pipeline.writing import FileWriter, OpenFile
+from penstock.pipeline.lake.commit import AppendFiles, Evolve, TablePart, commit
+from penstock.pipeline.lake.data_files import FileWriter, OpenFile
+from penstock.pipeline.lake.erasure import _rows
+from penstock.pipeline.lake.iceberg.catalog import begin, catalog_of
+from penstock.pipeline.lake.iceberg.table import IcebergTable
+from penstock.pipeline.lake.identity import ByOffsets, Unmoved
+from penstock.pipeline.lake.kinds import table_at
+from penstock.pipeline.lake.paths import is_table, tables_in
+from penstock.pipeline.lake.rewind import cut_table
+from penstock.pipeline.lake.routing import OneTable, Partitioning
+from penstock.pipeline.lake.sink import IcebergSink
+from penstock.pipeline.lake.state import reset
+from penstock.pipeline.lake.tables import describe, history, vacuum
+from penstock.pipeline.lake.upkeep import forget_deleted, live_rows, optimize
+from penstock.pipeline.lake.upsert import BUCKETS
+from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.offsets import Places, Range
 from tests.pipeline import test_table
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command
 from tests.pipeline.rest_catalog import rest_catalog
@@ -305,7 +302,7 @@ def test_small_files_are_joined_old_ones_go_and_what_the_table_knows_stays(table
 
 
 def test_old_snapshots_go_by_themselves_and_ends_stay(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.pipeline.iceberg.table._KEPT_SNAPSHOTS", 3)
+    monkeypatch.setattr("penstock.pipeline.lake.iceberg.table._KEPT_SNAPSHOTS", 3)
     for n in range(8):
         appended(table, n, n + 1)
     assert len(loaded(table).snapshots()) == 3
@@ -315,7 +312,7 @@ def test_old_snapshots_go_by_themselves_and_ends_stay(table: Path, monkeypatch: 
 def test_a_snapshot_that_somebody_has_named_stays_and_nothing_stops(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.pipeline.iceberg.table._KEPT_SNAPSHOTS", 3)
+    monkeypatch.setattr("penstock.pipeline.lake.iceberg.table._KEPT_SNAPSHOTS", 3)
     assert appended(table, 0, 2)
     before = loaded(table)
     before.manage_snapshots().create_tag(before.metadata.current_snapshot_id or 0, "audit").commit()
@@ -347,7 +344,7 @@ def test_a_table_is_cut_back_to_where_the_log_was(table: Path) -> None:
     for n in (0, 10):
         appended(table, n, n + 10)
     (source,) = table_at(table).sources()
-    assert table_at(table).cut_back(source, {0: 5}, {0: 7}) == 15
+    assert cut_table(table_at(table), source, {0: 5}, {0: 7}) == 15
     assert table_at(table).ends(source) == {0: 5}
     assert len(offsets(table)) == 5
     assert appended(table, 5, 12)
@@ -433,7 +430,7 @@ def test_files_of_a_commit_that_counts_though_the_catalog_said_nothing_stay(
         known = Unmoved(tuple(table.sources()), False)
         works: dict[str, Any] = {
             "compact": lambda: table.compact(1 << 20),
-            "cut_back": lambda: table.cut_back(table.sources()[0], {0: 15}, {}),
+            "cut_back": lambda: cut_table(table, table.sources()[0], {0: 15}, {}),
             "erase": lambda: _rows(path, {TOPIC: erased}, known, dry_run=False),
         }
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.pipeline import formats
-from penstock.pipeline.paths import tables_in
+from penstock.pipeline.lake.paths import tables_in
 from tests.pipeline.conftest import Command
 from tests.pipeline.histories import TYPES, expected
 from tests.pipeline.killed_lakes import KilledLake, KilledLakes, words

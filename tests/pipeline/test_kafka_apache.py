@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.access.dev_certificates import DevCertificates
 from penstock.errors import StoreError, UnknownTopic
-from penstock.pipeline.options import read_options
-from penstock.pipeline.paths import tables_in
-from penstock.pipeline.source import BatchReader
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.source.batch import BatchReader
+from penstock.pipeline.source.options import read_options
 from tests.crash.waiting import wait_until
 from tests.kafka.apache import ApacheKafka, LockedListener, only_in_the_long_set
 from tests.pipeline.conftest import Command

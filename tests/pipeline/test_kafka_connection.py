@@ -15,10 +15,10 @@ import pytest
 
 from penstock.errors import Damaged, InvalidOption, StoreError, StoreUnreachable
 from penstock.log.kafka_settings import KafkaSettings
-from penstock.pipeline import kafka_connection
-from penstock.pipeline.kafka_topic import KafkaTopicReader
-from penstock.pipeline.options import read_options
-from penstock.pipeline.source import BatchReader
+from penstock.pipeline.source import kafka_connection
+from penstock.pipeline.source.batch import BatchReader
+from penstock.pipeline.source.kafka_topic import KafkaTopicReader
+from penstock.pipeline.source.options import read_options
 from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.layout import Message

@@ -11,16 +11,16 @@ import pytest
 
 from penstock.errors import Error, InvalidOption, StoreError, UnknownTopic
 from penstock.log.kafka_settings import KafkaSettings
-from penstock.pipeline.kafka_connection import BrokerConnection
-from penstock.pipeline.kafka_topic import KafkaTopicReader
-from penstock.pipeline.options import read_options
-from penstock.pipeline.source import BatchReader
-from penstock.testing.records import a_record
+from penstock.pipeline.source.batch import BatchReader
+from penstock.pipeline.source.kafka_connection import BrokerConnection
+from penstock.pipeline.source.kafka_topic import KafkaTopicReader
+from penstock.pipeline.source.options import read_options
 from tests.access.house import PASSWORD, House
 from tests.kafka.served import Served
 from tests.pipeline.conftest import Command
 from tests.pipeline.test_continue import Driver, places
 from tests.pipeline.test_source import read_all
+from tests.suites.records import a_record
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 RECORDS = 40
@@ -154,7 +154,7 @@ def test_a_login_that_runs_out_is_shown_anew(house: House, monkeypatch: pytest.M
             super().__init__(*given)
             made.append(self)
 
-    monkeypatch.setattr("penstock.pipeline.kafka_topic.BrokerConnection", Ending)
+    monkeypatch.setattr("penstock.pipeline.source.kafka_topic.BrokerConnection", Ending)
     assert len(rows(login(house))) == RECORDS
     assert len(made) > 3
 

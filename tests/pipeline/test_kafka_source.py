@@ -25,16 +25,18 @@ from penstock.errors import (
 )
 from penstock.log.contract import Keep
 from penstock.operate.retention import retain
-from penstock.pipeline import kafka_view
-from penstock.pipeline.fetch.contract import Request
-from penstock.pipeline.fetch.kafka import KafkaFetcher
-from penstock.pipeline.handing_out import TopicRecords
-from penstock.pipeline.kafka_topic import KafkaTopicReader
-from penstock.pipeline.modes import Mode, lake_rows
+from penstock.pipeline.backfill import TopicRecords
+from penstock.pipeline.lake.modes import Mode, lake_rows
+from penstock.pipeline.lake.paths import tables_in
 from penstock.pipeline.offsets import Piece, Range
-from penstock.pipeline.options import read_options
-from penstock.pipeline.paths import tables_in
-from penstock.pipeline.source import BatchReader, PenstockSource, StreamReader
+from penstock.pipeline.source import kafka_view
+from penstock.pipeline.source.batch import BatchReader
+from penstock.pipeline.source.data_source import PenstockSource
+from penstock.pipeline.source.fetch.contract import Request
+from penstock.pipeline.source.fetch.kafka import KafkaFetcher
+from penstock.pipeline.source.kafka_topic import KafkaTopicReader
+from penstock.pipeline.source.options import read_options
+from penstock.pipeline.source.stream import StreamReader
 from penstock.wire.kafka.record_batch import place_batch
 from penstock.wire.kafka.records import NewRecord, encode_records
 from tests.kafka.served import Served

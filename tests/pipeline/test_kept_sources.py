@@ -13,10 +13,9 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import EndsLost, RangesDiffer
-from penstock.pipeline import kept_sources
-from penstock.pipeline.contract import SOURCES
-from penstock.pipeline.table import LakeTable
-from penstock.pipeline.tables import describe
+from penstock.pipeline.lake.delta import kept_sources
+from penstock.pipeline.lake.delta.table import LakeTable
+from penstock.pipeline.lake.tables import describe
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_lake import lake_rows
@@ -66,20 +65,6 @@ def test_what_feeds_a_table_is_known_when_its_log_was_cleaned_up(query: Query, t
     assert [(each.topic, each.ends) for each in state.sources] == [("orders", ends(30))]
     query.run(ends(30), ends(40))
     assert rows_of(to) == all_places(40)
-
-
-def test_a_table_of_an_earlier_version_keeps_it_from_its_next_commit_on(query: Query, to: Path) -> None:
-    query.run(ends(0), ends(10))
-    file = to / "_delta_log" / "00000000000000000001.json"
-    lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join(line for line in lines if '"metaData"' not in line))
-    assert SOURCES not in LakeTable(to).configuration()
-    (state,) = describe(to)
-    assert state.sources[0].ends == ends(10)
-    query.run(ends(10), ends(20))
-    cleaned_up(to)
-    (state,) = describe(to)
-    assert state.sources[0].ends == ends(20)
 
 
 @pytest.mark.parametrize("keeps", ["", "/0"], ids=["all", "some"])

@@ -21,9 +21,9 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.pipeline import formats
-from penstock.pipeline.paths import tables_in
-from penstock.pipeline.storage import Location
-from penstock.pipeline.tables import vacuum
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.lake.storage import Location
+from penstock.pipeline.lake.tables import vacuum
 from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command, need_java
 from tests.pipeline.killed_lakes import KilledLakes, words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,14 @@ from deltalake.exceptions import DeltaError
 
 from penstock import points
 from penstock.errors import MarkMissing, RangesDiffer, TableDiffers
-from penstock.pipeline.committing import AFTER_COMMIT, BEFORE_COMMIT
-from penstock.pipeline.lake import AFTER_MARK, BEFORE_MARK, Lake
-from penstock.pipeline.lake_state import known_tables, reset
-from penstock.pipeline.paths import tables_in
-from penstock.pipeline.sink import DeltaSink
-from penstock.pipeline.tables import describe
-from tests.pipeline.test_table import PARTITIONS, SCHEMA, Ends, Query, all_places, ends, rows_of
+from penstock.pipeline.lake.commit import AFTER_COMMIT, BEFORE_COMMIT
+from penstock.pipeline.lake.lake import AFTER_MARK, BEFORE_MARK, Lake
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.lake.sink import DeltaSink
+from penstock.pipeline.lake.state import known_tables, reset
+from penstock.pipeline.lake.tables import describe
+from tests.pipeline.test_table import SCHEMA, Ends, Query, all_places, ends, rows_of
 
-OLD_LAKES = Path(__file__).with_name("lakes_before_the_mark.tar.xz")
 # Where a batch of three tables is cut short, and at which of its visits to that place.
 CUTS = [(BEFORE_COMMIT, 1), (AFTER_COMMIT, 1), (BEFORE_COMMIT, 3), (BEFORE_MARK, 1), (AFTER_MARK, 1)]
 
@@ -144,7 +142,7 @@ def test_without_the_look_at_the_tables_the_same_crash_doubles(
     """The control of the test above."""
     number, types = lake.plan(ends(0), ends(20)), ["a", "b"]
     cut_short(lake, AFTER_COMMIT, number, lake.write(ends(0), ends(20), types))
-    monkeypatch.setattr("penstock.pipeline.identity.ByOffsets.is_in", lambda self, table: False)
+    monkeypatch.setattr("penstock.pipeline.lake.identity.ByOffsets.is_in", lambda self, table: False)
     lake.commit(number, lake.write(ends(0), ends(20), types))
     assert len(lake_rows(to)) > len(all_places(20))
 
@@ -260,48 +258,13 @@ def test_the_mark_of_a_lake_stays_small(lake: Query, to: Path) -> None:
     assert not list((to / "_penstock" / "mark").glob("*.parquet"))
 
 
-# Lakes of the versions before the mark: all tables were committed to with every batch.
-
-
-@pytest.fixture
-def old(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    with tarfile.open(OLD_LAKES) as kept:
-        kept.extractall(tmp_path, filter="data")
-    return tmp_path / str(request.param)
-
-
-@pytest.mark.parametrize("old", ["whole"], indirect=True)
-@pytest.mark.parametrize("same_checkpoint", [True, False])
-def test_a_lake_of_a_version_before_the_mark_goes_on(
-    old: Path, tmp_path: Path, same_checkpoint: bool
-) -> None:
-    assert mark(old) == ends(6)
-    folder = old / "_penstock" / "checkpoint" if same_checkpoint else tmp_path / "new"
-    query = Query(folder, old, tableBy="type")
-    if same_checkpoint:
-        query.commit(1, query.write(ends(4), ends(6), ["a"]))  # its last batch comes again after a crash
-    query.run(ends(6), ends(8), ["b"])
-    query.run(ends(8), ends(9), ["c"])
-    assert lake_rows(old) == all_places(9)
-    assert mark(old) == ends(9)
+def test_a_lake_over_a_table_that_was_filled_alone_begins_where_that_ends(to: Path, tmp_path: Path) -> None:
+    Query(tmp_path / "alone", to / "a").run(ends(0), ends(6), ["a"])
     with pytest.raises(RangesDiffer):
-        Query(tmp_path / "wrong", old, tableBy="type").run(ends(6), ends(20), ["a"])
-
-
-@pytest.mark.parametrize("old", ["cut"], indirect=True)
-def test_an_old_lake_whose_last_batch_is_in_one_of_two_tables_goes_on(old: Path) -> None:
-    assert len(lake_rows(old)) < PARTITIONS * 9
-    assert mark(old) == ends(6)
-    query = Query(old / "_penstock" / "checkpoint", old, tableBy="type")
-    query.commit(2, query.write(ends(6), ends(9), ["a", "b"]))
-    assert lake_rows(old) == all_places(9)
-    assert mark(old) == ends(9)
-
-
-@pytest.mark.parametrize("old", ["cut"], indirect=True)
-def test_the_batch_of_an_old_lake_must_follow_it(old: Path, tmp_path: Path) -> None:
-    with pytest.raises(RangesDiffer):
-        Query(tmp_path / "wrong", old, tableBy="type").run(ends(9), ends(12), ["a", "b"])
+        Query(tmp_path / "wrong", to, tableBy="type").run(ends(9), ends(12), ["a"])
+    Query(tmp_path / "new", to, tableBy="type").run(ends(6), ends(9), ["a", "b"])
+    assert lake_rows(to) == all_places(9)
+    assert mark(to) == ends(9)
 
 
 def test_the_mark_is_no_table_of_the_lake(lake: Query, to: Path) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StorageAway
-from penstock.pipeline import upkeep
-from penstock.pipeline.kinds import table_at
-from penstock.pipeline.storage import Location
-from penstock.pipeline.tables import history
+from penstock.pipeline.lake import upkeep
+from penstock.pipeline.lake.kinds import table_at
+from penstock.pipeline.lake.storage import Location
+from penstock.pipeline.lake.tables import history
 from tests.crash.proxy import FaultProxy
 from tests.pipeline.conftest import Command, need_java
 from tests.pipeline.stores import TOPIC, TYPES, LogStore

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import InvalidOption, TableMissing
-from penstock.pipeline.lake_state import check_tables, finish_reset, known_tables, reset
-from penstock.pipeline.paths import tables_in
-from penstock.pipeline.storage import Location
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.lake.state import check_tables, finish_reset, known_tables, reset
+from penstock.pipeline.lake.storage import Location
 from tests.pipeline.test_table import Query, all_places, ends, rows_of
 
 

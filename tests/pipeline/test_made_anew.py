@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import AnotherLog
-from penstock.pipeline.kinds import table_at
-from penstock.pipeline.lake import Lake
-from penstock.pipeline.lake_state import reset
-from penstock.pipeline.offsets import Range
-from penstock.pipeline.paths import tables_in
-from penstock.pipeline.places import PLACE
-from penstock.pipeline.sink import DeltaSink, IcebergSink
+from penstock.pipeline.lake.kinds import table_at
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.lake.sink import DeltaSink, IcebergSink
+from penstock.pipeline.lake.state import reset
+from penstock.pipeline.offsets import PLACE, Range
 from tests.pipeline import test_table
 from tests.pipeline.test_table import Query, all_places, ends
 

@@ -9,15 +9,14 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import BatchDiffers, WriteOutOfOrder
-from penstock.pipeline.committing import AppendFiles, Committing, TablePart, commit
 from penstock.pipeline.declared import BatchId
-from penstock.pipeline.iceberg.catalog import begin
-from penstock.pipeline.identity import BatchIdentity, ByEpoch, by_application
-from penstock.pipeline.kinds import table_at
-from penstock.pipeline.storage import Location
-from penstock.pipeline.typed.evolving import Evolve
-from penstock.pipeline.upsert.merging import Upsert
-from penstock.pipeline.writing import OpenFile
+from penstock.pipeline.lake.commit import AppendFiles, Committing, Evolve, TablePart, commit
+from penstock.pipeline.lake.data_files import OpenFile
+from penstock.pipeline.lake.iceberg.catalog import begin
+from penstock.pipeline.lake.identity import BatchIdentity, ByEpoch, by_application
+from penstock.pipeline.lake.kinds import table_at
+from penstock.pipeline.lake.storage import Location
+from penstock.pipeline.lake.upsert.merge import Upsert
 from tests.pipeline.test_table import Query, all_places, ends, rows_of
 from tests.pipeline.test_upsert_merging import SCHEMA, a_part, a_row
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.lake_state import made_again, reader_name
+from penstock.pipeline.lake.state import made_again, reader_name
 from tests.pipeline.test_table import Query, ends
 
 Node = tuple[int, int]

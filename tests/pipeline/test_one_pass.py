@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.pipeline.lake_state import reader_name
-from penstock.pipeline.paths import tables_in
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.lake.state import reader_name
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, LogStore
 

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import InvalidOption
 from penstock.pipeline.columns import COLUMNS
-from penstock.pipeline.options import ReadingPlace, read_options
+from penstock.pipeline.source.options import ReadingPlace, read_options
 
 URL = "sqlite:///shop.db"
 

@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import HistoryTakenBack
-from penstock.operate.restored import restored
+from penstock.operate.drop import restored
 from penstock.pipeline.checkpoint import read_batch
-from penstock.pipeline.options import read_all, read_options
-from penstock.pipeline.place_keeping import PlaceKeeping
-from penstock.pipeline.several_topics import SeveralTopics
-from penstock.pipeline.source import StreamReader
+from penstock.pipeline.source.options import read_all, read_options
+from penstock.pipeline.source.stream import PlaceKeeping, SeveralTopics, StreamReader
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_several_topics import OTHER, all_places, put, read
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.pipeline.failure import failure, reason
+from penstock.pipeline.progress import source_metrics
 from penstock.pipeline.query import Running
-from penstock.pipeline.topic_metrics import source_metrics
 
 OURS = """[STREAM_FAILED] Query [id = 2b73] terminated with exception: Failed: Traceback (most recent
   File "table.py", line 101, in report_removed

@@ -12,9 +12,10 @@ import pytest
 
 from penstock.cli import pipeline_course
 from penstock.errors import AnotherLog, SparkNotStarted, TableMissing
-from penstock.pipeline.lake_state import reader_name, remember, reset
+from penstock.pipeline.lake.state import reader_name, remember, reset
 from penstock.pipeline.offsets import Piece
-from penstock.pipeline.query import Job, Progress
+from penstock.pipeline.progress import Progress
+from penstock.pipeline.query import Job
 from penstock.pipeline.reader import PipelineReader
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, TYPES, LogStore

@@ -20,12 +20,12 @@ from penstock.cli import group
 from penstock.clock import to_ms
 from penstock.errors import TableDamaged
 from penstock.log.contract import OffsetRange, Position
-from penstock.pipeline.compare import entry_checksum
-from penstock.pipeline.erasing import erase_in_tables
-from penstock.pipeline.paths import tables_in
-from penstock.testing.records import a_record
+from penstock.pipeline.lake.erasure import erase_in_tables
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.lake.reconcile.compare import entry_checksum
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver
+from tests.suites.records import a_record
 
 
 @pytest.fixture

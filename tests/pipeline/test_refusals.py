@@ -15,10 +15,10 @@ import pytest
 from penstock.errors import InvalidOption, NoColumns, NoJava
 from penstock.model.event_types import EventTypes
 from penstock.pipeline import session
-from penstock.pipeline.lake_state import remember, reset
-from penstock.pipeline.modes import Mode, check_lake
+from penstock.pipeline.lake.modes import Mode, check_lake
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.lake.state import remember, reset
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.paths import tables_in
 from tests.pipeline.conftest import Command, Done
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver, places

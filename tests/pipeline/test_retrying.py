@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from penstock.errors import PipelineFailed, PipelineInterrupted
-from penstock.pipeline.retrying import Retrying
+from penstock.pipeline.failure import Retrying
 from penstock.testing import FakeClock
 
 AWAY = PipelineInterrupted("the store is away")

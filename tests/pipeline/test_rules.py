@@ -12,18 +12,17 @@ from deltalake import DeltaTable
 from pyiceberg.types import StringType
 
 from penstock.errors import RowsBreakRules, RulesChanged, TableAsksMore
-from penstock.pipeline.committing import AppendFiles, Committing, TablePart, commit
-from penstock.pipeline.identity import by_application
-from penstock.pipeline.kinds import table_at
-from penstock.pipeline.partitioning import Partitioning
-from penstock.pipeline.paths import folder_of, type_of
-from penstock.pipeline.routing import BROKEN, OneTable, Routing, routing_of
-from penstock.pipeline.rules import Planned, encoded, rules_in
-from penstock.pipeline.sink import begin_iceberg
-from penstock.pipeline.table_rules import TableRules
-from penstock.pipeline.typed.evolving import Evolve
-from penstock.pipeline.upsert.merging import Upsert
-from penstock.pipeline.writing import FileWriter
+from penstock.pipeline.lake.broken_rows import rules_in
+from penstock.pipeline.lake.commit import AppendFiles, Committing, Evolve, TablePart, commit
+from penstock.pipeline.lake.contract import TableRules
+from penstock.pipeline.lake.data_files import FileWriter
+from penstock.pipeline.lake.identity import by_application
+from penstock.pipeline.lake.kinds import table_at
+from penstock.pipeline.lake.paths import folder_of, type_of
+from penstock.pipeline.lake.routing import BROKEN, OneTable, Partitioning, Routing, routing_of
+from penstock.pipeline.lake.rules import Planned, encoded
+from penstock.pipeline.lake.sink import begin_iceberg
+from penstock.pipeline.lake.upsert.merge import Upsert
 from tests.pipeline.test_iceberg import loaded
 from tests.pipeline.test_lake import lake_rows
 from tests.pipeline.test_table import Query, all_places, data_files, ends
@@ -224,7 +223,7 @@ def test_files_that_may_hold_deleted_rows_are_not_written_anew(tmp_path: Path) -
     table = table_at(to)
     for act in (
         lambda: table.compact(1 << 30),
-        lambda: table.replace((), sorted(table.file_names()), SCHEMA, None, []),
+        lambda: table.replace((), sorted(table.file_names())),
     ):
         with pytest.raises(TableAsksMore, match="would bring deleted rows back"):
             act()

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from penstock.pipeline import modes
 from penstock.pipeline.columns import COLUMNS, arrow_schema
-from penstock.pipeline.rules import rules_in
+from penstock.pipeline.lake import modes
+from penstock.pipeline.lake.broken_rows import rules_in
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_continue import places

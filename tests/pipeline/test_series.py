@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from penstock.gateway.exposition import exposition
 from penstock.metrics import SERIES
-from penstock.pipeline.query import Progress
-from penstock.pipeline.series import PipelineSeries
+from penstock.pipeline.progress import PipelineSeries, Progress
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import LogStore
 

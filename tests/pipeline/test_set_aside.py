@@ -10,20 +10,18 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.limits import ERASED
-from penstock.pipeline.committing import commit
-from penstock.pipeline.iceberg.catalog import begin
-from penstock.pipeline.kinds import table_at
-from penstock.pipeline.lake_state import check_tables, finish_reset, known_tables, made_again, remember, reset
+from penstock.pipeline.lake.commit import Evolve, commit
+from penstock.pipeline.lake.iceberg.catalog import begin
+from penstock.pipeline.lake.kinds import table_at
+from penstock.pipeline.lake.old_tables import drop_old, not_in_lake, old_tables
+from penstock.pipeline.lake.paths import folder_of, tables_in
+from penstock.pipeline.lake.sink import DeltaSink, IcebergSink
+from penstock.pipeline.lake.state import check_tables, finish_reset, known_tables, made_again, remember, reset
+from penstock.pipeline.lake.storage import Location, location
+from penstock.pipeline.lake.storage.local import LocalStorage
+from penstock.pipeline.lake.tables import vacuum
+from penstock.pipeline.lake.upsert.merge import Upsert
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.paths import folder_of, tables_in
-from penstock.pipeline.rows_left import not_in_lake
-from penstock.pipeline.set_aside import drop_old, old_tables
-from penstock.pipeline.sink import DeltaSink, IcebergSink
-from penstock.pipeline.storage import Location, location
-from penstock.pipeline.storage.local import LocalStorage
-from penstock.pipeline.tables import vacuum
-from penstock.pipeline.typed.evolving import Evolve
-from penstock.pipeline.upsert.merging import Upsert
 from tests.pipeline import test_table
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore
@@ -116,7 +114,7 @@ def test_a_crash_within_the_swap_loses_neither(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("penstock.pipeline.sink.commit", crash)
+        patch.setattr("penstock.pipeline.lake.sink.commit", crash)
         with pytest.raises(KeyboardInterrupt):
             writer.commit([written])
     assert places(to / "_old.b") == of_b(0, 20)

@@ -10,14 +10,14 @@ import pytest
 
 from penstock.errors import InvalidOption
 from penstock.pipeline.checkpoint import read_batch
-from penstock.pipeline.offset_forms import by_topic
-from penstock.pipeline.offsets import Range
-from penstock.pipeline.options import read_all, read_options
-from penstock.pipeline.several_topics import SeveralTopics
-from penstock.pipeline.source import BatchReader, PenstockSource, StreamReader
+from penstock.pipeline.offsets import Range, by_topic
+from penstock.pipeline.source.batch import BatchReader
+from penstock.pipeline.source.data_source import PenstockSource
+from penstock.pipeline.source.options import read_all, read_options
+from penstock.pipeline.source.stream import SeveralTopics, StreamReader
 from penstock.pipeline.versions import ReadAllAvailable, ReadMaxRows
-from penstock.testing.records import a_record
 from tests.pipeline.stores import TOPIC, LogStore
+from tests.suites.records import a_record
 
 OTHER, THIRD = "others", "thirds"
 Place = tuple[str, int, int]

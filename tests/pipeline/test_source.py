@@ -22,17 +22,21 @@ from penstock.errors import (
     HistoryTakenBack,
     InvalidOption,
     RecordsRemoved,
+    StoreLocked,
     StoreUnreachable,
     StoreUnsupported,
     UnknownTopic,
 )
+from penstock.log.store import Store, open_store
+from penstock.operate.drop import restored
 from penstock.operate.erase import erase
-from penstock.operate.restored import restored
 from penstock.pipeline.columns import arrow_schema
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.options import SourceOptions, read_options, written_offsets
-from penstock.pipeline.source import BatchReader, StreamReader
-from penstock.pipeline.view import Heads, TopicView
+from penstock.pipeline.source import view
+from penstock.pipeline.source.batch import BatchReader
+from penstock.pipeline.source.options import SourceOptions, read_options, written_offsets
+from penstock.pipeline.source.stream import StreamReader
+from penstock.pipeline.source.view import Heads, TopicView
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore, row_of
 
 Rows = list[dict[str, Any]]
@@ -225,6 +229,51 @@ def test_a_stream_takes_up_where_its_last_batch_ended(store: LogStore) -> None:
     assert reader.latestOffset(second, ReadAllAvailable()) == second
 
 
+def counted_stores(monkeypatch: pytest.MonkeyPatch) -> list[Store]:
+    """Return the stores that views open from now on."""
+    opened = list[Store]()
+
+    def counted(url: str, names: Names) -> Store:
+        opened.append(open_store(url, names))
+        return opened[-1]
+
+    monkeypatch.setattr(view, "open_store", counted)
+    return opened
+
+
+def test_a_query_opens_its_store_once(sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = counted_stores(monkeypatch)
+    reader = stream(sqlite_store)
+    place = reader.initialOffset()
+    for _ in range(3):
+        sqlite_store.fill(10)
+        before, place = place, reader.latestOffset(place, ReadAllAvailable())
+        reader.reportLatestOffset()
+        assert reader.partitions(before, place)
+    reader.stop()
+    assert len(opened) == 1
+
+
+def test_an_error_in_planning_leaves_no_store_open(
+    sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = counted_stores(monkeypatch)
+    reader = stream(sqlite_store)
+    start = reader.initialOffset()
+
+    def locked(view: TopicView) -> Heads:
+        raise StoreLocked("shop.db")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TopicView, "heads", locked)
+        with pytest.raises(StoreLocked):
+            reader.latestOffset(start, ReadAllAvailable())
+    sqlite_store.fill(10)
+    assert reader.latestOffset(start, ReadAllAvailable()) != start
+    reader.stop()
+    assert len(opened) == 2
+
+
 def test_a_batch_keeps_its_start_when_the_query_begins_again(store: LogStore) -> None:
     """Spark does not keep the start of the first batch, and asks for `latest` again, which has moved."""
     store.fill(20)
@@ -405,7 +454,7 @@ def test_each_range_walks_the_index_and_not_the_topic(sqlite_store: LogStore) ->
 
 def test_an_unreachable_server_says_so() -> None:
     url = "postgresql://me:secret@127.0.0.1:1/x"
-    from penstock.pipeline.fetch import open_fetcher
+    from penstock.pipeline.source.fetch import open_fetcher
 
     with pytest.raises(StoreUnreachable) as refused:
         open_fetcher(url, read_options({"url": url}).names)
@@ -426,7 +475,7 @@ def test_small_batches_keep_apart_and_the_first_after_a_pause_does_not_wait(
     sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Hand()
-    monkeypatch.setattr("penstock.pipeline.source.SYSTEM", clock)
+    monkeypatch.setattr("penstock.pipeline.source.stream.SYSTEM", clock)
     reader = stream(sqlite_store, minOffsetsPerTrigger=20, maxTriggerDelay="5s")
     place = reader.initialOffset()
 

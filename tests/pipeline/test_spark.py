@@ -16,11 +16,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, InputPartition
 
 from penstock.errors import InvalidPipeline, PipelineFailed
-from penstock.pipeline.paths import tables_in
-from penstock.pipeline.query import Job, Running, start_function, start_lake
-from penstock.testing.records import a_record
+from penstock.pipeline.declared import Pipeline
+from penstock.pipeline.lake.paths import tables_in
+from penstock.pipeline.query import Job, Running, begin
 from tests.pipeline.stores import TOPIC, TYPES, LogStore, row_of
 from tests.services.budget import level_from_environment
+from tests.suites.records import a_record
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 MINUTE_MS = 60_000
@@ -71,9 +72,9 @@ def test_a_lake_read_back_by_duckdb_is_what_was_published(
 ) -> None:
     store.fill(500)
     to = tmp_path / "lake"
-    finished(start_lake(spark, job(store, to, batch_records=200)))
+    finished(begin(spark, job(store, to, batch_records=200)))
     store.fill(100)
-    finished(start_lake(spark, job(store, to)))
+    finished(begin(spark, job(store, to)))
     assert len(tables_in(to)) == len(TYPES)
     found = [
         row
@@ -111,10 +112,10 @@ def test_a_new_checkpoint_on_an_old_table_neither_loses_nor_doubles(
 
     sqlite_store.fill(300)
     first = job(sqlite_store, to, batch_records=100)
-    finished(start_function(spark, first, "plain", plain))
+    finished(begin(spark, first, Pipeline(function=plain)))
     first.checkpoint.rename(tmp_path / "old")
     sqlite_store.fill(100)
-    finished(start_function(spark, first, "plain", plain))
+    finished(begin(spark, first, Pipeline(function=plain)))
     wanted = sorted(place for place, record in sqlite_store.records().items() if record.type != "a/b")
     assert sorted(by_duckdb(to, 'SELECT partition, "offset" FROM events')) == wanted
 
@@ -157,7 +158,7 @@ def test_windows_with_late_events_equal_a_plain_computation_and_state_refuses_a_
     sums = publish_minutes(sqlite_store)
     places = len(sqlite_store.records())
     done = finished(
-        start_function(spark, job(sqlite_store, to, batch_records=places // 3), "revenue", revenue)
+        begin(spark, job(sqlite_store, to, batch_records=places // 3), Pipeline(function=revenue))
     )
     dropped = [
         each["numRowsDroppedByWatermark"]
@@ -167,14 +168,14 @@ def test_windows_with_late_events_equal_a_plain_computation_and_state_refuses_a_
     # An event of another day closes all windows; a second run goes on from the state of the first.
     closing = a_record("shop", b'{"cents": 0}', timestamp_ms=1_800_000_000_000)
     sqlite_store.outbox.log.append(TOPIC, [closing])
-    finished(start_function(spark, job(sqlite_store, to), "revenue", revenue))
+    finished(begin(spark, job(sqlite_store, to), Pipeline(function=revenue)))
     found = by_duckdb(to, "SELECT epoch_ms(start), cents FROM events ORDER BY start")
     assert found == sorted(sums.items())
     assert sum(dropped) == 1, "the two that are too late, gathered to one row before they are dropped"
     again = job(sqlite_store, to)
     again.checkpoint.rename(tmp_path / "old")
     with pytest.raises(PipelineFailed, match="reset --rebuild"):
-        finished(start_function(spark, again, "revenue", revenue))
+        finished(begin(spark, again, Pipeline(function=revenue)))
     assert by_duckdb(to, "SELECT epoch_ms(start), cents FROM events ORDER BY start") == found
 
 
@@ -182,9 +183,9 @@ def test_a_pipeline_that_returns_something_else_is_refused(
     sqlite_store: LogStore, spark: SparkSession, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidPipeline, match="returned int"):
-        start_function(spark, job(sqlite_store, tmp_path), "x:y", lambda events: 3)  # type: ignore[arg-type,return-value]
+        begin(spark, job(sqlite_store, tmp_path), Pipeline(function=lambda events: 3, target="x:y"))
     with pytest.raises(InvalidPipeline, match="does not come from"):
-        start_function(spark, job(sqlite_store, tmp_path), "x:y", lambda events: spark.range(3))
+        begin(spark, job(sqlite_store, tmp_path), Pipeline(function=lambda events: spark.range(3)))
 
 
 def test_a_failure_is_one_line_without_a_stack_trace(
@@ -194,7 +195,7 @@ def test_a_failure_is_one_line_without_a_stack_trace(
     sqlite_store.expire(2, before=3)
     wanted = f'{{"{TOPIC}": {{"2": 0}}}}'
     with pytest.raises(PipelineFailed) as failed:
-        finished(start_lake(spark, job(sqlite_store, tmp_path / "lake", starting=wanted)))
+        finished(begin(spark, job(sqlite_store, tmp_path / "lake", starting=wanted)))
     assert "partition 2: 0 to before 3" in str(failed.value)
     assert "\n" not in str(failed.value)
     assert "Traceback" not in str(failed.value)

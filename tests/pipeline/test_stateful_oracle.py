@@ -19,10 +19,10 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from penstock.testing.records import a_record
 from tests.pipeline.conftest import Command, Done
 from tests.pipeline.read_back import read_back
 from tests.pipeline.stores import TOPIC, LogStore
+from tests.suites.records import a_record
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 START = datetime(2026, 3, 1, tzinfo=UTC)

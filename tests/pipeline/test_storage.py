@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import BucketMissing, InvalidOption, StorageAway, StorageRefused
-from penstock.pipeline.paths import local_path, table_path
-from penstock.pipeline.storage import Location, asking, located, location, storage_of
+from penstock.pipeline.lake.paths import local_path, table_path
+from penstock.pipeline.lake.storage import Location, asking, located, location, storage_of
 from tests.services.object_store import SECRET, ObjectStore
 
 RIVALS = 8

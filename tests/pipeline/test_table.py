@@ -24,13 +24,13 @@ from penstock.errors import (
     TableDamaged,
     TableDiffers,
 )
-from penstock.pipeline.committing import AFTER_COMMIT
+from penstock.pipeline.lake.commit import AFTER_COMMIT
+from penstock.pipeline.lake.delta.table import LakeTable
+from penstock.pipeline.lake.paths import folder_of, tables_in
+from penstock.pipeline.lake.sink import DeltaSink
+from penstock.pipeline.lake.storage import Location
+from penstock.pipeline.lake.tables import describe, vacuum
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.paths import folder_of, tables_in
-from penstock.pipeline.sink import DeltaSink
-from penstock.pipeline.storage import Location
-from penstock.pipeline.table import LakeTable
-from penstock.pipeline.tables import describe, vacuum
 
 SCHEMA = StructType(
     [
@@ -133,7 +133,7 @@ def test_without_the_check_the_same_crash_doubles(
 ) -> None:
     """The control of the test above."""
     query.run(ends(0), ends(10))
-    monkeypatch.setattr("penstock.pipeline.identity.ByOffsets.is_in", lambda self, table: False)
+    monkeypatch.setattr("penstock.pipeline.lake.identity.ByOffsets.is_in", lambda self, table: False)
     query.commit(0, query.write(ends(0), ends(10)))
     assert len(rows_of(to)) == 2 * len(all_places(10))
 

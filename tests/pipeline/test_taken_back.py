@@ -8,11 +8,11 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.errors import InvalidOption
-from penstock.operate.restored import restored
-from penstock.pipeline.lake import Lake
-from penstock.pipeline.paths import folder_of
-from penstock.pipeline.taken_back import cut_back
-from penstock.pipeline.typed.evolving import Evolve
+from penstock.operate.drop import restored
+from penstock.pipeline.lake.commit import Evolve
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.paths import folder_of
+from penstock.pipeline.lake.rewind import cut_back
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import places
 from tests.pipeline.test_upsert_reconcile import WrittenLake

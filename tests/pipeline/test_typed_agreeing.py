@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.pipeline.typed.agreeing import agrees
+from penstock.pipeline.lake.reconcile.field_values import agrees
 
 MOMENT = dt.datetime(2024, 1, 2, 1, 4, 5, 123456, dt.UTC)
 UUID = "12345678-1234-5678-1234-567812345678"

@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock import Record
-from penstock.testing.records import a_record
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, LogStore
+from tests.suites.records import a_record
 
 pytestmark = pytest.mark.slow
 PLACED = {

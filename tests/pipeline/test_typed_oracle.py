@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import NoColumns
 from penstock.pipeline import decode
-from penstock.pipeline.typed.agreeing import agrees
-from penstock.pipeline.typed.decoding import typed_columns
+from penstock.pipeline.lake.reconcile.field_values import agrees
+from penstock.pipeline.lake.typed.decoding import typed_columns
 from tests.pipeline.typed_events import REJECTED, Closed, Everything, Model, Placed, oracle
 from tests.services.budget import Budget
 

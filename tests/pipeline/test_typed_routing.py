@@ -9,8 +9,8 @@ import pytest
 
 from penstock import Outbox
 from penstock.errors import InvalidOption
-from penstock.pipeline.typed.lake import TypedLake
-from penstock.pipeline.typed.routing import ByType, Layout
+from penstock.pipeline.lake.routing import ByType, Layout
+from penstock.pipeline.lake.typed.lake import TypedLake
 
 
 def test_a_registered_type_named_rejected_does_not_take_the_table_of_rejected_rows() -> None:

@@ -14,11 +14,11 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from penstock.errors import RangesDiffer
-from penstock.pipeline import upkeep
+from penstock.pipeline.lake import upkeep
+from penstock.pipeline.lake.delta.table import LakeTable
+from penstock.pipeline.lake.tables import vacuum
+from penstock.pipeline.lake.upkeep import LakeUpkeep, due, join, optimize
 from penstock.pipeline.settings import PipelineSettings
-from penstock.pipeline.table import LakeTable
-from penstock.pipeline.tables import vacuum
-from penstock.pipeline.upkeep import LakeUpkeep, due, join, optimize
 from tests.pipeline.test_lake import lake_rows
 from tests.pipeline.test_table import Query, all_places, ends
 

@@ -13,7 +13,6 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.pipeline import formats
-from penstock.testing.records import a_record
 from tests.pipeline.conftest import Command
 from tests.pipeline.histories import TYPES, a_history, expected
 from tests.pipeline.killed_lakes import KilledLakes
@@ -22,6 +21,7 @@ from tests.pipeline.killing import AppendingSink
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_kill import die_at_random
 from tests.services.budget import Budget
+from tests.suites.records import a_record
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 

@@ -17,19 +17,19 @@ from penstock import Record
 from penstock.errors import TableDamaged
 from penstock.log.contract import Position
 from penstock.pipeline.columns import COLUMNS, arrow_schema
-from penstock.pipeline.committing import Committing, TablePart
-from penstock.pipeline.identity import ByOffsets
-from penstock.pipeline.lake import Lake
+from penstock.pipeline.lake.commit import Committing, Evolve, TablePart
+from penstock.pipeline.lake.identity import ByOffsets
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.paths import folder_of
+from penstock.pipeline.lake.reconcile import superseded
+from penstock.pipeline.lake.upkeep import forget_deleted
+from penstock.pipeline.lake.upsert import BUCKETS
+from penstock.pipeline.lake.upsert.merge import Upsert
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.paths import folder_of
-from penstock.pipeline.typed.evolving import Evolve
-from penstock.pipeline.upsert import BUCKETS, superseded
-from penstock.pipeline.upsert.merging import Upsert
-from penstock.pipeline.upsert.reading import forget_deleted
-from penstock.testing.records import a_record
 from tests.pipeline.stores import PARTITIONS, TOPIC, TYPES, LogStore, row_of
 from tests.pipeline.test_reconcile import rewritten, run
 from tests.pipeline.test_upsert_merging import a_part
+from tests.suites.records import a_record
 
 RAW = pa.schema([*arrow_schema(tuple(COLUMNS)), ("deleted", pa.bool_()), ("bucket", pa.int32())])
 TYPED = pa.schema([*(field for field in RAW if field.name != "value"), ("n", pa.int64())])
@@ -87,7 +87,7 @@ class WrittenLake:
         return a_part(self.to / name, [{n: row[n] for n in schema.names} for row in rows], schema)
 
 
-@pytest.fixture(params=[500_000, 30])
+@pytest.fixture(params=[30, pytest.param(500_000, marks=pytest.mark.slow)])
 def lake(
     request: pytest.FixtureRequest, sqlite_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> WrittenLake:

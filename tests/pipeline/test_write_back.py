@@ -33,8 +33,8 @@ from penstock.log.sql.parted_writes import KEPT_MS, PartedWrites
 from penstock.model.partition import partition_for
 from penstock.model.record import TOKEN
 from penstock.pipeline.columns import COLUMNS
-from penstock.pipeline.source import PenstockSource
-from penstock.pipeline.write_back import BackStreamWriter
+from penstock.pipeline.source.data_source import PenstockSource
+from penstock.pipeline.writeback.writer import BackStreamWriter
 from penstock.testing.clock import FakeClock
 from penstock.worker.retention import Housekeeping
 from tests.pipeline.stores import LogStore

@@ -16,8 +16,8 @@ from deltalake import DeltaTable
 
 from penstock.cli import main as penstock
 from penstock.pipeline import spark_session
-from penstock.testing.records import a_record
 from tests.pipeline.stores import TOPIC, LogStore
+from tests.suites.records import a_record
 
 OTHER = "others"
 DELTA = {

@@ -11,10 +11,9 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.delivery.lane_names import alone_name
-from penstock.delivery.machine import NewDeadLetter, Partition, Settlement, StoredLane
+from penstock.delivery.lane import LaneId, StoredLane, WaitState, alone_in
+from penstock.delivery.machine import NewDeadLetter, Partition, Settlement
 from penstock.delivery.verdict import OnExhausted, OnFailure
-from penstock.delivery.wait_state import WaitState
 
 MAX_RETRIES = 2
 ERROR_MS, RETRY_MS, SNOOZE_MS = 1000, 300, 500
@@ -131,8 +130,8 @@ class Rows:
 
     base: int = 0
     passed: bytes = b""
-    lanes: dict[str, StoredLane] = field(default_factory=dict)
-    entries: dict[int, str] = field(default_factory=dict)
+    lanes: dict[LaneId, StoredLane] = field(default_factory=dict)
+    entries: dict[int, LaneId] = field(default_factory=dict)
     dead: dict[int, NewDeadLetter] = field(default_factory=dict)
 
     def apply(self, settled: Settlement) -> None:
@@ -160,7 +159,7 @@ class Rows:
     def requeue(self, offset: int) -> None:
         """Do what a person's requeue does."""
         letter = self.dead[offset]
-        key = letter.lane if self._holds(letter) else alone_name(letter.lane, offset)
+        key = letter.lane if self._holds(letter) else alone_in(letter.lane, offset)
         del self.dead[offset]
         self.lanes[key] = StoredLane(key, WaitState.REQUEUED, 0, 0, "requeued")
         self.entries[offset] = key
@@ -180,7 +179,7 @@ class Rows:
         of_lane = [each for each in self.dead.values() if each.lane == letter.lane]
         return lane is not None and lane.held and of_lane[-1] is letter
 
-    def _offsets(self, key: str) -> list[int]:
+    def _offsets(self, key: LaneId) -> list[int]:
         return [offset for offset, lane in self.entries.items() if lane == key]
 
 
@@ -275,7 +274,7 @@ class Store:
         for key, lane in rows.lanes.items():
             head = waiting.get(key)
             expected = (
-                key in map(_name, truth.held),
+                key in truth.held,
                 head.failures if head else 0,
                 head.due_ms if head else 0,
             )
@@ -283,7 +282,7 @@ class Store:
             in_use = lane.held or key in rows.entries.values()
             require("P8", in_use, f"the row of lane {key} is left behind")
         require("rows", set(rows.entries.values()) <= set(rows.lanes), "an entry has no lane")
-        require("rows", {_name(key) for key in truth.held} <= set(rows.lanes), "a held lane has no row")
+        require("rows", set(truth.held) <= set(rows.lanes), "a held lane has no row")
 
     def _check_place(self, row: Row, passed: bool, entry: bool) -> None:
         settled = not row.wanted or row.state != "open"
@@ -293,12 +292,7 @@ class Store:
         if row.wanted:
             require("P6", passed or not settled, f"offset {row.offset} is settled and not passed: again")
             require("rows", entry or not row.due_ms or settled, f"offset {row.offset} waits without an entry")
-            in_lane = alone_name(_name(row.key), row.offset) if row.alone else _name(row.key)
+            in_lane = alone_in(row.key, row.offset) if row.alone else row.key
             require(
                 "rows", self.rows.entries.get(row.offset, in_lane) == in_lane, "an entry is in another lane"
             )
-
-
-def _name(key: str) -> str:
-    """Return the lane of a key: its own name, told apart from those of records on their own."""
-    return f"#{key}" if key.startswith("#") else key

@@ -17,7 +17,7 @@ from uuid import UUID
 from penstock.errors import Error
 from penstock.log.batches import WriteResult
 from penstock.log.entry import Content
-from penstock.log.files import erasing
+from penstock.log.files import rewriting
 from penstock.log.files.heads import HeadsFile
 from penstock.log.files.loading import PartitionFolder
 from penstock.log.files.open_files import OpenFiles
@@ -234,7 +234,7 @@ class History:
 
         def erase() -> int:
             try:
-                return erasing.erase(self.partition, {offset}, None)
+                return rewriting.erase(self.partition, {offset}, None)
             except OSError as exc:
                 self.partition.fail(exc)
                 return 0

@@ -24,6 +24,7 @@ from hypothesis.stateful import (
 )
 
 from penstock.delivery import machine
+from penstock.delivery.lane import LaneId
 from penstock.delivery.machine import Delivery, Partition, Settlement
 from penstock.delivery.verdict import Dead, OnExhausted, OnFailure, Parked, Rules, Verdict
 from penstock.model.outcome import Cancel, Done, Retry, Snooze
@@ -500,7 +501,7 @@ class NoLaneCheck(Partition):
     """Hands out a record although an older one of its key is out or parked."""
 
     def feed(
-        self, offset: int, lane: str, wanted: bool, unhandled_type: str | None = None, again: bool = False
+        self, offset: int, lane: LaneId, wanted: bool, unhandled_type: str | None = None, again: bool = False
     ) -> bool:
         return super().feed(offset, f"{lane}@{offset}", wanted, unhandled_type, again)
 

@@ -29,10 +29,10 @@ from penstock.operate import dead
 from penstock.operate.dead import DeadSelection
 from penstock.operate.groups import pause, resume
 from penstock.operate.why import Answer, Code, QuestionKind, why
-from penstock.operate.why.finding import Finder
+from penstock.operate.why.finder import Finder
 from penstock.operate.why.history import History
 from penstock.operate.why.members import Members, Served, Service
-from penstock.operate.why.standing import Cursor, StandingReader
+from penstock.operate.why.record_case import CaseReader, Cursor
 from penstock.testing import FakeClock
 from tests.property.why_model import DELAY_MS, Key, Mode
 from tests.services.budget import Budget
@@ -310,9 +310,9 @@ def _nothing(*args: Any, **options: Any) -> Any:
 PLANTED: dict[str, tuple[type, str, Any]] = {
     "forgets what is passed": (Cursor, "is_passed", lambda self, offset: False),
     "takes all for passed": (Cursor, "is_passed", lambda self, offset: True),
-    "sees no earlier record": (StandingReader, "_earlier", _nothing),
-    "sees no lanes": (StandingReader, "lanes", lambda *args: []),
-    "sees no letters": (StandingReader, "letters", lambda *args, **options: []),
+    "sees no earlier record": (CaseReader, "_earlier", _nothing),
+    "sees no lanes": (CaseReader, "lanes", lambda *args: []),
+    "sees no letters": (CaseReader, "letters", lambda *args, **options: []),
     "sees no discards": (History, "discarded", _nothing),
     "has no doubts": (History, "doubts", lambda *args: []),
     "sees every member as alive": (Members, "of_partition", lambda *args: Served(Service.COMING)),

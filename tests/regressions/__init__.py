@@ -1,1 +1,5 @@
-"""The seeds' known bugs, a test or more each with the bug's id in its name; `test_index.py` lists them."""
+"""Known bugs of the libraries that Penstock learned from; none of them may come back.
+
+Tests of the same kind stand beside their rooms where a unit test is enough: retries and their delays in
+`tests/unit/model` and `tests/unit/delivery`, the names of handlers in `tests/unit/worker/test_binding.py`.
+"""

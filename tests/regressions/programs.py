@@ -10,14 +10,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from datetime import timedelta
 from threading import Event, Lock
 from typing import Any
 
 from penstock import Record, points
 from penstock.delivery.machine import Settlement
-from penstock.delivery.store import Aside, GroupStore, Owned
+from penstock.delivery.store import GroupStore, Owned
 from penstock.membership import process
 from tests.crash.programs import await_word, die_with_the_test, say
 from tests.regressions.workers import a_worker, handled
@@ -74,10 +73,8 @@ def work(
     """
     settle = GroupStore.settle
 
-    def settle_and_tell(
-        self: GroupStore, settled: Mapping[int, tuple[Owned, Settlement]], aside: Aside = nullcontext
-    ) -> set[int]:
-        lost = settle(self, settled, aside)
+    def settle_and_tell(self: GroupStore, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
+        lost = settle(self, settled)
         tell(settled=sorted(settled.keys() - lost), lost=sorted(lost))
         return lost
 

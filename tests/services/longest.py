@@ -31,9 +31,7 @@ LONGEST_SECONDS = {
     "tests/crash/": 20,
     "tests/types/test_types.py": 20,
     "tests/kafka/test_kills.py": 15,
-    "tests/gateway/test_kills.py": 15,
-    "tests/gateway/test_grpc_kills.py": 15,
-    "tests/gateway/test_tinyq_kills.py": 15,
+    "tests/gateway/test_kills.py": 20,
 }
 
 

@@ -1,4 +1,4 @@
-"""A store of the last version on each engine, loaded anew for each test."""
+"""A store with some events on each engine whose stores outlive a process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 
 from tests.conformance.stores import postgres_database, postgres_store, sqlite_store, url
-from tests.upgrade.kept import KeptStore
+from tests.upgrade.store import UsedStore
 
-__all__ = ["kept", "kind", "postgres_database", "postgres_store", "sqlite_store", "upgraded", "url"]
+__all__ = ["kind", "postgres_database", "postgres_store", "sqlite_store", "url", "used"]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -21,14 +21,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def kept(kind: str, url: str) -> Iterator[KeptStore]:
-    """Give the store as the old version has left it."""
-    with closing(KeptStore(kind, url)) as store:
+def used(kind: str, url: str) -> Iterator[UsedStore]:
+    """Give a store of this release with events that wait for a worker."""
+    with closing(UsedStore(kind, url)) as store:
         yield store
-
-
-@pytest.fixture
-def upgraded(kept: KeptStore) -> KeptStore:
-    """Give the store with its tables brought up to date."""
-    kept.outbox.migrate()
-    return kept

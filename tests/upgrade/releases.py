@@ -1,24 +1,22 @@
-"""Releases to come: this package, copied, with migrations that it does not have yet; and their programs."""
+"""Releases: earlier ones from the wheel of a commit, later ones as copies with one migration more."""
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import IO
+
+import pytest
 
 import penstock
 
 PRESENT = Path(penstock.__file__).parent
-# Each adds to what is there; code that knows nothing of it goes on.
-EXPANDING = """
-UPDATE penstock_meta SET value = '{version}' WHERE name = 'schema_version';
-CREATE TABLE penstock_later (id integer PRIMARY KEY);
-ALTER TABLE penstock_cursor ADD COLUMN later text;
-ALTER TABLE penstock_member ADD COLUMN later text;
-"""
+REPOSITORY = Path(__file__).parents[2]
 # Takes away what code of the version before it no longer needs.
 CONTRACTING = """
 UPDATE penstock_meta SET value = '{version}' WHERE name = 'schema_version';
@@ -39,6 +37,23 @@ class Release:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    @classmethod
+    def of_commit(cls, commit: str, folder: Path) -> Release:
+        """Build the wheel of a commit and install it in a folder; skip where that commit is missing."""
+        git = shutil.which("git")
+        asked = [git or "git", "-C", str(REPOSITORY), "archive", "--format=tar", commit]
+        packed = subprocess.run(asked, capture_output=True, check=False) if git else None
+        if packed is None or packed.returncode:
+            pytest.skip(f"commit {commit} is missing here, as in a shallow clone")
+        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+            archive.extractall(folder / "source", filter="data")
+        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+        offline = ("--no-index", "--no-deps")
+        _run(*pip, "wheel", *offline, "--no-build-isolation", "-w", str(folder), str(folder / "source"))
+        (wheel,) = folder.glob("penstock-*.whl")
+        _run(*pip, "install", *offline, "--target", str(folder / "installed"), str(wheel))
+        return cls(folder / "installed")
+
     def following(self, folder: Path, version: int, script: str) -> Release:
         """Copy this release and add one migration to the copy, on every dialect."""
         shutil.copytree(
@@ -48,12 +63,22 @@ class Release:
             (migrations / f"{version:04}_later.sql").write_text(script)
         return Release(folder)
 
+    def version_of_tables(self) -> int:
+        """Return the newest version of the tables that this release knows."""
+        files = (self.folder / "penstock").glob("**/sqlite/migrations/*.sql")
+        return max(int(path.name[:4]) for path in files)
+
     def migrate(self, url: str) -> str:
         """Run `penstock migrate` of this release; return what it prints."""
-        command = self._command("migrate", "--url", url)
-        ended = subprocess.run(command, env=self._env(), capture_output=True, text=True, timeout=120)
+        ended = self.run("migrate", "--url", url)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
+
+    def run(self, *args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command of this release until it ends."""
+        return subprocess.run(
+            self._command(*args), cwd=cwd, env=self._env(), capture_output=True, text=True, timeout=120
+        )
 
     def worker(self, program: Path) -> RunningRelease:
         """Start `penstock worker` of this release, on the outbox of a program."""
@@ -67,6 +92,11 @@ class Release:
 
     def _env(self) -> dict[str, str]:
         return os.environ | BRISK | {"PYTHONPATH": str(self.folder)}
+
+
+def _run(*command: str) -> None:
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 class RunningRelease:

@@ -1,6 +1,6 @@
 """Neighbouring releases side by side: migrated under load, killed and started again, and at last refused.
 
-The releases to come are copies of this one with one migration more.
+The older release is the wheel of the last commit; the newer ones are this tree with one migration more each.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from threading import Event, Thread
 import pytest
 
 from penstock import Outbox
+from tests.conformance.next_release import EXPANDING, KNOWN
 from tests.crash.diary import WORKED, Delivered, breaches, read
 from tests.crash.waiting import wait_until
-from tests.upgrade.kept import chain
-from tests.upgrade.releases import CONTRACTING, EXPANDING, PRESENT, Release, RunningRelease
+from tests.upgrade.releases import CONTRACTING, PRESENT, Release, RunningRelease
+from tests.upgrade.store import UsedStore, contents
 
-KNOWN = len(chain())
+UNRELEASED = "37aeac6a"  # from before the first release
 PROGRAM = """
 import os, time
 from penstock import Outbox, Record
@@ -107,24 +108,37 @@ def deploy(url: str, tmp_path: Path) -> Iterator[Deploy]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def landed(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """Give the last commit, as its wheel."""
+    return Release.of_commit("HEAD", tmp_path_factory.mktemp("landed"))
+
+
+@pytest.fixture(scope="module")
+def unreleased(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """Give a commit from before the first release, as its wheel."""
+    return Release.of_commit(UNRELEASED, tmp_path_factory.mktemp("unreleased"))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_two_neighbouring_releases_run_side_by_side(deploy: Deploy, tmp_path: Path) -> None:
+def test_two_neighbouring_releases_run_side_by_side(deploy: Deploy, landed: Release, tmp_path: Path) -> None:
     """And the older one leaves with a clear word once a migration takes away what it needs."""
-    present = Release(PRESENT.parent)
-    following = present.following(tmp_path / "next", KNOWN + 1, EXPANDING.format(version=KNOWN + 1))
+    assert landed.version_of_tables() == KNOWN
+    tree = Release(PRESENT.parent)
+    following = tree.following(tmp_path / "next", KNOWN + 1, EXPANDING.format(version=KNOWN + 1))
     contracting = CONTRACTING.format(version=KNOWN + 2, usable_from=KNOWN + 1)
     after_next = following.following(tmp_path / "after-next", KNOWN + 2, contracting)
     with Publisher(deploy.outbox) as publisher:
-        old, victim = deploy.start(present), deploy.start(present)
+        old, victim = deploy.start(landed), deploy.start(landed)
         assert f"applied: {KNOWN + 1:04} later" in following.migrate(deploy.url)
         deploy.wait_for(old)
         new = deploy.start(following)
         victim.kill()
-        again = deploy.start(present)
+        again = deploy.start(landed)
         usable = f"has schema version {KNOWN + 1}, this Penstock knows {KNOWN} and can still use it"
         wait_until(lambda: usable in old.said() and usable in again.said(), "both say that they go on")
-        assert f"up to date: version {KNOWN + 1}; this Penstock knows {KNOWN}" in present.migrate(deploy.url)
+        assert f"up to date: version {KNOWN + 1}; this Penstock knows {KNOWN}" in landed.migrate(deploy.url)
         for each in (old, again, new):
             deploy.wait_for(each)
 
@@ -143,3 +157,43 @@ def test_two_neighbouring_releases_run_side_by_side(deploy: Deploy, tmp_path: Pa
     disturbed = {victim.pid, old.pid, again.pid}
     assert list(breaches(deploy.deliveries(), disturbed)) == []
     assert len(deploy.places()) == publisher.published
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_unreleased_wheel_refuses_these_tables_and_changes_nothing(
+    used: UsedStore, unreleased: Release, tmp_path: Path
+) -> None:
+    before, known = used.contents(), unreleased.version_of_tables()
+    assert known < KNOWN
+    refused = (
+        f"error: the database has schema version {KNOWN} and can be used from version {KNOWN} on, "
+        f"this Penstock knows {known}; update Penstock here\n"
+    )
+    (tmp_path / "shop.py").write_text(PROGRAM.format(url=used.url, diary=str(tmp_path / "diary"), topic="t"))
+    for command in ("migrate", "drop --yes --force", "groups list"):
+        ended = unreleased.run(*command.split(), "--url", used.url)
+        assert (ended.returncode, ended.stderr) == (1, refused)
+    ended = unreleased.run("worker", "shop:outbox", cwd=tmp_path)
+    assert (ended.returncode, ended.stderr.splitlines(keepends=True)[-1]) == (1, refused)
+    assert (tmp_path / "diary").read_text() == ""
+    assert used.contents() == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_tables_of_an_unreleased_wheel_are_refused_and_stay_as_they_are(
+    url: str, kind: str, unreleased: Release
+) -> None:
+    """So that the Penstock that made them can drain them."""
+    known = unreleased.version_of_tables()
+    assert f"applied: {known:04}" in unreleased.migrate(url)
+    old = f"the tables have schema version {known}, of an unreleased version of Penstock"
+    before = contents(kind, url)
+    tree = Release(PRESENT.parent)
+    for command in ("migrate", "migrate --check", "migrate --sql", "drop --yes --force", "groups list"):
+        ended = tree.run(*command.split(), "--url", url)
+        assert (ended.returncode, ended.stdout) == (1, "")
+        assert ended.stderr.startswith(f"error: {old}")
+    assert contents(kind, url) == before
+    assert unreleased.migrate(url) == f"up to date: version {known}\n"

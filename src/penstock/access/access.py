@@ -11,18 +11,17 @@ from threading import Lock
 
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import LeftOpen, NotAllowed, RateLimited
+from penstock.errors import LeftOpen, NotAllowed, RateLimited, Unauthenticated
 
 from .audit_trail import AuditTrail
-from .logins import Logins
+from .certificates import RevokedCertificates
+from .logins import Logins, PolicyInForce
 from .policy import OPEN, AccessPolicy
-from .policy_in_force import PolicyInForce
 from .principal import Principal
+from .rate_limits import RateLimiter
 from .resource import AccessRight, Resource, ResourceKind
-from .revocation import RevokedCertificates
 from .rule import ANY, AccessRule
 from .rule_set import AccessVerdict
-from .token_bucket import TokenBuckets
 
 
 class Access(Logins):
@@ -60,6 +59,16 @@ class Access(Logins):
         """Raise NotAllowed unless a principal has a right to a resource."""
         if not self.allowed(principal, right, resource):
             raise NotAllowed(principal.name, right, str(resource))
+
+    def check_still(self, principal: Principal, right: AccessRight, *resources: Resource) -> None:
+        """Check again while a connection lasts: rules change, and a credential expires or is revoked.
+
+        Raises NotAllowed, Unauthenticated.
+        """
+        if not self.holds(principal):
+            raise Unauthenticated("the credential has expired or was revoked")
+        for each in resources:
+            self.check(principal, right, each)
 
     def allowed_some(self, principal: Principal, right: AccessRight, kind: ResourceKind) -> bool:
         """Return whether a rule allows a right to any resource of a kind; a refusal is audited."""
@@ -109,6 +118,11 @@ class Access(Logins):
             metrics.THROTTLED.add(door=principal.door)
         return seconds
 
+    def charge_records(self, principal: Principal, topic: str, values: Iterable[bytes | None]) -> float:
+        """Charge the bytes of records; return how many seconds the client has to wait for more."""
+        size = sum(len(each) for each in values if each)
+        return self.charge(principal, topic, size, requests=0) if size else 0.0
+
     def admit(self, principal: Principal, topic: str, size: int) -> None:
         """Charge the bytes of a request, unless its limit is used up. Raises RateLimited."""
         try:
@@ -128,7 +142,7 @@ class Access(Logins):
             now = self._force
             new = now.policy if policy is None else policy
             same = new.limits == now.policy.limits  # new rules alone grant no new burst
-            buckets = now.buckets if same else TokenBuckets(new.limits, self._clock)
+            buckets = now.buckets if same else RateLimiter(new.limits, self._clock)
             rules = now.stored if stored is None else tuple(stored)
             self.check_locked(new, rules, "the database" if policy is None else "the access file")
             self._force = PolicyInForce(new, rules, buckets, self._made_up_key)

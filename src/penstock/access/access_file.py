@@ -28,15 +28,15 @@ from typing import Any
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import InvalidAccessFile, Unauthenticated
 
-from .certificate_name import FIELDS, CertificateNames
+from .certificates import FIELDS, CertificateNames
 from .json_web_token import ALGORITHMS, ASYMMETRIC, JwtRules, JwtVerifier, public_keys, shared_secret
 from .password import parse_password_hash, parse_token_hash
 from .policy import AccessPolicy, User
 from .principal import check_name
+from .rate_limits import RateLimit
 from .remote_keys import REFRESH_SECONDS, STALE_SECONDS, KeysUrl, RemoteKeys
 from .rule import AccessRule, parse_rule
 from .scram import MECHANISMS, parse_scram_secret
-from .token_bucket import RateLimit
 
 _TOP = {"anonymous", "rules", "users", "tokens", "jwt", "certificates", "limits"}
 _JWT_KEYS = ("jwks", "jwks_url", "secret_file")  # one of them

@@ -13,18 +13,34 @@ from penstock.clock import Clock
 from penstock.errors import Unauthenticated
 
 from .audit_trail import AuditTrail
+from .certificates import RevokedCertificates, credential_of
 from .failures import Failures
+from .made_up import MadeUpSecrets
 from .password import token_digest
 from .policy import AccessPolicy, User, token_credential
-from .policy_in_force import PolicyInForce
 from .principal import ANONYMOUS, LONGEST_NAME, SHARED, Peer, Principal, anonymous
-from .revocation import RevokedCertificates, credential_of
+from .rate_limits import RateLimiter
+from .rule import AccessRule
+from .rule_set import RuleSet
 from .scram import MECHANISMS, ScramExchange, ScramSecret
-from .token_bucket import TokenBuckets
 
 _WRONG = "name or password is wrong"
 _MOST_KEPT = 10_000
 CODE = Peer()
+
+
+class PolicyInForce:
+    """A policy in force, with the values derived from it, replaced as a whole. Its caches alone change."""
+
+    def __init__(
+        self, policy: AccessPolicy, stored: tuple[AccessRule, ...], buckets: RateLimiter, key: bytes
+    ) -> None:
+        """`key`: secrets of unknown names are derived from it."""
+        self.policy, self.stored, self.buckets = policy, stored, buckets
+        self.rules = RuleSet((*policy.rules, *stored))
+        self.credentials = policy.credentials
+        self.made_up = MadeUpSecrets(policy.users.values(), key)
+        self.shown: dict[bytes, Principal] = {}  # by a keyed digest of the credential
 
 
 class Logins:
@@ -34,7 +50,7 @@ class Logins:
         self, policy: AccessPolicy, trail: AuditTrail | None, clock: Clock, made_up_key: bytes
     ) -> None:
         self._clock, self.trail, self._made_up_key = clock, trail, made_up_key
-        self._force = PolicyInForce(policy, (), TokenBuckets(policy.limits, clock), made_up_key)
+        self._force = PolicyInForce(policy, (), RateLimiter(policy.limits, clock), made_up_key)
         self._failures = Failures(clock)
         self._key = os.urandom(32)
         self.revoked = RevokedCertificates()

@@ -15,7 +15,7 @@ within milliseconds gets in beside any number of silent ones.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -65,9 +65,16 @@ class SharedPlaces:
         self.most, self.used, self._least = most, 0, least
         self._held: Counter[str] = Counter()
 
-    def has(self, holder: Holder, size: int = 1) -> bool:
-        """Return whether a holder may have `size` more."""
-        free, of_name, of_address = self.most - self.used, self._held[holder.name], self._held[holder.address]
+    def held(self, name: str) -> int:
+        """Return how much one name holds."""
+        return self._held[name]
+
+    def has(self, holder: Holder | None, size: int = 1) -> bool:
+        """Return whether a holder may have `size` more; None: only the whole counts."""
+        free = self.most - self.used
+        if holder is None:
+            return size <= free
+        of_name, of_address = self._held[holder.name], self._held[holder.address]
         return (
             size <= free
             and (not of_name or of_name + size <= max(self._least, _TIMES_FREE_OF_NAME * (free - size)))
@@ -81,15 +88,15 @@ class SharedPlaces:
         self.count(holder, size)
         return True
 
-    def count(self, holder: Holder, change: int) -> None:
+    def count(self, holder: Iterable[str] | None, change: int) -> None:
         """Change the count of a holder, whether there is room or not."""
         self.used += change
-        for each in holder:
+        for each in holder or ():
             self._held[each] += change
             if not self._held[each]:
                 del self._held[each]
 
-    def give_back(self, holder: Holder, size: int = 1) -> None:
+    def give_back(self, holder: Holder | None, size: int = 1) -> None:
         """Give `size` places back."""
         self.count(holder, -size)
 

@@ -7,13 +7,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .certificate_name import CertificateNames
+from .certificates import CertificateNames
 from .json_web_token import JwtVerifier
 from .password import PasswordHash
+from .rate_limits import RateLimit
 from .remote_keys import RemoteKeys
 from .rule import AccessRule
 from .scram import ScramSecret
-from .token_bucket import RateLimit
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,14 @@ is looked at, so names that strangers make up are not cached at all.
 from collections.abc import Hashable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
+from penstock.database.database import Transaction
+
 from .resource import AccessRight, Resource, ResourceKind
-from .rule import AccessRule, matches
+from .rule import AccessRule, matches, parse_rule
 
 V = TypeVar("V")
 
+PLACE = "database"  # of the rules that processes share, and of the ACLs that Kafka clients set
 _MOST_BYTES = 8 * 1024 * 1024  # of cached verdicts; a full cache starts anew
 _LONGEST = 300  # characters of a cached name; no rule has a longer one
 _ENTRY_BYTES, _CHARACTER_BYTES = 400, 4  # of an entry beside its names, and of a character at most
@@ -107,3 +110,20 @@ def _verdict(rules: tuple[AccessRule, ...], resource: Resource) -> AccessVerdict
     if allowing is None:
         return _SILENT
     return AccessVerdict(True, allowing, f"{allowing.place or 'a rule'} allows it: {allowing}")
+
+
+def stored_rules(tx: Transaction) -> list[AccessRule]:
+    """Return all rules of the database, in the order they were added. Raises InvalidRule."""
+    return [parse_rule(rule, PLACE) for rule, _, _ in tx.rows("access", "access_rules")]
+
+
+def add_rules(tx: Transaction, rules: Iterable[AccessRule], by: str, now_ms: int) -> int:
+    """Add rules; return how many are new."""
+    return sum(
+        tx.change("access", "access_rule_add", rule=str(each), added_by=by, added_ms=now_ms) for each in rules
+    )
+
+
+def remove_rules(tx: Transaction, rules: Iterable[AccessRule]) -> int:
+    """Remove rules; return how many existed."""
+    return sum(tx.change("access", "access_rule_remove", rule=str(each)) for each in rules)

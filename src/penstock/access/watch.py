@@ -29,7 +29,7 @@ from .access_file import AccessFile
 from .policy import AccessPolicy
 from .principal import Principal
 from .remote_keys import RemoteKeys
-from .rule_store import stored_rules
+from .rule_set import stored_rules
 from .tls import ServerTls
 
 logger = logging.getLogger("penstock.access")

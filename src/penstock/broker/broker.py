@@ -17,48 +17,44 @@ from typing import Any, TypeVar
 from penstock.access.access import Access
 from penstock.access.places import ConnectionPlaces
 from penstock.access.principal import Principal, is_loopback
+from penstock.access.rate_limits import RateLimit, RateLimiter
 from penstock.access.settings import AccessSettings
 from penstock.clock import SYSTEM, Clock, cpu_seconds
-from penstock.errors import AddressRefused, Error, InvalidRequest, Unauthenticated
+from penstock.errors import Error, InvalidRequest, Unauthenticated
 from penstock.log.batches import BatchLog
 from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
 from penstock.redaction import traced
+from penstock.sockets import address_of, listening_socket, new_loop
 from penstock.wire.kafka.apis.cluster import API_VERSIONS
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.layout import Message
 from penstock.wire.kafka.stepwise import CodecSteps, decode_request, encode_answer
 
-from .administering import Administering
+from .acls import Acls
 from .administration import Administration
-from .authenticating import KEYS as SASL_KEYS
-from .authenticating import Authenticating
-from .authorizing import Authorizing
 from .call import ClientCall, Reply, RequestHandler
 from .cluster import Cluster
-from .coordinating import Coordinating
-from .describing import Describing
-from .descriptors import Descriptors
+from .coordinator import Coordinator
 from .error_codes import number_of
-from .fetching import Fetching
-from .group_listing import GroupListing
+from .fetch import FetchHandler
+from .flow_control import FlowControl
+from .group_admin import GroupAdmin
 from .group_offsets import GroupOffsets
-from .keeping import Keeping
 from .measures import BrokerMeasures
-from .producing import Producing
-from .quota import Quota
-from .room import Room
+from .metadata import ClusterMetadata
+from .process import Descriptors
+from .produce import ProduceHandler
+from .retention import RetentionTask
+from .sasl import KEYS as SASL_KEYS
+from .sasl import Sasl
 from .session import Session, Slot
 from .settings import BrokerSettings
 from .slices import SLICE_SECONDS, Slices
+from .topic_admin import TopicAdmin
 from .topics import Topics
-from .transacting import Transacting
-
-try:
-    import uvloop
-except ImportError:
-    uvloop = None  # type: ignore[assignment]
+from .transactions import TransactionHandler
 
 logger = logging.getLogger("penstock.broker")
 T = TypeVar("T")
@@ -97,14 +93,14 @@ class Broker:
         self.administration = administration
         self.topics = Topics(store.log, store.bounds, clock)
         self.cluster = Cluster(store, clock, self._nodes_changed)
-        self.produce_quota = Quota(self.settings.produce_bytes_per_second, clock)
-        self.fetch_quota = Quota(self.settings.fetch_bytes_per_second, clock)
+        self.produce_quota = _quota(self.settings.produce_bytes_per_second, clock)
+        self.fetch_quota = _quota(self.settings.fetch_bytes_per_second, clock)
         self._host, self._port, self._advertised = host, port, advertised
         self._socket: socket.socket | None = None
         self._thread: Thread | None = None
         self._ready, self._failure = Event(), list[BaseException]()
         self.sessions: set[Session] = set()
-        self.room = Room(self.settings.total_bytes, lambda work: self.loop.call_soon(work))
+        self.flow = FlowControl(self.settings.total_bytes, lambda work: self.loop.call_soon(work))
         self._places = ConnectionPlaces[Session](self.settings.connections, Session.abort)
         self.slices = Slices(clock)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -116,21 +112,21 @@ class Broker:
         self._is_called = False
         self._loop_thread = 0
         self.measures = BrokerMeasures(self)
-        self.fetching, self.producing = Fetching(self), Producing(self)
-        self.describing, self.authenticating = Describing(self), Authenticating(self)
+        self.fetches, self.produces = FetchHandler(self), ProduceHandler(self)
+        self.metadata, self.sasl = ClusterMetadata(self), Sasl(self)
         self.ticks: list[Callable[[], None]] = []
         self._stops: list[Callable[[], object]] = []
-        self.groups = Coordinating(self)
-        Keeping(self)
+        self.groups = Coordinator(self)
+        RetentionTask(self)
         offsets = GroupOffsets(self, self.groups)
         self.handlers: dict[int, RequestHandler] = {
-            **self.describing.handlers(),
+            **self.metadata.handlers(),
             **self.groups.handlers(),
-            **Administering(self).handlers(),
-            **Authorizing(self).handlers(),
+            **TopicAdmin(self).handlers(),
+            **Acls(self).handlers(),
             **offsets.handlers(),
-            **Transacting(self, self.groups, offsets).handlers(),
-            **GroupListing(self, self.groups).handlers(),
+            **TransactionHandler(self, self.groups, offsets).handlers(),
+            **GroupAdmin(self, self.groups).handlers(),
         }
 
     # -- for callers outside
@@ -138,21 +134,11 @@ class Broker:
     @property
     def address(self) -> str:
         """The address it listens on, with the port that was picked."""
-        host, port = self._bound()
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return address_of(self._socket)
 
     def open(self) -> None:
         """Take the address. Raises AddressRefused."""
-        try:
-            found = socket.getaddrinfo(
-                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )
-            family, *_, place = found[0]
-            self._socket = socket.create_server(place[:2], family=family, backlog=1024)
-        except UnicodeError as exc:
-            raise AddressRefused(self._host, self._port, "that is no name of a host") from exc
-        except OSError as exc:
-            raise AddressRefused(self._host, self._port, exc.strerror or str(exc)) from exc
+        self._socket = listening_socket(self._host, self._port, backlog=1024)
 
     def start(self) -> None:
         """Start to serve; returns once it does. Raises AddressRefused, and the store's errors."""
@@ -175,7 +161,7 @@ class Broker:
         for stop in self._stops:
             stop()
         self._pool.shutdown(wait=True)
-        self.authenticating.stop()
+        self.sasl.stop()
         self.cluster.stop()
 
     # -- for handlers
@@ -244,7 +230,7 @@ class Broker:
     async def refresh_topics(self) -> None:
         """Look for new topics now."""
         await self.run(self.topics.refresh)
-        self.fetching.ends.forget(self.topics.by_id)
+        self.fetches.ends.forget(self.topics.by_id)
 
     # -- connections
 
@@ -273,7 +259,7 @@ class Broker:
 
     def dismiss(self, session: Session) -> None:
         """Forget a connection."""
-        self.room.leave(session)
+        self.flow.leave(session)
         self.sessions.discard(session)
         self._places.leave(session)
 
@@ -281,13 +267,20 @@ class Broker:
         """Return whether an address may send a secret over an unencrypted connection."""
         return address == "local" or self.access_settings.secrets_in_plaintext or is_loopback(address)
 
-    def charged(self, principal: Principal, sizes: Mapping[str, int]) -> int:
-        """Charge bytes of topics to a principal; return how many milliseconds it has to wait."""
-        if not self.access.has_limits:
-            return 0
-        # Enough buckets of made-up names would evict the full one.
-        known = (each for each in sizes.items() if each[0] in self.topics.by_name)
-        return int(max((self.access.charge(principal, *each) for each in known), default=0.0) * 1000)
+    def charge(self, slot: Slot, quota: RateLimiter, size: int, sizes: Mapping[str, int]) -> int:
+        """Charge bytes to a client id, and bytes of topics to a principal.
+
+        Return how many milliseconds the client has to wait.
+        """
+        waits = [quota.charge(slot.request.client_id, "", size)]
+        if self.access.has_limits:
+            # Enough buckets of made-up names would evict the full one.
+            known = (each for each in sizes.items() if each[0] in self.topics.by_name)
+            waits += [self.access.charge(slot.session.principal, *each) for each in known]
+        throttle_ms = int(max(waits) * 1000)
+        if throttle_ms:
+            self.measures.throttled(throttle_ms)
+        return throttle_ms
 
     # -- requests
 
@@ -301,11 +294,11 @@ class Broker:
         elif not request.is_served:
             self._refuse_version(slot)
         elif request.key == PRODUCE.key:
-            self.producing.begin(slot)
+            self.produces.begin(slot)
         elif request.key == FETCH.key:
-            self.fetching.begin(slot)
+            self.fetches.begin(slot)
         elif request.key in SASL_KEYS:
-            self.authenticating.begin(slot)
+            self.sasl.begin(slot)
         else:
             self._call(slot)
 
@@ -378,7 +371,7 @@ class Broker:
         """Answer an unsupported version: ApiVersions with those supported, in version 0; else a number."""
         number = int(ErrorNumber.UNSUPPORTED_VERSION)
         if slot.request.key == API_VERSIONS.key:
-            answer = {"error_code": number, "api_keys": self.describing.own_versions()}
+            answer = {"error_code": number, "api_keys": self.metadata.own_versions()}
             slot.fill_bare(API_VERSIONS.encode_answer(answer, 0))
         else:
             slot.fill_bare(number.to_bytes(2, "big"))
@@ -400,7 +393,7 @@ class Broker:
 
     def _run(self) -> None:
         try:
-            self.loop, self._loop_thread = _new_loop(), get_ident()
+            self.loop, self._loop_thread = new_loop(), get_ident()
             asyncio.set_event_loop(self.loop)
             self.loop.run_until_complete(self._serve())
         except BaseException as exc:
@@ -414,10 +407,10 @@ class Broker:
     async def _serve(self) -> None:
         self._stopped = asyncio.Event()
         assert self._socket is not None
-        host, port = self._advertised or self._bound()
+        host, port = self._advertised or self._socket.getsockname()[:2]
         await self.run(lambda: self.cluster.start(host, port))
-        self._stops.append(self.batches.watch(self.fetching.moved))
-        self._stops.append(self.access.watch(lambda: self.call_soon(self.fetching.wake_all)))
+        self._stops.append(self.batches.watch(self.fetches.moved))
+        self._stops.append(self.access.watch(lambda: self.call_soon(self.fetches.wake_all)))
         server = await self.loop.create_server(
             lambda: Session(self), sock=self._socket, ssl=self._tls, **self._tls_waits()
         )
@@ -449,7 +442,7 @@ class Broker:
         self.is_stopping = True
         for tick in self.ticks:
             tick()
-        self.fetching.wake_all()
+        self.fetches.wake_all()
         self._stopped.set()
 
     async def _tick(self) -> None:
@@ -482,7 +475,7 @@ class Broker:
         for session in sorted(
             (each for each in self.sessions if each.is_full), key=lambda each: each.full_since
         ):
-            if not self.room.is_short or now - session.full_since < _TIMEOUT_SECONDS:
+            if not self.flow.is_short or now - session.full_since < _TIMEOUT_SECONDS:
                 return
             self.measures.refused()
             logger.warning("connection of %s ended: it does not take its answers", session.principal.address)
@@ -513,12 +506,13 @@ class Broker:
             self._looking = False
 
     def _nodes_changed(self) -> None:
-        self.describing.forget()
+        self.metadata.forget()
 
-    def _bound(self) -> tuple[str, int]:
-        assert self._socket is not None, "it is not open"
-        host, port = self._socket.getsockname()[:2]
-        return str(host), int(port)
+
+def _quota(bytes_per_second: int, clock: Clock) -> RateLimiter:
+    """Return the limit of each client id; 0 is none."""
+    limits = (RateLimit("*", "*", bytes_per_second),) if bytes_per_second else ()
+    return RateLimiter(limits, clock)
 
 
 def _is_long(answer: Message) -> bool:
@@ -530,9 +524,3 @@ def _is_long(answer: Message) -> bool:
                 left -= len(value)
                 unseen += [each for each in value[: max(left, 0)] if isinstance(each, dict)]
     return left <= 0
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop: uvloop's, if installed."""
-    made: asyncio.AbstractEventLoop = asyncio.new_event_loop() if uvloop is None else uvloop.new_event_loop()
-    return made

@@ -7,11 +7,20 @@ from penstock.access.access import Access
 from penstock.access.principal import Principal
 from penstock.access.resource import AccessRight, Resource, ResourceKind
 from penstock.errors import NotAllowed
+from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.layout import Message
 
 from .slices import Slices
 
 T = TypeVar("T")
+
+
+class Refused(Exception):
+    """A request, or a part of it, is answered with one of Kafka's numbers."""
+
+    def __init__(self, number: ErrorNumber, why: str = "") -> None:
+        super().__init__(why or number.name)
+        self.number = number
 
 
 class ClientCall(NamedTuple):

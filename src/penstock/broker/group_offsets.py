@@ -8,15 +8,14 @@ from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.delivery.client_cursors import ClientCommit, ClientPlace
 from penstock.errors import Error
-from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
+from penstock.wire.kafka.apis.groups import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
-from .call import ClientCall, Reply, RequestHandler
-from .coordinating import Coordinating, HeldGroup, checked
+from .call import ClientCall, Refused, Reply, RequestHandler
+from .coordinator import Coordinator, HeldGroup, checked
 from .error_codes import number_of
 from .group import GroupState
-from .refusal import Refused
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -29,7 +28,7 @@ _NOWHERE = -1
 class GroupOffsets:
     """Answers requests to commit and fetch offsets. Lives in the loop's thread."""
 
-    def __init__(self, broker: "Broker", groups: Coordinating) -> None:
+    def __init__(self, broker: "Broker", groups: Coordinator) -> None:
         self._broker, self._groups = broker, groups
 
     def handlers(self) -> dict[int, RequestHandler]:

@@ -15,7 +15,7 @@ from penstock.delivery.client_cursors import (
     forget_places,
     pending_places,
 )
-from penstock.delivery.group_kind import GroupKind, join_group
+from penstock.delivery.groups import GroupKind, join_group
 from penstock.log.store import Store
 
 from .group import ConsumerGroup, GroupMember, GroupState, StoredMember

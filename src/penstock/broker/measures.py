@@ -75,8 +75,8 @@ class BrokerMeasures:
         self._throttled_ms = self._refused = 0
         broker, store = self._broker, self._broker.store.name
         metrics.KAFKA_CONNECTIONS.set(len(broker.sessions), store=store)
-        metrics.KAFKA_BYTES.set(broker.room.under_way, store=store, of="requests")
-        metrics.KAFKA_BYTES.set(broker.room.answering, store=store, of="answers")
+        metrics.KAFKA_BYTES.set(broker.flow.requests.used, store=store, of="requests")
+        metrics.KAFKA_BYTES.set(broker.flow.answers.used, store=store, of="answers")
 
     def forget(self) -> None:
         """Publish a last time, and reset the gauges."""

@@ -19,8 +19,8 @@ from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.connection import KafkaRequest, RequestReader, answer_head
 
 if TYPE_CHECKING:
-    from .authenticating import Login
     from .broker import Broker
+    from .sasl import Login
 
 logger = logging.getLogger("penstock.broker")
 
@@ -132,7 +132,7 @@ class Session(asyncio.BufferedProtocol):
         if not self._broker.know(self, principal):
             return False
         before, self.holder = self.holder, holder_of(principal).name
-        self._broker.room.move(before, self.holder, self._bytes, self._receiving)
+        self._broker.flow.move(self, before, self._bytes, self._receiving)
         self.principal, self.is_admitted = principal, True
         self._connection.max_bytes = self._broker.settings.frame_bytes
         self._connection.before_login = False
@@ -155,7 +155,7 @@ class Session(asyncio.BufferedProtocol):
         self._connection = RequestReader(0)
         self._count_receiving()
         self._release(self._bytes)
-        self._broker.room.answer(-self._owed - self._unsent)
+        self._broker.flow.answer(-self._owed - self._unsent)
         self._owed = self._unsent = 0
         self._broker.dismiss(self)
         self._waiting.clear()
@@ -176,7 +176,7 @@ class Session(asyncio.BufferedProtocol):
             return
         for each in requests:
             self._bytes += len(each.data)
-            self._broker.room.add(len(each.data), self.holder)
+            self._broker.flow.add(len(each.data), self.holder)
             self._waiting.append(each)
         self._count_receiving()
         self._is_in_turn = True
@@ -226,7 +226,7 @@ class Session(asyncio.BufferedProtocol):
     def owe(self, size: int) -> None:
         """Count an answer that is ready."""
         self._owed += size
-        self._broker.room.answer(size)
+        self._broker.flow.answer(size)
 
     def refuse(self, error: Error) -> None:
         """End the connection: its bytes cannot be parsed."""
@@ -345,7 +345,7 @@ class Session(asyncio.BufferedProtocol):
             return
         self.full_since = 0.0
         if self._unsent:
-            self._broker.room.answer(-self._unsent)
+            self._broker.flow.answer(-self._unsent)
             self._unsent = 0
         if self._is_ending:
             self._transport.close()
@@ -357,32 +357,32 @@ class Session(asyncio.BufferedProtocol):
     def _release(self, size: int) -> None:
         if size:
             self._bytes -= size
-            self._broker.room.release(size, self.holder)
+            self._broker.flow.release(size, self.holder)
 
     def _count_receiving(self) -> None:
         change = self._connection.large_bytes - self._receiving
         if change:
             self._receiving += change
-            self._broker.room.receive(self, change)
+            self._broker.flow.receive(self, change)
 
     def _regulate(self) -> None:
         """Stop reading while more is in progress than allowed, in this connection or in all."""
         if self.is_closed:
             return
-        room = self._broker.room
+        flow = self._broker.flow
         too_much = (
             self._is_full
             or self._throttled
             or self._is_ending
             or self._bytes > self._broker.settings.connection_bytes
             or len(self._waiting) > _MOST_QUEUED
-            or not room.may_send(self)
+            or not flow.may_send(self)
         )
         if too_much and not self._paused:
             self._paused = True
             self._transport.pause_reading()
-            room.waiting.add(self)
+            flow.waiting.add(self)
         elif not too_much and self._paused:
             self._paused = False
             self._transport.resume_reading()
-            room.waiting.discard(self)
+            flow.waiting.discard(self)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from penstock.errors import InvalidConfig
 from penstock.log.batches import ALLOWED, BATCH_BYTES, FOREIGN_KEYS, PARTITIONER
 from penstock.log.contract import Compaction, Keep, Topic
-from penstock.log.message_bounds import MESSAGE_BYTES
+from penstock.log.topics import MESSAGE_BYTES
 from penstock.model.partition import KAFKA, PARTITIONERS
 
 RETENTION_RECORDS = "penstock.retention.records"

@@ -8,8 +8,7 @@ from uuid import UUID
 from penstock.clock import Clock
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
-from penstock.log.message_bounds import MessageBounds
-from penstock.log.topic_uuid import topic_uuid
+from penstock.log.topics import MessageBounds, topic_uuid
 
 
 class Topics:

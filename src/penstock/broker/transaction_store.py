@@ -28,7 +28,7 @@ from penstock.log.batches import BatchLog, LogPlace
 from penstock.log.store import Store
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 
-from .refusal import Refused
+from .call import Refused
 
 logger = logging.getLogger("penstock.transactions")
 

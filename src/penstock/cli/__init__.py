@@ -1,4 +1,4 @@
-"""The `penstock` command: one file per subcommand, imported only when it is called.
+"""The `penstock` command: its subcommands, each imported only when it is called.
 
 A subcommand parses, joins the rooms, prints and returns. An error ends here as one sentence on standard error
 and an exit code of `exit_codes.py`, never as a traceback (unless PENSTOCK_TRACEBACK is set).
@@ -19,7 +19,7 @@ from penstock.logs import one_line
 
 from .exit_codes import FAILED, exit_code
 
-# The subcommands with their help lines; the module of that name in this package has its `command`.
+# The subcommands with their help lines.
 COMMANDS = {
     "demo": "Run a small shop on SQLite and show that nothing is lost.",
     "worker": "Run the handlers of an outbox until it is stopped.",
@@ -52,6 +52,14 @@ COMMANDS = {
     "doctor": "Check this machine and a store, and show what each missing part would enable.",
 }
 
+# Those that share a module, as its `NAME_command`; each other one is the `command` of the module of its name.
+_SHARED = {
+    **dict.fromkeys(("handlers", "check"), "handlers"),
+    **dict.fromkeys(("migrate", "restored", "retain", "erase", "drop"), "store"),
+    **dict.fromkeys(("tail", "produce"), "records"),
+    **dict.fromkeys(("why", "lanes"), "why"),
+}
+
 
 class _Lazy(click.Group):
     """A group that knows its subcommands by name and imports one on use."""
@@ -62,7 +70,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"penstock.cli.{cmd_name}").command
+        module = import_module(f"penstock.cli.{_SHARED.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, f"{cmd_name}_command" if cmd_name in _SHARED else "command")
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

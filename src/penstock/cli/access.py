@@ -20,10 +20,8 @@ from penstock.database.naming import DEFAULT_PREFIX
 from penstock.errors import Unauthenticated
 from penstock.operate import access_rules
 
-from .asking import is_terminal
-from .options import json_option, opened, store_options
-from .output import cell, print_json
-from .tables import print_table
+from .options import ChosenStore, json_option, opened, store_options
+from .output import cell, is_terminal, print_json, print_table
 
 _file_option = click.option(
     "--access", "file", type=click.Path(dir_okay=False), help="The access file; default: access.policy_file."
@@ -99,14 +97,14 @@ def list_rules(file: str | None, url: str | None, as_json: bool) -> None:
 @command.command("add")
 @click.argument("rule", nargs=-1, required=True)
 @store_options
-def add(rule: tuple[str, ...], url: str, prefix: str, schema: str | None) -> None:
+def add(rule: tuple[str, ...], chosen: ChosenStore) -> None:
     """Add a rule to the database: allow|deny PRINCIPAL ACTIONS KIND NAME.
 
     It takes effect at every listener within 5 seconds. From the first rule on, everything that no rule allows
     is denied, so begin with: penstock access add allow ME '*' '*'
     """
     parsed = parse_rule(" ".join(rule))
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         access_rules.add(store, [parsed])
     click.echo(f"added: {parsed}")
 
@@ -115,13 +113,13 @@ def add(rule: tuple[str, ...], url: str, prefix: str, schema: str | None) -> Non
 @click.argument("rule", nargs=-1, required=True)
 @click.option("--last", is_flag=True, help="Remove it even if the database has no rules then.")
 @store_options
-def remove(rule: tuple[str, ...], last: bool, url: str, prefix: str, schema: str | None) -> None:
+def remove(rule: tuple[str, ...], last: bool, chosen: ChosenStore) -> None:
     """Remove a rule from the database. Edit the access file to remove one of its rules.
 
     The last rule is only removed with --last: without rules every client may do everything.
     """
     parsed = parse_rule(" ".join(rule))
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         left = access_rules.remove(store, [parsed], last=last)
     click.echo(f"removed: {parsed}")
     if not left:

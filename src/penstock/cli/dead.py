@@ -1,29 +1,30 @@
 """`penstock dead`: list, show, requeue, skip and discard dead letters; list completions by fallbacks."""
 
-from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import click
 
-from penstock.errors import Undecodable, UnknownDeadLetter
+from penstock.errors import UnknownDeadLetter
+from penstock.log.store import Store
 from penstock.operate import dead
 from penstock.operate.dead import DeadLetter, DeadRecord, DeadSelection, LetterOutcome
 from penstock.operate.fallbacks import FallbackCompletion, completed_by_fallback
 
 from .exit_codes import FAILED
 from .options import (
+    ChosenStore,
     Decorator,
     after_option,
     before_option,
     json_option,
     limit_option,
-    opened,
     since_option,
+    store_command,
     store_options,
 )
-from .output import cell, moment, print_facts, print_json, print_page, whole
+from .output import cell, moment, print_facts, print_json, print_page, value_document, whole
 
 _COLUMNS = ("died", "group", "record", "key", "type", "failures", "holds", "reason", "id")
 
@@ -33,8 +34,7 @@ def command() -> None:
     """List, show, requeue, skip or discard the records that handlers gave up."""
 
 
-@command.command("list")
-@store_options
+@store_command("list", command)
 @click.option("--group", help="Only this group.")
 @click.option("--topic", help="Only this topic.")
 @click.option("--id", "id", help="Only this record id.")
@@ -45,11 +45,9 @@ def command() -> None:
 @before_option("Only those that died before this moment.")
 @limit_option
 @after_option
-@json_option
-def list_letters(url: str, prefix: str, schema: str | None, as_json: bool, **filters: Any) -> None:
+def list_letters(store: Store, as_json: bool, **filters: Any) -> None:
     """List dead letters, newest first."""
-    with opened(url, prefix, schema) as store:
-        found = dead.dead_letters(store, **filters)
+    found = dead.dead_letters(store, **filters)
     print_page(
         "dead",
         found,
@@ -61,20 +59,17 @@ def list_letters(url: str, prefix: str, schema: str | None, as_json: bool, **fil
     )
 
 
-@command.command("fallbacks")
-@store_options
+@store_command("fallbacks", command)
 @click.option("--group", help="Only this group.")
 @click.option("--topic", help="Only this topic.")
 @limit_option
 @after_option
-@json_option
-def list_fallbacks(url: str, prefix: str, schema: str | None, as_json: bool, **filters: Any) -> None:
+def list_fallbacks(store: Store, as_json: bool, **filters: Any) -> None:
     """List the records that a handler's fallback completed: without it they would be dead letters.
 
     Sorted by group, topic, partition and offset; listed as long as the log holds them.
     """
-    with opened(url, prefix, schema) as store:
-        found = completed_by_fallback(store, **filters)
+    found = completed_by_fallback(store, **filters)
     print_page(
         "fallbacks",
         found,
@@ -91,9 +86,7 @@ def list_fallbacks(url: str, prefix: str, schema: str | None, as_json: bool, **f
 @store_options
 @click.option("--group", help="The group; needed for TOPIC/PARTITION/OFFSET.")
 @json_option
-def show_letter(
-    record: str, url: str, prefix: str, schema: str | None, group: str | None, as_json: bool
-) -> None:
+def show_letter(record: str, chosen: ChosenStore, group: str | None, as_json: bool) -> None:
     """Show a dead letter with its record: headers and value.
 
     Name it by the record's id, for every group that gave it up, or by its place in the log, for one group.
@@ -101,7 +94,7 @@ def show_letter(
     place = _place(record)
     if place is not None and group is None:
         raise click.UsageError("name the --group: each has its own dead letters")
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         if place is None or group is None:
             found = dead.show_by_id(store, record, group=group)
         else:
@@ -181,14 +174,14 @@ def _decide(
     last: bool = False,
     holding: bool = False,
 ) -> None:
-    url, prefix, schema = (given.pop(name) for name in ("url", "prefix", "schema"))
+    chosen: ChosenStore = given.pop("chosen")
     as_json, dry_run = given.pop("as_json"), given.pop("dry_run")
     if not _narrowed(
         {name: value or None for name, value in given.items() if name not in ("group", "topic")}
     ):
         raise click.UsageError("select dead letters with --id, --key, --type, --since, --before, or --all")
     selection = DeadSelection(**given)
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         done = act(store, selection, dry_run=dry_run)
     if as_json:
         print_json(done)
@@ -265,12 +258,5 @@ def _fallback_row(each: FallbackCompletion) -> tuple[str, ...]:
 def _shown(each: DeadRecord) -> dict[str, Any]:
     """Return a letter and its record for JSON; values that are not JSON as base64."""
     shown = whole(each.letter) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
-    try:
-        value = each.record.value
-    except Undecodable:
-        value = each.record.data
-    if isinstance(value, bytes):
-        shown |= {"value": None, "data_base64": b64encode(value).decode()}
-    else:
-        shown["value"] = value
+    shown |= value_document(each.record)
     return shown if each.damage is None else shown | {"damage": each.damage}

@@ -15,10 +15,9 @@ from penstock.errors import MissingExtra, PipelineError
 from penstock.log.store import open_store
 from penstock.operate.dead import DeadSelection, dead_letters, requeue
 from penstock.operate.why import why
-from penstock.testing.shop import POISON, Shop, Tally
-from penstock.testing.shop_processes import ShopBroker, ShopWorker
+from penstock.testing.shop import POISON, Shop, ShopBroker, ShopWorker, Tally
 
-from .demo_serving import serve as keep_open
+from .demo_service import serve as keep_open
 
 _LONGEST_WAIT_SECONDS = 120.0
 
@@ -34,10 +33,7 @@ _LONGEST_WAIT_SECONDS = 120.0
     help="Keep the shop's database in this folder (default: a temporary one, removed at the end).",
 )
 @click.option(
-    "--lake/--no-lake",
-    default=True,
-    show_default=True,
-    help="Copy the events into Delta tables with Spark.",
+    "--lake/--no-lake", default=True, show_default=True, help="Copy the events into Delta tables with Spark."
 )
 @click.option(
     "--broker/--no-broker",

@@ -5,8 +5,9 @@ from pathlib import Path
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, functions
 
-from penstock.pipeline.account import account, sources
-from penstock.pipeline.query import Job, Running, start_function, start_lake
+from penstock.pipeline.declared import Pipeline
+from penstock.pipeline.lake.reconcile.figures import account, sources
+from penstock.pipeline.query import Job, Running, begin
 from penstock.pipeline.session import spark_session
 
 _ORDER = "cents BIGINT, placed_at TIMESTAMP"
@@ -22,7 +23,7 @@ class DemoLake:
     def fill(self) -> int:
         """Copy the log into one table per type; return how many distinct records they hold."""
         to = self._folder / "events"
-        _wait(start_lake(self._spark, Job(url=self._url, topic="events", to=to, once=True)))
+        _wait(begin(self._spark, Job(url=self._url, topic="events", to=to, once=True)))
         held = [account(to, each).held for each in sources(to)]
         return sum(end - start for runs in held for _, start, end in runs)
 
@@ -30,7 +31,7 @@ class DemoLake:
         """Aggregate the log in windows of a minute; return the table's rows, in order."""
         to = self._folder / "revenue"
         job = Job(url=self._url, topic="events", to=to, once=True)
-        _wait(start_function(self._spark, job, "revenue", revenue))
+        _wait(begin(self._spark, job, Pipeline(function=revenue)))
         rows = DeltaTable(str(to)).to_pyarrow_table().to_pylist()
         return sorted((f"{row['minute']:%H:%M}", row["cents"]) for row in rows)
 

@@ -11,9 +11,8 @@ from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
 from penstock.operate.store_doctor import examine_store
 from penstock.outbox.bell import BellSettings
 
-from .output import cell, print_json
-from .remedies import naming_the_command, refuse_memory
-from .tables import print_table
+from .options import naming_the_command, refuse_memory
+from .output import cell, print_json, print_table
 
 _SIGNS = {
     PartState.OK: "[green]ok[/]",
@@ -46,13 +45,7 @@ def command(url: str | None, as_json: bool) -> None:
         print_json(findings)
     else:
         rows = [
-            (
-                cell(one.part),
-                _SIGNS[one.state],
-                cell(one.found),
-                one.enables,
-                _remedy(one.state, one.remedy),
-            )
+            (cell(one.part), _SIGNS[one.state], cell(one.found), one.enables, _remedy(one.state, one.remedy))
             for one in findings
         ]
         print_table(

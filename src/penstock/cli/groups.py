@@ -10,15 +10,33 @@ from penstock.membership.filters import wanted
 from penstock.operate import groups
 from penstock.operate.catch_up import PassedOverType, catch_up
 from penstock.operate.groups import GroupPartition
-from penstock.operate.groups_shown import Group
 from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
-from penstock.operate.readers import KIND
+from penstock.operate.progress import KIND, Group
 from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
 
-from .asking import confirm
-from .options import after_option, json_option, limit_option, opened, since_option, store_options
-from .output import cell, line, moment, print_facts, print_json, print_more, print_page, whole
-from .tables import print_table
+from .options import (
+    ChosenStore,
+    after_option,
+    json_option,
+    limit_option,
+    since_option,
+    store_command,
+    store_options,
+    yes_option,
+)
+from .output import (
+    cell,
+    confirm,
+    line,
+    moment,
+    print_facts,
+    print_json,
+    print_more,
+    print_page,
+    print_result,
+    print_table,
+    whole,
+)
 from .units import moment_of
 
 _COLUMNS = ("group", "topics", "lag", "oldest unread", "waiting", "held", "dead", "members", "state")
@@ -37,16 +55,16 @@ def command() -> None:
 @limit_option
 @after_option
 @json_option
-def list_groups(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
+def list_groups(chosen: ChosenStore, as_json: bool, **paged: Any) -> None:
     """List groups by name: their lag, and their waiting keys.
 
     lag: records they have not passed. waiting: keys that wait for a retry or their turn. held: keys that wait
     for a person. For a Kafka cluster (kafka://host:port): all groups by name and kind.
     """
-    if is_kafka(url):
-        _list_of_cluster(url, as_json=as_json)
+    if is_kafka(chosen.url):
+        _list_of_cluster(chosen.url, as_json=as_json)
         return
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         found = groups.groups(store, **paged)
     print_page("groups", found, _COLUMNS, _row, none="no groups", as_json=as_json)
 
@@ -62,31 +80,21 @@ def _list_of_cluster(url: str, *, as_json: bool) -> None:
         print_table(("group", "kind"), [(cell(each.name), cell(each.protocol_type)) for each in found])
 
 
-@command.command("show")
+@store_command("show", command)
 @click.argument("name")
-@store_options
 @click.option("--partitions", "with_partitions", is_flag=True, help="List its cursors, too.")
 @click.option("--topic", help="Only the cursors on this topic.")
 @limit_option
 @after_option
-@json_option
 def show_group(
-    name: str,
-    url: str,
-    prefix: str,
-    schema: str | None,
-    with_partitions: bool,
-    topic: str | None,
-    as_json: bool,
-    **paged: Any,
+    name: str, store: Store, with_partitions: bool, topic: str | None, as_json: bool, **paged: Any
 ) -> None:
     """Show a group: its topics, filter and members, and the types it has passed over.
 
     With --partitions, also its cursor in each.
     """
-    with opened(url, prefix, schema) as store:
-        shown = groups.show(store, name)
-        found = groups.partitions(store, name, topic=topic, **paged) if with_partitions else None
+    shown = groups.show(store, name)
+    found = groups.partitions(store, name, topic=topic, **paged) if with_partitions else None
     if as_json:
         document = whole(shown.group) | {
             "created_at": shown.created_at,
@@ -133,28 +141,22 @@ def show_group(
         print_more(found.after)
 
 
-@command.command("pause")
+@store_command("pause", command)
 @click.argument("name")
-@store_options
-@json_option
-def pause_group(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+def pause_group(name: str, store: Store, as_json: bool) -> None:
     """Stop delivery to a group until it is resumed.
 
     Workers finish running calls and release its partitions within a second or so. Its records are kept.
     """
-    with opened(url, prefix, schema) as store:
-        changed = groups.pause(store, name)
+    changed = groups.pause(store, name)
     _say(name, changed, as_json, ("is paused", "was paused already"))
 
 
-@command.command("resume")
+@store_command("resume", command)
 @click.argument("name")
-@store_options
-@json_option
-def resume_group(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+def resume_group(name: str, store: Store, as_json: bool) -> None:
     """Resume a paused group where it stopped."""
-    with opened(url, prefix, schema) as store:
-        changed = groups.resume(store, name)
+    changed = groups.resume(store, name)
     _say(name, changed, as_json, ("is resumed", "was not paused"))
 
 
@@ -170,13 +172,11 @@ def resume_group(name: str, url: str, prefix: str, schema: str | None, as_json: 
 @click.option(
     "--dry-run", is_flag=True, help="Change nothing; show how many records would come again or be skipped."
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 def reset_group(
     name: str,
-    url: str,
-    prefix: str,
-    schema: str | None,
+    chosen: ChosenStore,
     topic: str | None,
     place: str,
     partition: int | None,
@@ -195,7 +195,7 @@ def reset_group(
     if isinstance(to, int) and partition is None:
         raise click.UsageError(f"offset {to} needs --partition")
     given: dict[str, Any] = {"to": to, "partition": partition, "drop_parked": drop_parked}
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         given["topic"] = topic or _only_topic(store, name)
         if not (dry_run or yes):
             plan = reset(store, name, **given, dry_run=True)
@@ -221,22 +221,13 @@ def _only_topic(store: Store, name: str) -> str:
     return topics[0]
 
 
-@command.command("catch-up")
+@store_command("catch-up", command)
 @click.argument("name")
-@store_options
 @click.option("--type", "type", help="Only this event type.")
 @since_option("Only records published at or after this moment.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
-@json_option
 def catch_up_group(
-    name: str,
-    url: str,
-    prefix: str,
-    schema: str | None,
-    type: str | None,
-    since: datetime | None,
-    dry_run: bool,
-    as_json: bool,
+    name: str, store: Store, type: str | None, since: datetime | None, dry_run: bool, as_json: bool
 ) -> None:
     """Deliver late the records that a group passed over for lack of a handler, however old they are.
 
@@ -244,8 +235,7 @@ def catch_up_group(
     it is not ordered against records that were settled already. The setting processing.catch_up controls what
     a new handler gets without this command.
     """
-    with opened(url, prefix, schema) as store:
-        done = catch_up(store, name, type=type, since=since, dry_run=dry_run)
+    done = catch_up(store, name, type=type, since=since, dry_run=dry_run)
     if as_json:
         print_json(whole(done) | {"dry_run": dry_run})
         return
@@ -254,25 +244,20 @@ def catch_up_group(
     click.echo(line(f"about {done.records} records{types} {verb} late, from {done.partitions} partitions"))
 
 
-@command.command("delete")
+@store_command("delete", command)
 @click.argument("name")
-@store_options
 @click.option("--dry-run", is_flag=True, help="Change nothing; show what would be deleted.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option
-def delete_group(
-    name: str, url: str, prefix: str, schema: str | None, dry_run: bool, yes: bool, as_json: bool
-) -> None:
+@yes_option
+def delete_group(name: str, store: Store, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Delete a group: its cursors, waiting lanes and dead letters.
 
     Refused while members serve it. The log stays; a new group of that name starts afresh.
     """
-    with opened(url, prefix, schema) as store:
-        if not (dry_run or yes):
-            plan = groups.delete(store, name, dry_run=True)
-            question = f"group {name} has {plan.lanes} waiting lanes and {plan.dead} dead letters. Delete it?"
-            confirm(question, as_json=as_json)
-        done = groups.delete(store, name, dry_run=dry_run)
+    if not (dry_run or yes):
+        plan = groups.delete(store, name, dry_run=True)
+        question = f"group {name} has {plan.lanes} waiting lanes and {plan.dead} dead letters. Delete it?"
+        confirm(question, as_json=as_json)
+    done = groups.delete(store, name, dry_run=dry_run)
     if as_json:
         print_json(done)
     else:
@@ -297,10 +282,7 @@ def _target(text: str) -> str | int | datetime:
 
 
 def _say(name: str, changed: bool, as_json: bool, words: tuple[str, str]) -> None:
-    if as_json:
-        print_json({"group": name, "changed": changed})
-    else:
-        click.echo(f"group {name} {words[not changed]}")
+    print_result({"group": name, "changed": changed}, f"group {name} {words[not changed]}", as_json=as_json)
 
 
 def _print_moves(done: Reset) -> None:

@@ -1,16 +1,23 @@
-"""`penstock handlers`: the registered handlers, and the rules in force for each."""
+"""`penstock handlers` and `check`: the handlers of a program, alone and against its store."""
+
+import sys
+from types import ModuleType
 
 import click
 
 from penstock.app import Outbox
-from penstock.model.retry_words import span_words
+from penstock.database.migrations import check as check_schema
+from penstock.model.retry import span_words
+from penstock.operate.check import Checked, Weight, check
 from penstock.operate.handlers import HandlerShown, handlers
+from penstock.worker.handlers import Handlers
 
 from .exit_codes import FAILED
-from .options import json_option
-from .output import cell, print_json, whole
-from .tables import print_table
-from .target import load
+from .options import json_option, naming_the_command
+from .output import cell, line, print_json, print_table, whole
+from .target import load_a
+
+_CHECK_COLUMNS = ("group", "topic", "match", "handler")
 
 _COLUMNS = ("group", "topic", "match", "handler", "retry", "from", "then", "bounds")
 
@@ -20,15 +27,13 @@ _COLUMNS = ("group", "topic", "match", "handler", "retry", "from", "then", "boun
 @click.option("--group", help="Only this group.")
 @click.option("--type", "type", help="Only those that match this event type, in matching order.")
 @json_option
-def command(target: str, group: str | None, type: str | None, as_json: bool) -> None:
+def handlers_command(target: str, group: str | None, type: str | None, as_json: bool) -> None:
     """List the handlers of an outbox, each with its match, its retry policy and its limits.
 
     `from`: the origin of its retry policy: the handler object, its decorator, the outbox or the settings. The
     store is not read. Exits with 1 if no handler matches.
     """
-    outbox = load(target, "shop:outbox", Outbox)
-    if not isinstance(outbox, Outbox):
-        raise click.UsageError(f"{target} is {outbox.__class__.__name__}, not an Outbox")
+    outbox = load_a(Outbox, target, "shop:outbox")
     found = handlers(outbox.handlers, group=group, type=type)
     if as_json:
         print_json([whole(each) for each in found])
@@ -86,3 +91,54 @@ def _rate(per_second: float) -> str:
         if per_second * seconds >= 1:
             return f"{per_second * seconds:.4g}/{unit}"
     return f"{per_second * 3600:.4g}/h"
+
+
+@click.command("check")
+@click.argument("target", metavar="MODULE:OUTBOX")
+@json_option
+def check_command(target: str, as_json: bool) -> None:
+    """Compare the handlers of an outbox with its store, and show events without a handler.
+
+    Lists the handlers by group. Exits with 1 if a group of the store has no handler, a topic with records has
+    no reader, a handler is registered with another outbox, or a file of the package has handlers and is not
+    imported. Run it before a deploy.
+    """
+    outbox = load_a(Outbox, target, "shop:outbox")
+    with naming_the_command(outbox.url, outbox.database.names):
+        check_schema(outbox.database)
+    module = target.partition(":")[0]
+    found = check(outbox.database, outbox.handlers, module=module, others=_others(outbox))
+    if as_json:
+        print_json(
+            {
+                "ok": found.is_well,
+                "handlers": [whole(each) for each in found.handlers],
+                "findings": [whole(each) | {"weight": each.weight.value} for each in found.findings],
+            }
+        )
+    else:
+        _print_check(found)
+    click.get_current_context().exit(0 if found.is_well else FAILED)
+
+
+def _print_check(found: Checked) -> None:
+    if found.handlers:
+        rows = [(each.group, each.topic, ", ".join(each.match), each.id) for each in found.handlers]
+        print_table(_CHECK_COLUMNS, [tuple(map(cell, row)) for row in rows])
+    else:
+        click.echo("no handler is registered")
+    for each in found.findings:
+        click.echo(line(f"{each.weight.value}: {each.about}: {each.what}; {each.remedy}"))
+    problems = sum(each.weight is Weight.PROBLEM for each in found.findings)
+    click.echo("no problems" if not problems else f"{problems} problems")
+
+
+def _others(outbox: Outbox) -> dict[str, Handlers]:
+    """Return the other outboxes in the modules of this process, by MODULE:VARIABLE."""
+    found: dict[int, tuple[str, Handlers]] = {}
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, ModuleType):
+            for variable, value in list(vars(module).items()):
+                if issubclass(type(value), Outbox) and value is not outbox:  # a proxy may have no class
+                    found.setdefault(id(value), (f"{name}:{variable}", value.handlers))
+    return dict(found.values())

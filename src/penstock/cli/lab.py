@@ -11,7 +11,7 @@ from penstock.testing.lab import CrashLab, Report
 
 from .exit_codes import FAILED
 from .options import json_option
-from .output import print_json
+from .output import print_result
 from .target import load
 
 
@@ -32,10 +32,7 @@ def command(target: str, seed: int | None, rounds: int | None, draw: int | None,
         raise click.UsageError(f"{target} is {type(lab).__name__}, not a CrashLab")
     lab.name = target
     report = _played(lab, draw, rounds) if seed is None else lab.replay(seed)
-    if as_json:
-        print_json(_document(report))
-    else:
-        click.echo(str(report))
+    print_result(_document(report), str(report), as_json=as_json)
     click.get_current_context().exit(0 if report.ok else FAILED)
 
 

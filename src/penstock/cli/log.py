@@ -22,7 +22,7 @@ from penstock.wire.kafka.record_batch import Compression
 
 from .exit_codes import FAILED
 from .options import json_option
-from .output import json_line, line, moment, print_json
+from .output import json_line, line, moment, print_result
 from .units import size_text
 
 _LONG_BYTES = 256 << 20  # from this size on a walk shows its progress
@@ -58,10 +58,7 @@ def verify(directory: str, topic: str | None, partition: int | None, as_json: bo
     names = {each.folder.topic: each.topic for each in folders}
     with _progress(log_files.total_bytes(folders), "verified", as_json) as progress:
         done = log_files.verify(directory, folders, progress=progress, found=_printer(names, as_json))
-    if as_json:
-        print_json(_verified(done, names))
-    else:
-        click.echo(_summary(done))
+    print_result(_verified(done, names), _summary(done), as_json=as_json)
     if not done.is_sound:
         sys.exit(FAILED)
 
@@ -78,10 +75,11 @@ def repair_index(directory: str, topic: str | None, partition: int | None, as_js
     folders = log_files.log_folders(directory, topic, partition)
     with _progress(log_files.total_bytes(folders), "indexed", as_json) as progress:
         made, differed = log_files.repair_index(directory, folders, progress=progress)
-    if as_json:
-        print_json({"indexes": made, "differed": differed})
-    else:
-        click.echo(f"{made} indexes rebuilt, {differed} of them were missing or differed")
+    print_result(
+        {"indexes": made, "differed": differed},
+        f"{made} indexes rebuilt, {differed} of them were missing or differed",
+        as_json=as_json,
+    )
 
 
 @command.command("dump")

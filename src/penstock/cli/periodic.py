@@ -5,11 +5,12 @@ from typing import Any
 
 import click
 
+from penstock.log.store import Store
 from penstock.operate import periodic
 from penstock.operate.periodic import ScheduleShown
 
-from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, line, moment, print_facts, print_json, print_page, whole
+from .options import after_option, limit_option, store_command
+from .output import cell, line, moment, print_facts, print_json, print_page, print_result, whole
 
 _COLUMNS = ("schedule", "when", "state", "next", "last", "workers", "type", "topic", "error")
 
@@ -19,26 +20,20 @@ def command() -> None:
     """List, show, pause, resume, run now or remove the schedules of periodic events."""
 
 
-@command.command("list")
-@store_options
+@store_command("list", command)
 @limit_option
 @after_option
-@json_option
-def list_schedules(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
+def list_schedules(store: Store, as_json: bool, **paged: Any) -> None:
     """List the schedules that workers have declared: when each ticks, and its error if it fails."""
-    with opened(url, prefix, schema) as store:
-        found = periodic.schedules(store, **paged)
+    found = periodic.schedules(store, **paged)
     print_page("schedules", found, _COLUMNS, _row, none="no worker has declared a schedule", as_json=as_json)
 
 
-@command.command("show")
+@store_command("show", command)
 @click.argument("name")
-@store_options
-@json_option
-def show_schedule(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+def show_schedule(name: str, store: Store, as_json: bool) -> None:
     """Show a schedule, and its next ticks."""
-    with opened(url, prefix, schema) as store:
-        shown, ticks = periodic.show(store, name), periodic.upcoming(store, name)
+    shown, ticks = periodic.show(store, name), periodic.upcoming(store, name)
     if as_json:
         print_json(whole(shown) | {"upcoming": ticks})
         return
@@ -50,61 +45,44 @@ def show_schedule(name: str, url: str, prefix: str, schema: str | None, as_json:
     )
 
 
-@command.command("pause")
+@store_command("pause", command)
 @click.argument("name")
-@store_options
-@json_option
-def pause_schedule(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+def pause_schedule(name: str, store: Store, as_json: bool) -> None:
     """Pause a schedule until it is resumed."""
-    with opened(url, prefix, schema) as store:
-        changed = periodic.pause(store, name)
+    changed = periodic.pause(store, name)
     _say(name, changed, as_json, ("is paused", "was paused already"))
 
 
-@command.command("resume")
+@store_command("resume", command)
 @click.argument("name")
-@store_options
-@json_option
-def resume_schedule(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+def resume_schedule(name: str, store: Store, as_json: bool) -> None:
     """Resume a paused schedule with its next tick; ticks missed meanwhile are not caught up."""
-    with opened(url, prefix, schema) as store:
-        changed = periodic.resume(store, name)
+    changed = periodic.resume(store, name)
     _say(name, changed, as_json, ("ticks again", "was not paused"))
 
 
-@command.command("run-now")
+@store_command("run-now", command)
 @click.argument("name")
-@store_options
-@json_option
-def run_now(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+def run_now(name: str, store: Store, as_json: bool) -> None:
     """Make a schedule tick once now, in addition to its regular ticks; a worker takes it within seconds."""
-    with opened(url, prefix, schema) as store:
-        periodic.run_now(store, name)
-    if as_json:
-        print_json({"schedule": name, "due": "now"})
-    else:
-        click.echo(f"schedule {line(name)} is due now")
+    periodic.run_now(store, name)
+    print_result({"schedule": name, "due": "now"}, f"schedule {line(name)} is due now", as_json=as_json)
 
 
-@command.command("remove")
+@store_command("remove", command)
 @click.argument("name")
-@store_options
-@json_option
-def remove_schedule(name: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+def remove_schedule(name: str, store: Store, as_json: bool) -> None:
     """Delete a schedule that no running worker declares."""
-    with opened(url, prefix, schema) as store:
-        periodic.remove(store, name)
-    if as_json:
-        print_json({"schedule": name, "removed": True})
-    else:
-        click.echo(f"schedule {line(name)} is removed")
+    periodic.remove(store, name)
+    print_result({"schedule": name, "removed": True}, f"schedule {line(name)} is removed", as_json=as_json)
 
 
 def _say(name: str, changed: bool, as_json: bool, words: tuple[str, str]) -> None:
-    if as_json:
-        print_json({"schedule": name, "changed": changed})
-    else:
-        click.echo(f"schedule {line(name)} {words[0] if changed else words[1]}")
+    print_result(
+        {"schedule": name, "changed": changed},
+        f"schedule {line(name)} {words[0] if changed else words[1]}",
+        as_json=as_json,
+    )
 
 
 def _row(each: ScheduleShown) -> tuple[str, ...]:

@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import json_option
-from .output import cell, print_json
-from .pipeline_options import job_options, to_option, types_option
+from .output import cell, print_json, print_table
+from .pipeline_options import JobFlags, job_options, to_option, types_option
 from .pipeline_replay import replay_range
 from .pipeline_reset import reset_pipeline
-from .pipeline_target import declare, function_at, registered
+from .pipeline_target import declare, pipeline_at, registered
 from .pipeline_upkeep import erase_rows, optimize_tables, path_argument, show_history, vacuum_tables
-from .tables import print_table
 
 if TYPE_CHECKING:
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.storage import Location
 
 
 @click.group("pipeline")
@@ -31,9 +30,9 @@ def lake(types: str | None, **given: Any) -> None:
 
     The store may be a Kafka cluster, too: kafka://host:port.
     """
-    from .pipeline_course import run_lake
+    from .pipeline_course import run_pipeline
 
-    run_lake(given | {"types": None if types is None else registered(types)})
+    run_pipeline(JobFlags(**given, types=None if types is None else registered(types)))
 
 
 @command.command("run")
@@ -48,20 +47,13 @@ def run(ctx: click.Context, /, pipeline: str, **given: Any) -> None:
     partition, offset and timestamp, and returns one with the rows to append. Options that the command does
     not give are taken from its @pipeline decorator.
     """
-    from penstock.pipeline.declared import Pipeline
+    from .pipeline_course import run_pipeline
 
-    from .pipeline_course import run_declared, run_function
-
-    found = function_at(pipeline)
-    given["types"] = None
-    if isinstance(found, Pipeline):
-        declare(ctx, found, given)
-    if given["to"] is None:
+    found = pipeline_at(pipeline)
+    flags = JobFlags(**given) if found.target else declare(ctx, found, JobFlags(**given))
+    if flags.to is None:
         raise click.UsageError("Missing option '--to': the folder to write to, or of the checkpoint")
-    if isinstance(found, Pipeline):
-        run_declared(found, given)
-    else:
-        run_function(pipeline, found, given)
+    run_pipeline(flags, found)
 
 
 @command.command("list")
@@ -69,7 +61,7 @@ def run(ctx: click.Context, /, pipeline: str, **given: Any) -> None:
 @json_option
 def list_tables(path: "Location", as_json: bool) -> None:
     """List the tables of a folder: rows, files, bytes."""
-    from penstock.pipeline.tables import describe
+    from penstock.pipeline.lake.tables import describe
 
     found = describe(path.absolute())
     if as_json:
@@ -87,7 +79,7 @@ def list_tables(path: "Location", as_json: bool) -> None:
 @json_option
 def show(path: "Location", as_json: bool) -> None:
     """Show the end offset of each topic in each table."""
-    from penstock.pipeline.tables import describe
+    from penstock.pipeline.lake.tables import describe
 
     found = describe(path.absolute())
     if as_json:

@@ -1,7 +1,7 @@
 """The run of a pipeline: its job from the options, Spark, the query, and its upkeep."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Event
@@ -16,56 +16,98 @@ from penstock.database.url import plain_url
 from penstock.errors import Error
 from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
+from penstock.pipeline.address import check_reach, is_kafka, is_local
 from penstock.pipeline.declared import Pipeline
-from penstock.pipeline.kafka_address import is_kafka
-from penstock.pipeline.kinds import ICEBERG
-from penstock.pipeline.lake_state import finish_reset
-from penstock.pipeline.modes import APPEND, Mode, check_lake
-from penstock.pipeline.paths import check_catalog
+from penstock.pipeline.lake.kinds import ICEBERG
+from penstock.pipeline.lake.modes import APPEND, Mode, check_lake
+from penstock.pipeline.lake.paths import check_catalog
+from penstock.pipeline.lake.sink import begin_iceberg, check_delta
+from penstock.pipeline.lake.state import finish_reset
+from penstock.pipeline.lake.storage import Location, storage_of
+from penstock.pipeline.lake.upkeep import LakeUpkeep
+from penstock.pipeline.progress import PipelineSeries
 from penstock.pipeline.query import (
-    FrameFunction,
     Job,
     Running,
-    start_declared,
-    start_function,
-    start_lake,
+    begin,
 )
-from penstock.pipeline.reach import check_reach, is_local
 from penstock.pipeline.reader import PipelineReader
-from penstock.pipeline.rebuild import make_again
-from penstock.pipeline.series import PipelineSeries
+from penstock.pipeline.replay import make_again
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
-from penstock.pipeline.sink import begin_iceberg, check_delta
-from penstock.pipeline.storage import Location, storage_of
-from penstock.pipeline.upkeep import LakeUpkeep
-from penstock.pipeline.view import open_view
-from penstock.pipeline.write_back import WriteTarget
+from penstock.pipeline.source.view import open_view
+from penstock.pipeline.writeback.writer import WriteTarget
 from penstock.signals import hearing
 
-from .listen_address import refuse_open
+from .listeners import refuse_open
 from .options import opened
 from .pipeline_following import PipelineCourse
+from .pipeline_options import JobFlags
 from .pipeline_reset import describe_reset
-from .spans import send_spans
-
-PipelineStart = Callable[[Any, Job], Running]
+from .service import send_spans
 
 
-def run_lake(given: dict[str, Any]) -> None:
-    """Copy a topic into one table per event type, by the options."""
-    typed = check_lake(_mode(given, ()), given["partition_by"])  # before Spark starts
+def run_pipeline(flags: JobFlags, declared: Pipeline | None = None) -> None:
+    """Start Spark and the query, print its progress, and stop it cleanly on a signal."""
+    if declared is None:
+        _tell_unfilled(flags)
+    else:
+        check_place(declared, flags.to)
+    conf = _ui(flags) | spark_conf(flags.conf)
+    if flags.http is not None:
+        refuse_open("--http", flags.http, insecure=flags.insecure)
+        if is_kafka(flags.url):
+            raise click.UsageError("--http serves the metrics of a store; a Kafka cluster has its own")
+    send_spans()
+    job = job_of(flags, None if declared is None else declared.topic)
+    for sentence in describe_reset(finish_reset(job.to)):
+        click.echo(f"completed an interrupted reset: {sentence}", err=True)
+    with closing(PipelineReader(job)) as reader:
+        reader.check()
+        check_format(job)
+        reader.begin()  # errors at the start are not retried, and are reported before Spark is up
+        click.echo(f"starting Spark; {job.topic} goes to {job.to}, read as {reader.name}", err=True)
+        try:
+            title = "lake" if declared is None else declared.name
+            with _serving(flags), session(f"penstock {title}", master=flags.master, conf=conf) as spark:
+                if flags.ui:
+                    click.echo(f"Spark's pages are at {spark.sparkContext.uiWebUrl}", err=True)
+                _run(spark, job, declared, reader)
+        except BaseException:
+            reader.withdraw()
+            raise
+
+
+def _run(spark: Any, job: Job, declared: Pipeline | None, reader: PipelineReader) -> None:
+    """Run the query to its end, with the upkeep of its tables."""
+
+    def start() -> Running:
+        reader.begin()
+        for name in make_again(spark, job, lambda text: click.echo(text, err=True)):
+            click.echo(f"rebuilt table {name} from the log", err=True)
+        running = begin(spark, job, declared)
+        reader.stays()
+        return running
+
+    upkeep = LakeUpkeep(job.to)
+    with stop_requested() as requested:
+        upkeep.start()
+        try:
+            series = PipelineSeries(short_name(job.url), reader.name)
+            click.echo(str(PipelineCourse(requested, series, reader).run(start)))
+        finally:
+            upkeep.stop()
+        if job.once:
+            upkeep.look()  # a run by cron is too short for the upkeep thread
+
+
+def _tell_unfilled(flags: JobFlags) -> None:
+    """Check the form of a lake before Spark starts, and name columns of its tables that will be NULL."""
+    typed = check_lake(_mode(flags, ()), flags.partition_by)
     if typed:
         with suppress(Error):  # problems of the tables are reported when they are written
-            for sentence in typed.unfilled(given["to"]):
+            for sentence in typed.unfilled(flags.to):
                 click.echo(sentence, err=True)
-    _run("lake", start_lake, given)
-
-
-def run_declared(declared: Pipeline, given: dict[str, Any]) -> None:
-    """Run a pipeline that a module declares, by the options."""
-    check_place(declared, given["to"])
-    _run(declared.name, starting(declared), given, topic=declared.topic)
 
 
 def check_place(declared: Pipeline, to: Location) -> None:
@@ -77,94 +119,37 @@ def check_place(declared: Pipeline, to: Location) -> None:
         )
 
 
-def starting(declared: Pipeline) -> PipelineStart:
-    """Return the function that starts a declared pipeline."""
-    return lambda spark, job: start_declared(spark, job, declared)
-
-
-def run_function(name: str, function: FrameFunction, given: dict[str, Any]) -> None:
-    """Run a user's pipeline, by the options."""
-    _run(name, lambda spark, job: start_function(spark, job, name, function), given)
-
-
-def _run(title: str, start: PipelineStart, given: dict[str, Any], topic: str | None = None) -> None:
-    """Start Spark and the query, print its progress, and stop it cleanly on a signal."""
-    conf = _ui(given) | spark_conf(given["conf"])
-    if given["http"] is not None:
-        refuse_open("--http", given["http"], insecure=given["insecure"])
-        if is_kafka(given["url"]):
-            raise click.UsageError("--http serves the metrics of a store; a Kafka cluster has its own")
-    send_spans()
-    job = job_of(given, topic)
-    for sentence in describe_reset(finish_reset(job.to)):
-        click.echo(f"completed an interrupted reset: {sentence}", err=True)
-    reader = PipelineReader(job)
-    reader.check()
-    check_format(job)
-    reader.begin()  # errors at the start are not retried, and are reported before Spark is up
-    click.echo(f"starting Spark; {job.topic} goes to {job.to}, read as {reader.name}", err=True)
-
-    def begin(spark: Any) -> Running:
-        reader.begin()
-        for name in make_again(spark, job, lambda text: click.echo(text, err=True)):
-            click.echo(f"rebuilt table {name} from the log", err=True)
-        running = start(spark, job)
-        reader.stays()
-        return running
-
-    try:
-        with (
-            _serving(given),
-            session(f"penstock {title}", master=given["master"], conf=conf) as spark,
-            stop_requested() as requested,
-        ):
-            if given["ui"]:
-                click.echo(f"Spark's pages are at {spark.sparkContext.uiWebUrl}", err=True)
-            upkeep = LakeUpkeep(job.to)
-            upkeep.start()
-            try:
-                course = PipelineCourse(requested, PipelineSeries(short_name(job.url), reader.name), reader)
-                click.echo(str(course.run(lambda: begin(spark))))
-            finally:
-                upkeep.stop()
-            if job.once:
-                upkeep.look()  # a run by cron is too short for the upkeep thread
-    except BaseException:
-        reader.withdraw()
-        raise
-
-
-def job_of(given: dict[str, Any], topic: str | None = None) -> Job:
+def job_of(flags: JobFlags, topic: str | None = None) -> Job:
     """Return the job of the options; reports its errors before Spark is up.
 
     `topic`: the target topic of its rows.
     """
-    check_reach(given["url"], given["master"] or PipelineSettings.load().master)
-    kept_at = _kept_at(given)
-    counts = _checked_counts(given)
-    url, names = _absolute(given["url"]), Names(given["prefix"], given["schema"])
+    check_reach(flags.url, flags.master or PipelineSettings.load().master)
+    kept_at = _kept_at(flags)
+    counts = _checked_counts(flags)
+    url, names = _absolute(flags.url), Names(flags.prefix, flags.schema)
     if topic is not None:
         WriteTarget(url, names, topic).check()
-    if given["format"] != ICEBERG and (given["catalog"] or given["namespace"]):
+    if flags.format != ICEBERG and (flags.catalog or flags.namespace):
         raise click.UsageError("--catalog and --namespace are for --format iceberg")
-    if given["format"] == ICEBERG:
-        check_catalog(given["to"], given["catalog"])
+    if flags.format == ICEBERG:
+        check_catalog(flags.to, flags.catalog)
     return Job(
         url=url,
-        topic=given["topic"],
-        to=given["to"],
+        topic=flags.topic,
+        to=flags.to,
         names=names,
-        starting=given["starting"],
-        once=given["once"],
-        fail_on_loss=not given["allow_loss"],
-        batch_records=given["batch_records"],
-        batch_bytes=given["batch_bytes"],
-        small_batch_seconds=given["small_batch_seconds"],
-        partition_by=given["partition_by"],
-        mode=_mode(given, counts),
-        format=given["format"],
-        catalog=given["catalog"],
-        namespace=given["namespace"],
+        starting=flags.starting,
+        once=flags.once,
+        fail_on_loss=not flags.allow_loss,
+        batch_records=flags.batch_records,
+        batch_bytes=flags.batch_bytes,
+        small_batch_seconds=flags.small_batch_seconds,
+        partition_by=flags.partition_by,
+        mode=_mode(flags, counts),
+        format=flags.format,
+        catalog=flags.catalog,
+        namespace=flags.namespace,
         kept_at=kept_at,
     )
 
@@ -177,9 +162,9 @@ def check_format(job: Job) -> None:
         check_delta(job.to)
 
 
-def _kept_at(given: dict[str, Any]) -> Path | None:
+def _kept_at(flags: JobFlags) -> Path | None:
     """Return the folder of the checkpoint, unless it is in the target folder."""
-    inside, found = storage_of(given["to"]).keeps_checkpoints, given["checkpoint"]
+    inside, found = storage_of(flags.to).keeps_checkpoints, flags.checkpoint
     if inside and found is not None:
         raise click.UsageError("--checkpoint is for a lake in an object store: a folder keeps its own")
     if not inside and found is None:
@@ -190,28 +175,28 @@ def _kept_at(given: dict[str, Any]) -> Path | None:
     return None if found is None else Path(found)
 
 
-def _checked_counts(given: dict[str, Any]) -> tuple[int, ...]:
+def _checked_counts(flags: JobFlags) -> tuple[int, ...]:
     """Check the store first, with the error messages of commands.
 
     Return the topic's former and current partition counts, if the mode needs them. Raises UnknownTopic.
     """
-    if is_kafka(given["url"]):
-        with closing(open_view(given["url"], Names(), given["topic"])) as view:
+    if is_kafka(flags.url):
+        with closing(open_view(flags.url, Names(), flags.topic)) as view:
             return (view.heads().topic.partitions,)
-    with opened(given["url"], given["prefix"], given["schema"]) as store:
-        counts = _partition_counts(store.log, given["topic"])
-        return counts if given["mode"] != APPEND else ()
+    with opened(flags.url, flags.prefix, flags.schema) as store:
+        counts = _partition_counts(store.log, flags.topic)
+        return counts if flags.mode != APPEND else ()
 
 
-def _mode(given: dict[str, Any], counts: tuple[int, ...]) -> Mode:
-    key = tuple(name.strip() for name in (given["key"] or "").split(",") if name.strip())
-    if key and given["mode"] == APPEND:
+def _mode(flags: JobFlags, counts: tuple[int, ...]) -> Mode:
+    key = tuple(name.strip() for name in (flags.key or "").split(",") if name.strip())
+    if key and flags.mode == APPEND:
         raise click.UsageError("--key is for --mode upsert")
-    if given["mode"] != APPEND and given["partition_by"]:
+    if flags.mode != APPEND and flags.partition_by:
         raise click.UsageError(
             "--partition-by is for --mode append; tables of upserts are partitioned by key"
         )
-    return Mode(given["mode"], given["types"], key, counts)
+    return Mode(flags.mode, flags.types, key, counts)
 
 
 def _partition_counts(log: Log, name: str) -> tuple[int, ...]:
@@ -221,9 +206,9 @@ def _partition_counts(log: Log, name: str) -> tuple[int, ...]:
 
 
 @contextmanager
-def _serving(given: dict[str, Any]) -> Iterator[None]:
+def _serving(flags: JobFlags) -> Iterator[None]:
     """Serve the metrics of this process while the block runs, if `--http` is given."""
-    address = given["http"]
+    address = flags.http
     if address is None:
         yield
         return
@@ -231,7 +216,7 @@ def _serving(given: dict[str, Any]) -> Iterator[None]:
     from penstock.gateway.application import application
     from penstock.gateway.listener import HttpListener
 
-    outbox = Outbox(given["url"], prefix=given["prefix"], schema=given["schema"])
+    outbox = Outbox(flags.url, prefix=flags.prefix, schema=flags.schema)
     listener = HttpListener(application([outbox], worker=False), *address)
     listener.open()
     listener.start()
@@ -263,11 +248,11 @@ def _absolute(url: str) -> str:
     return plain if path == plain else f"sqlite:///{Path(path).absolute()}"
 
 
-def _ui(given: dict[str, Any]) -> dict[str, str]:
+def _ui(flags: JobFlags) -> dict[str, str]:
     """Return the Spark settings for its web UI; a local driver serves it on this machine only."""
-    if not given["ui"]:
+    if not flags.ui:
         return {}
-    if is_local(given["master"] or PipelineSettings.load().master):
+    if is_local(flags.master or PipelineSettings.load().master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return {"spark.ui.enabled": "true"}
 

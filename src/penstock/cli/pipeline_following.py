@@ -11,11 +11,10 @@ import click
 
 from penstock.clock import SYSTEM
 from penstock.errors import Error, PipelineFailed
-from penstock.pipeline.failure import is_shut_down
+from penstock.pipeline.failure import Retrying, is_shut_down
 from penstock.pipeline.offsets import Ends
-from penstock.pipeline.query import Progress, Running
-from penstock.pipeline.retrying import Retrying
-from penstock.pipeline.series import PipelineSeries
+from penstock.pipeline.progress import PipelineSeries, Progress
+from penstock.pipeline.query import Running
 from penstock.pipeline.settings import PipelineSettings
 
 _LOOK_SECONDS = 0.2

@@ -1,36 +1,37 @@
 """Options that pipeline commands share."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .listen_address import ListenAddressType, insecure_option
+from .listeners import ListenAddress, ListenAddressType, insecure_option
 from .options import Decorator, prefix_option, schema_option, url_option
 from .units import size
 
 if TYPE_CHECKING:
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.storage import Location
 
 
 def _folder(ctx: click.Context, param: click.Parameter, given: str | None) -> "Location | None":
     """Return a folder by its path or URL; other URLs are refused rather than taken as a path."""
-    from penstock.pipeline.paths import table_path
+    from penstock.pipeline.lake.paths import table_path
 
     return None if given is None else table_path("--to", given)
 
 
 def _checkpoint(ctx: click.Context, param: click.Parameter, given: str | None) -> Path | None:
     """Return a folder on a disk. Raises InvalidOption for a URL."""
-    from penstock.pipeline.paths import local_path
+    from penstock.pipeline.lake.paths import local_path
 
     return None if given is None else local_path("--checkpoint", given)
 
 
 def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
     """Return the option if it can be parsed."""
-    from penstock.pipeline.partitioning import Partitioning
+    from penstock.pipeline.lake.routing import Partitioning
 
     Partitioning.parse(given, "--partition-by")
     return given
@@ -145,6 +146,49 @@ _COURSE: list[Decorator] = [
     insecure_option,
     click.option("--ui", is_flag=True, help="Serve Spark's web UI, and print its address."),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFlags:
+    """The options of a command that runs a pipeline. `types`: the event types whose fields become columns."""
+
+    url: str
+    prefix: str
+    schema: str | None
+    topic: str
+    allow_loss: bool
+    batch_records: int | None
+    batch_bytes: int | None
+    to: Any
+    partition_by: str | None
+    mode: str
+    key: str | None
+    format: str
+    catalog: str | None
+    namespace: str | None
+    checkpoint: Path | None
+    master: str | None
+    conf: tuple[str, ...]
+    types: Any = None
+    once: bool = False
+    starting: str = "earliest"
+    small_batch_seconds: float | None = None
+    http: ListenAddress | None = None
+    insecure: bool = False
+    ui: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayFlags(JobFlags):
+    """Those of a replay, which always ends."""
+
+    first: str
+    last: str
+    to_topic: str | None
+    dry_run: bool
+    yes: bool
+    as_json: bool
+    once: bool = True
 
 
 def job_options(function: Callable[..., Any]) -> Callable[..., Any]:

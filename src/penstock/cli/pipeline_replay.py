@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from .options import json_option
-from .pipeline_options import replay_options, to_option, types_option
+from .pipeline_options import ReplayFlags, replay_options, to_option, types_option
+from .pipeline_target import declare, pipeline_at, registered
 
 _PLACE = "earliest|latest|OFFSET|MOMENT|2h|JSON"
 
@@ -39,4 +40,11 @@ def replay_range(ctx: click.Context, /, pipeline: str | None, **given: Any) -> N
     """
     from .replay_course import run_replay
 
-    run_replay(ctx, pipeline, given)
+    types = given.pop("types")
+    if pipeline is not None and types is not None:
+        raise click.UsageError("--types is only for a replay without MODULE:FUNCTION")
+    flags = ReplayFlags(**given, types=None if types is None else registered(types))
+    found = None if pipeline is None else pipeline_at(pipeline)
+    if found is not None and found.target is None:
+        flags = declare(ctx, found, flags)
+    run_replay(pipeline, found, flags)

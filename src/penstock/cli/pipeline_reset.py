@@ -8,16 +8,15 @@ import click
 
 from penstock.errors import UnknownTopic
 
-from .asking import confirm
 from .options import opened, prefix_option, schema_option
-from .output import cell
+from .output import cell, confirm
 from .pipeline_upkeep import path_argument
 
 if TYPE_CHECKING:
-    from penstock.pipeline.contract import Table
-    from penstock.pipeline.lake_state import ResetDone
-    from penstock.pipeline.rows_left import RowsLeft
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.contract import Table
+    from penstock.pipeline.lake.old_tables import RowsLeft
+    from penstock.pipeline.lake.state import ResetDone
+    from penstock.pipeline.lake.storage import Location
 
 
 @click.command("reset")
@@ -56,7 +55,7 @@ def reset_pipeline(path: "Location", rebuild: bool, tables: tuple[str, ...], yes
     in the old tables, _old and _old.NAME beside the new ones. They stay until --drop-old removes them for
     good.
     """
-    from penstock.pipeline.lake_state import reset
+    from penstock.pipeline.lake.state import reset
 
     if tables and not rebuild:
         raise click.UsageError("--table names the tables to rebuild: add --rebuild")
@@ -86,7 +85,7 @@ def reset_pipeline(path: "Location", rebuild: bool, tables: tuple[str, ...], yes
 
 
 def _question(path: "Location", rebuild: bool, tables: tuple[str, ...], given: dict[str, Any]) -> str:
-    from penstock.pipeline.paths import tables_in
+    from penstock.pipeline.lake.paths import tables_in
 
     if rebuild:
         return f"rebuild {' and '.join(tables) or 'all tables'} of {path}, and set the old aside?"
@@ -108,9 +107,9 @@ def describe_reset(done: "ResetDone") -> Iterator[str]:
 
 def _not_in_log(root: "Location", tables: tuple[str, ...], given: dict[str, Any]) -> Iterator[str]:
     """Yield a sentence on each table to rebuild: how many of its rows cannot be rebuilt."""
-    from penstock.pipeline.kinds import table_at
-    from penstock.pipeline.paths import tables_in
-    from penstock.pipeline.set_aside import can_be_read
+    from penstock.pipeline.lake.kinds import table_at
+    from penstock.pipeline.lake.old_tables import can_be_read
+    from penstock.pipeline.lake.paths import tables_in
 
     found = [each for each in tables_in(root) if can_be_read(each) and (not tables or each.name in tables)]
     if not given["url"]:
@@ -123,8 +122,8 @@ def _not_in_log(root: "Location", tables: tuple[str, ...], given: dict[str, Any]
 
 def _rows_left(table: "Table", given: dict[str, Any]) -> "RowsLeft":
     from penstock.database.naming import Names
-    from penstock.pipeline.rows_left import RowsLeft, not_in_log
-    from penstock.pipeline.view import open_view
+    from penstock.pipeline.lake.old_tables import RowsLeft, not_in_log
+    from penstock.pipeline.source.view import open_view
 
     topic = next((each.topic for each in table.sources()), given["topic"])
     with closing(open_view(given["url"], Names(given["prefix"], given["schema"]), topic)) as view:
@@ -135,9 +134,8 @@ def _rows_left(table: "Table", given: dict[str, Any]) -> "RowsLeft":
 
 
 def _drop_old(root: "Location", yes: bool) -> None:
-    from penstock.pipeline.kinds import table_at
-    from penstock.pipeline.rows_left import not_in_lake
-    from penstock.pipeline.set_aside import can_be_read, drop_old, old_tables
+    from penstock.pipeline.lake.kinds import table_at
+    from penstock.pipeline.lake.old_tables import can_be_read, drop_old, not_in_lake, old_tables
 
     found = old_tables(root)
     for each in found:
@@ -152,7 +150,7 @@ def _drop_old(root: "Location", yes: bool) -> None:
 
 
 def _cut_back(path: "Location", given: dict[str, Any]) -> None:
-    from penstock.pipeline.taken_back import cut_back
+    from penstock.pipeline.lake.rewind import cut_back
 
     with opened(given["url"], given["prefix"], given["schema"]) as store:
         done = cut_back(path.absolute(), store.log, store.log.topic(given["topic"]))

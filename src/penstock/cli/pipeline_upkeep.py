@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .asking import confirm
 from .exit_codes import FAILED
-from .lake_path import LakePath
+from .lake import LakePath
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
-from .output import cell, print_json
-from .tables import print_table
+from .output import cell, confirm, print_json, print_table
 
 if TYPE_CHECKING:
-    from penstock.pipeline.storage import Location
+    from penstock.pipeline.lake.storage import Location
 
 path_argument: Decorator = click.argument("path", type=LakePath(file_okay=False, path_type=Path))
 _SAFE_HOURS = 24
@@ -41,8 +39,8 @@ def optimize_tables(
 
     Safe beside a running pipeline. The old files stay until they are vacuumed.
     """
+    from penstock.pipeline.lake.upkeep import optimize
     from penstock.pipeline.settings import PipelineSettings
-    from penstock.pipeline.upkeep import optimize
 
     settings = PipelineSettings.load(file_bytes=file_bytes)
     done = optimize(
@@ -77,7 +75,7 @@ def optimize_tables(
 @json_option
 def vacuum_tables(path: "Location", hours: int, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove files that no table refers to: leftovers of crashes, and files joined or replaced since."""
-    from penstock.pipeline.tables import vacuum
+    from penstock.pipeline.lake.tables import vacuum
 
     if hours < _SAFE_HOURS and not dry_run and not yes:
         confirm(f"remove files that are {hours} hours old, which a batch or a reader may still need?")
@@ -125,7 +123,7 @@ def erase_rows(
     tables become unreadable. Safe while the pipeline runs, and safe to repeat. Exit code 1 if a table does
     not name the records of its rows, so that nothing was erased in it.
     """
-    from penstock.pipeline.erasing import erase_in_tables
+    from penstock.pipeline.lake.erasure import erase_in_tables
 
     if not dry_run and not yes:
         confirm(f"erase from {path} the records erased in the log, and all older versions of its tables?")
@@ -151,7 +149,7 @@ def erase_rows(
 @json_option
 def show_history(path: "Location", tables: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Show the commits of tables: batches, compactions, and those of other engines."""
-    from penstock.pipeline.tables import history
+    from penstock.pipeline.lake.tables import history
 
     found = history(path.absolute(), limit=limit, tables=tables)
     if as_json:

@@ -1,20 +1,16 @@
 """`penstock reconcile`: compares the numbers from the database to the tables."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from penstock.log.store import Store
-from penstock.operate.reconcile import Reconciliation, TableFigures, reconcile
+from penstock.operate.reconcile import Reconciliation, reconcile
 
 from .exit_codes import FAILED
-from .lake_path import LakePath
-from .options import json_option, opened, store_options
+from .lake import LakePath, lake_tables
+from .options import ChosenStore, json_option, store_options
 from .output import print_json
-
-if TYPE_CHECKING:
-    from penstock.pipeline.storage import Location
 
 
 @click.command("reconcile")
@@ -42,13 +38,13 @@ if TYPE_CHECKING:
     "--type", "type", help="Compare your table with records of this type only, and count them separately."
 )
 @json_option
-def command(url: str, prefix: str, schema: str | None, as_json: bool, **given: Any) -> None:
+def command(chosen: ChosenStore, as_json: bool, **given: Any) -> None:
     """Compare your table, the log, the groups and the lake, and show the differences.
 
     Exits with 1 if anything is missing, duplicate, waiting or surplus.
     """
     groups = () if given["no_groups"] else given["groups"] or None
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         found = reconcile(
             store,
             given["topic"],
@@ -70,18 +66,3 @@ def _print(found: Reconciliation) -> None:
         for finding in figure.faults + figure.notes:
             click.echo(f"{figure.name}: {finding}")
     click.echo(found.line())
-
-
-def lake_tables(store: Store, lake: "Location | None", topic: str, *, values: bool) -> list[TableFigures]:
-    """Return the figures of a topic in the tables of a lake; none without a lake."""
-    if lake is None:
-        return []
-    from penstock.pipeline.figures import lake_figures
-
-    found = lake_figures(lake.absolute(), store.log, topic, values=values)
-    return [
-        TableFigures(
-            "table", each.rows, each.held, each.changed, each.faults, each.superseded, notes=each.notes
-        )
-        for each in found
-    ]

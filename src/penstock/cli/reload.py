@@ -17,7 +17,7 @@ import click
 from penstock.errors import MissingExtra
 from penstock.signals import hearing
 
-from .asking import is_terminal
+from .output import is_terminal
 
 _LOOK_MS = 200  # until the end of the worker is noticed
 

@@ -1,6 +1,5 @@
 """The run of a replay: its range, the checks of its target, and Spark."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -9,34 +8,23 @@ import click
 from penstock.clock import to_ms
 from penstock.database.address import short_name
 from penstock.pipeline.declared import Pipeline
-from penstock.pipeline.lake_state import Replayed
-from penstock.pipeline.modes import check_lake
+from penstock.pipeline.lake.modes import check_lake
+from penstock.pipeline.lake.paths import table_path
+from penstock.pipeline.lake.state import Replayed
 from penstock.pipeline.offsets import Range
-from penstock.pipeline.options import EARLIEST, LATEST, ReadingPlace, read_offsets
-from penstock.pipeline.paths import table_path
-from penstock.pipeline.query import Job, start_function, start_lake
-from penstock.pipeline.replaying import ReplayedRange, ReplayPlace, begun, planned, replaying
-from penstock.pipeline.series import PipelineSeries
+from penstock.pipeline.progress import PipelineSeries
+from penstock.pipeline.query import Job, begin
+from penstock.pipeline.replay import ReplayedRange, ReplayPlace, begun, planned, replaying
 from penstock.pipeline.session import session
+from penstock.pipeline.source.options import EARLIEST, LATEST, ReadingPlace, read_offsets
 
-from .asking import confirm
-from .output import print_json
-from .pipeline_course import (
-    PipelineStart,
-    check_format,
-    check_place,
-    job_of,
-    spark_conf,
-    starting,
-    stop_requested,
-)
+from .output import confirm, print_json, print_table
+from .pipeline_course import check_format, check_place, job_of, spark_conf, stop_requested
 from .pipeline_following import CourseEnd, PipelineCourse
-from .pipeline_target import declare, function_at, registered
-from .tables import print_table
+from .pipeline_options import ReplayFlags
 from .units import past_moment
 
 _LAKE = "lake"
-_OF_NO_REPLAY = {"starting": EARLIEST, "once": True, "small_batch_seconds": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,68 +35,56 @@ class _ReplayedPiece:
     records: int
 
 
-def run_replay(ctx: click.Context, target: str | None, given: dict[str, Any]) -> None:
+def run_replay(target: str | None, found: Pipeline | None, flags: ReplayFlags) -> None:
     """Print the range of a replay, and run it unless it is a dry run."""
-    found = None if target is None else function_at(target)
-    if found is not None and given["types"] is not None:
-        raise click.UsageError("--types is only for a replay without MODULE:FUNCTION")
-    given |= _OF_NO_REPLAY | {"types": None if given["types"] is None else registered(given["types"])}
-    if isinstance(found, Pipeline):
-        declare(ctx, found, given)
-        found = _redirected(found, given)
-        check_place(found, given["to"])
-    elif given["to_topic"] is not None:
+    if found is not None and found.target is None:
+        found = _redirected(found, flags)
+        check_place(found, flags.to)
+    elif flags.to_topic is not None:
         raise click.UsageError(
             "--to-topic is for a pipeline that @pipeline declares with a topic as its sink"
         )
-    start, conf = _start(target, found), spark_conf(given["conf"])
-    job = job_of(given, given["to_topic"])
+    conf, job = spark_conf(flags.conf), job_of(flags, flags.to_topic)
     if found is None:
         check_lake(job.mode, job.partition_by)
-    words = given["first"], given["last"]
+    words = flags.first, flags.last
     first, last = _place("--from", words[0], job.topic), _place("--until", words[1], job.topic)
     range_ = planned(job, first, last, words)
     replayed = Replayed(target or _LAKE, words, range_.to_json())
     batch = begun(job.to, replayed)
     pieces = [_ReplayedPiece(*each, each.end - each.start) for each in batch.pieces()]
-    if not given["as_json"]:
+    if not flags.as_json:
         _print(job.topic, batch, pieces)
     ended = None
-    if pieces and not given["dry_run"]:
-        if isinstance(found, Pipeline) and found.writes_itself and not given["yes"]:
+    if pieces and not flags.dry_run:
+        if found is not None and found.writes_itself and not flags.yes:
             question = f"{found.name} writes its own output, and gets these records again. Continue?"
-            confirm(question, as_json=given["as_json"])
-        ended = _run(start, replaying(job, replayed, batch), batch, given["master"], conf)
-    if given["as_json"]:
+            confirm(question, as_json=flags.as_json)
+        ended = _run(found, replaying(job, replayed, batch), batch, flags.master, conf)
+    if flags.as_json:
         document: dict[str, Any] = {"pipeline": replayed.pipeline, "topic": job.topic, "to": str(job.to)}
-        document |= {"records": batch.count(), "ranges": pieces, "dry_run": given["dry_run"]}
+        document |= {"records": batch.count(), "ranges": pieces, "dry_run": flags.dry_run}
         print_json(document | ({} if ended is None else asdict(ended)))
     elif ended is not None:
         click.echo(str(ended))
 
 
-def _run(start: PipelineStart, job: Job, batch: Range, master: str | None, conf: dict[str, str]) -> CourseEnd:
+def _run(
+    declared: Pipeline | None, job: Job, batch: Range, master: str | None, conf: dict[str, str]
+) -> CourseEnd:
     check_format(job)
     click.echo(f"starting Spark; {job.topic} goes to {job.to}", err=True)
     name = f"replay {job.to.name}"
     with session(f"penstock {name}", master=master, conf=conf) as spark, stop_requested() as requested:
         course = PipelineCourse(requested, PipelineSeries(short_name(job.url), name), ReplayedRange(batch))
-        return course.run(lambda: start(spark, job))
+        return course.run(lambda: begin(spark, job, declared))
 
 
-def _start(target: str | None, found: Callable[..., Any] | None) -> PipelineStart:
-    if target is None or found is None:
-        return start_lake
-    if isinstance(found, Pipeline):
-        return starting(found)
-    return lambda spark, job: start_function(spark, job, target, found)
-
-
-def _redirected(declared: Pipeline, given: dict[str, Any]) -> Pipeline:
+def _redirected(declared: Pipeline, flags: ReplayFlags) -> Pipeline:
     """Return a declared pipeline with another target than the live one's."""
-    topic: str | None = given["to_topic"]
-    if declared.folder is not None and table_path("sink", declared.folder) == given["to"]:
-        raise click.UsageError(f"{given['to']} is the folder of the live pipeline: name another with --to")
+    topic = flags.to_topic
+    if declared.folder is not None and table_path("sink", declared.folder) == flags.to:
+        raise click.UsageError(f"{flags.to} is the folder of the live pipeline: name another with --to")
     if declared.topic is None:
         if topic is not None:
             raise click.UsageError(f"--to-topic is for a pipeline into a topic; {declared.name} is not one")
@@ -117,7 +93,7 @@ def _redirected(declared: Pipeline, given: dict[str, Any]) -> Pipeline:
         raise click.UsageError(
             f"{declared.name} writes to topic {declared.topic}: name another one with --to-topic"
         )
-    if topic in (declared.topic, given["topic"]):
+    if topic in (declared.topic, flags.topic):
         which = "that the live pipeline writes to" if topic == declared.topic else "to be replayed"
         raise click.UsageError(f"--to-topic {topic} is the topic {which}: name another one")
     return replace(declared, topic=topic)

@@ -1,18 +1,28 @@
 """`penstock scheduled`: lists, shows, cancels and runs now scheduled events."""
 
-from base64 import b64encode
 from datetime import datetime
 from typing import Any
 
 import click
 
-from penstock.errors import Undecodable, UnknownScheduled
+from penstock.errors import UnknownScheduled
+from penstock.log.store import Store
 from penstock.operate import scheduled
 from penstock.operate.scheduled import ScheduledEvent, ScheduledRecord, ScheduledSelection
 
 from .exit_codes import FAILED
-from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, line, moment, print_facts, print_json, print_page, whole
+from .options import ChosenStore, after_option, json_option, limit_option, store_command, store_options
+from .output import (
+    cell,
+    line,
+    moment,
+    print_facts,
+    print_json,
+    print_page,
+    print_result,
+    value_document,
+    whole,
+)
 from .units import moment as at_moment
 
 _COLUMNS = ("due", "topic", "key", "owner", "type", "id")
@@ -33,9 +43,7 @@ def command() -> None:
 @after_option
 @json_option
 def list_scheduled(
-    url: str,
-    prefix: str,
-    schema: str | None,
+    chosen: ChosenStore,
     topic: str | None,
     key: str | None,
     owner: str | None,
@@ -45,7 +53,7 @@ def list_scheduled(
 ) -> None:
     """List scheduled events by due time."""
     selection = ScheduledSelection(topic=topic, key=key, owner=owner, before=before)
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         found = scheduled.scheduled(store, selection, **paged)
     print_page(
         "scheduled",
@@ -57,14 +65,11 @@ def list_scheduled(
     )
 
 
-@command.command("show")
+@store_command("show", command)
 @click.argument("id")
-@store_options
-@json_option
-def show_scheduled(id: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+def show_scheduled(id: str, store: Store, as_json: bool) -> None:
     """Show a scheduled event: headers and value."""
-    with opened(url, prefix, schema) as store:
-        shown = _shown(scheduled.show(store, id))
+    shown = _shown(scheduled.show(store, id))
     if as_json:
         print_json(shown)
         return
@@ -82,9 +87,7 @@ def show_scheduled(id: str, url: str, prefix: str, schema: str | None, as_json: 
 @click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
 @json_option
 def cancel_scheduled(
-    url: str,
-    prefix: str,
-    schema: str | None,
+    chosen: ChosenStore,
     id: str | None,
     topic: str | None,
     key: str | None,
@@ -104,7 +107,7 @@ def cancel_scheduled(
         raise click.UsageError(
             "select scheduled events with --id, --topic, --key, --owner, --before, or --all"
         )
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         count = scheduled.cancel(store, selection, all=all, dry_run=dry_run)
     if as_json:
         print_json({"count": count, "dry_run": dry_run})
@@ -116,18 +119,12 @@ def cancel_scheduled(
     click.get_current_context().exit(FAILED if id is not None and not count else 0)
 
 
-@command.command("run-now")
+@store_command("run-now", command)
 @click.argument("id")
-@store_options
-@json_option
-def run_now(id: str, url: str, prefix: str, schema: str | None, as_json: bool) -> None:
+def run_now(id: str, store: Store, as_json: bool) -> None:
     """Make a scheduled event due now."""
-    with opened(url, prefix, schema) as store:
-        scheduled.run_now(store, id)
-    if as_json:
-        print_json({"id": id, "due": "now"})
-    else:
-        click.echo(f"event {line(id)} is due now")
+    scheduled.run_now(store, id)
+    print_result({"id": id, "due": "now"}, f"event {line(id)} is due now", as_json=as_json)
 
 
 def _row(each: ScheduledEvent) -> tuple[str, ...]:
@@ -137,11 +134,5 @@ def _row(each: ScheduledEvent) -> tuple[str, ...]:
 
 def _shown(each: ScheduledRecord) -> dict[str, Any]:
     """Return an event for JSON; values that are not JSON as base64."""
-    shown = whole(each.event) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
-    try:
-        value = each.record.value
-    except Undecodable:
-        value = each.record.data
-    if isinstance(value, bytes):
-        return shown | {"value": None, "data_base64": b64encode(value).decode()}
-    return shown | {"value": value}
+    shown = {"timestamp": each.record.timestamp, "headers": each.record.headers}
+    return whole(each.event) | shown | value_document(each.record)

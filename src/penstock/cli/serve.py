@@ -9,25 +9,29 @@ import click
 from penstock.access.opening import Lock
 from penstock.app import Outbox
 from penstock.broker.broker import Broker
-from penstock.broker.garbage import collect_rarely
+from penstock.broker.process import collect_rarely
 from penstock.broker.settings import BrokerSettings
 from penstock.database.migrations import check, migrate
-from penstock.database.naming import Names
 from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
-from penstock.log.open_batches import open_batches
-from penstock.log.store import Store, open_store
-from penstock.logs import FORMATS, LEVELS
+from penstock.log.store import Store, open_batches, open_store
 from penstock.operate.kafka_port import KafkaAdministration
 
 from .console import console_routes, refuse_open_console
-from .listen_address import ListenAddress, ListenAddressType, insecure_option, refuse_open
-from .lock_options import anonymous_option, lock_options, lock_settings, refuse_unlocked
-from .logs import set_up
-from .options import store_options
-from .remedies import naming_the_command, refuse_memory
-from .spans import send_spans
-from .stopping import stop_heard
+from .listeners import (
+    ListenAddress,
+    ListenAddressType,
+    anonymous_option,
+    http_served,
+    insecure_option,
+    lock_options,
+    lock_settings,
+    refuse_open,
+    refuse_unlocked,
+    refuse_without_http,
+)
+from .options import ChosenStore, naming_the_command, refuse_memory, store_options
+from .service import logging_options, send_spans, set_up, stop_heard
 
 
 @click.command("serve")
@@ -43,11 +47,7 @@ from .stopping import stop_heard
     type=ListenAddressType(),
     help="Serve REST (/v1), /metrics, /healthz and /readyz there; port 0 picks a free one.",
 )
-@click.option(
-    "--grpc",
-    type=ListenAddressType(),
-    help="Serve gRPC clients there; port 0 picks a free one.",
-)
+@click.option("--grpc", type=ListenAddressType(), help="Serve gRPC clients there; port 0 picks a free one.")
 @click.option(
     "--tinyq",
     type=ListenAddressType(),
@@ -57,14 +57,9 @@ from .stopping import stop_heard
 @insecure_option
 @anonymous_option
 @lock_options
-@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; default: logging.level, info.")
-@click.option(
-    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; default: logging.format."
-)
+@logging_options
 def command(
-    url: str,
-    prefix: str,
-    schema: str | None,
+    chosen: ChosenStore,
     kafka: ListenAddress | None,
     advertise: ListenAddress | None,
     http: ListenAddress | None,
@@ -83,10 +78,8 @@ def command(
     to another broker if there is one, and ends. It creates the tables of a directory; those of a database are
     created by `penstock migrate`. One process serves and writes a directory; a second one fails to start.
     """
-    if console and http is None:
-        raise click.UsageError(
-            "--console needs --http with the address to serve it at: --http 127.0.0.1:8420 --console"
-        )
+    if console:
+        refuse_without_http("--console", http)
     if kafka is None and http is None and grpc is None and tinyq is None:
         raise click.UsageError(
             "give an address: --kafka 127.0.0.1:9092, --http 127.0.0.1:8420, --grpc 127.0.0.1:8421 or "
@@ -101,13 +94,12 @@ def command(
         refuse_open(flag, address, insecure=insecure, encrypted=bool(locking.tls_cert))
     set_up(log_level, log_format)
     send_spans()
-    names = Names(prefix, schema)
     settings = BrokerSettings.load()
-    refuse_memory(url)
-    store = open_store(url, names)
+    refuse_memory(chosen.url)
+    store = open_store(chosen.url, chosen.names)
     try:
-        with naming_the_command(url, names), stop_heard() as stopped:
-            if directory_in(plain_url(url)) is not None:
+        with naming_the_command(chosen.url, chosen.names), stop_heard() as stopped:
+            if directory_in(plain_url(chosen.url)) is not None:
                 migrate(store.database)
             check(store.database)
             store.log.claim()  # fail now, not at the first append, if another process writes the directory
@@ -166,27 +158,14 @@ def _http(store: Store, address: ListenAddress | None, doors: Lock, *, with_cons
         yield
         return
     from penstock.gateway.application import application
-    from penstock.gateway.listener import HttpListener
-    from penstock.gateway.lock import Locked
     from penstock.gateway.rest.api import RestApi
 
     api = RestApi(store, access=doors.access)
     more = console_routes(api) if with_console else []
-    app = Locked(
-        application([Outbox(store)], worker=False, api=api, more=more),
-        doors.access,
-        secrets_in_plaintext=doors.settings.secrets_in_plaintext,
-    )
-    listener = HttpListener(app, *address, connections=api.settings.connections, tls=doors.tls)
-    listener.open()
-    listener.start()
-    click.echo(f"http listening on {listener.address}")
-    try:
+    app = application([Outbox(store)], worker=False, api=api, more=more)
+    with http_served(app, address, doors, api=api, connections=api.settings.connections) as listening:
+        click.echo(f"http listening on {listening}")
         yield
-    finally:
-        api.give_back()
-        listener.stop()
-        api.close()
 
 
 @contextmanager

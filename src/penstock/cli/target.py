@@ -3,9 +3,11 @@
 import sys
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+
+T = TypeVar("T")
 
 
 def load(target: str, example: str, kind: type | None = None) -> Any:
@@ -33,6 +35,15 @@ def load(target: str, example: str, kind: type | None = None) -> Any:
         if name.split(".")[0] in str(exc):
             raise click.UsageError(f"{module} has no {name!r}{_those_of(module, kind)}") from None
         raise
+
+
+def load_a(kind: type[T], target: str, example: str) -> T:
+    """Return the object of a kind that MODULE:NAME names. Raises UsageError."""
+    found = load(target, example, kind)
+    if not isinstance(found, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise click.UsageError(f"{target} is {type(found).__name__}, not {article} {kind.__name__}")
+    return found
 
 
 def _those_of(module: str, kind: type | None) -> str:

@@ -18,9 +18,8 @@ from penstock.operate.members import Presence
 from penstock.operate.overview import StoreOverview, overview
 from penstock.signals import hearing
 
-from .options import json_option, opened, store_options
-from .output import line, print_json
-from .tables import print_table
+from .options import ChosenStore, json_option, store_options
+from .output import line, print_json, print_table
 
 _BARS = "▁▂▃▄▅▆▇█"
 _CURVE = 40  # points of a curve
@@ -32,14 +31,14 @@ _COLUMNS = ("group", "kind", "delivered/s", "lag", "oldest", "parked", "held", "
 @click.option("--every", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="Seconds.")
 @click.option("--once", is_flag=True, help="Print it once; implied if the output is not a terminal.")
 @json_option
-def command(url: str, prefix: str, schema: str | None, every: float, once: bool, as_json: bool) -> None:
+def command(chosen: ChosenStore, every: float, once: bool, as_json: bool) -> None:
     """Show a store at a glance until it is stopped.
 
     Rates, ages, waiting keys, members. Every count has a bound, and each refresh takes a fixed number of
     statements.
     """
     history = OverviewHistory(SYSTEM, span_seconds=math.inf)
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         now = history.now(lambda: overview(store))
         if as_json:
             print_json(now)

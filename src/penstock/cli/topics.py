@@ -7,15 +7,33 @@ from typing import Any
 import click
 
 from penstock.log.contract import OUTBOX_PARTITIONS
+from penstock.log.store import Store
 from penstock.operate import topics
 from penstock.operate.clear import Cleared, clear
 from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
 from penstock.operate.topics import UNLIMITED, TopicShown
 
-from .asking import confirm
-from .options import after_option, json_option, limit_option, opened, store_options
-from .output import cell, moment, print_facts, print_json, print_more, print_page, whole
-from .tables import print_table
+from .options import (
+    ChosenStore,
+    after_option,
+    json_option,
+    limit_option,
+    store_command,
+    store_options,
+    yes_option,
+)
+from .output import (
+    cell,
+    confirm,
+    moment,
+    print_facts,
+    print_json,
+    print_more,
+    print_page,
+    print_result,
+    print_table,
+    whole,
+)
 from .units import count, duration, duration_text, is_unlimited, size, size_text
 
 _COLUMNS = ("topic", "partitions", "records", "kept", "groups")
@@ -32,15 +50,15 @@ def command() -> None:
 @limit_option
 @after_option
 @json_option
-def list_topics(url: str, prefix: str, schema: str | None, as_json: bool, **paged: Any) -> None:
+def list_topics(chosen: ChosenStore, as_json: bool, **paged: Any) -> None:
     """List topics by name: partitions, records, retention, and the groups that read them.
 
     For a Kafka cluster (kafka://host:port): all topics with their partitions.
     """
-    if is_kafka(url):
-        _list_of_cluster(url, as_json=as_json)
+    if is_kafka(chosen.url):
+        _list_of_cluster(chosen.url, as_json=as_json)
         return
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         found = topics.topics(store, **paged)
     print_page("topics", found, _COLUMNS, _row, none="no topics", as_json=as_json)
 
@@ -56,29 +74,19 @@ def _list_of_cluster(url: str, *, as_json: bool) -> None:
         print_table(("topic", "partitions"), [(cell(each.name), str(each.partitions)) for each in found])
 
 
-@command.command("show")
+@store_command("show", command)
 @click.argument("name")
-@store_options
 @click.option("--partitions", "with_partitions", is_flag=True, help="List its partitions, too.")
 @click.option("--size", "with_size", is_flag=True, help="Measure its bytes, too; reads all of it.")
 @limit_option
 @after_option
-@json_option
 def show_topic(
-    name: str,
-    url: str,
-    prefix: str,
-    schema: str | None,
-    with_partitions: bool,
-    with_size: bool,
-    as_json: bool,
-    **paged: Any,
+    name: str, store: Store, with_partitions: bool, with_size: bool, as_json: bool, **paged: Any
 ) -> None:
     """Show a topic; with --partitions also the bounds of each."""
-    with opened(url, prefix, schema) as store:
-        topic = topics.show(store, name)
-        total = topics.size_bytes(store, name) if with_size else None
-        found = topics.partitions(store, name, **paged) if with_partitions else None
+    topic = topics.show(store, name)
+    total = topics.size_bytes(store, name) if with_size else None
+    found = topics.partitions(store, name, **paged) if with_partitions else None
     if as_json:
         shown = whole(topic) | ({} if total is None else {"bytes": total})
         if found is not None:
@@ -100,9 +108,8 @@ def show_topic(
         print_more(found.after)
 
 
-@command.command("create")
+@store_command("create", command)
 @click.argument("name")
-@store_options
 @click.option(
     "--partitions",
     type=int,
@@ -110,37 +117,32 @@ def show_topic(
     show_default=True,
     help="How many; `topics grow` adds more later.",
 )
-@json_option
-def create_topic(
-    name: str, url: str, prefix: str, schema: str | None, partitions: int, as_json: bool
-) -> None:
+def create_topic(name: str, store: Store, partitions: int, as_json: bool) -> None:
     """Create a topic; an existing one with the same number of partitions is not changed."""
-    with opened(url, prefix, schema) as store:
-        made = topics.create(store, name, partitions=partitions)
-    if as_json:
-        print_json({"topic": name, "created": made})
-    else:
-        click.echo(f"topic {name} {'created' if made else 'exists already'}")
+    made = topics.create(store, name, partitions=partitions)
+    print_result(
+        {"topic": name, "created": made},
+        f"topic {name} {'created' if made else 'exists already'}",
+        as_json=as_json,
+    )
 
 
-@command.command("grow")
+@store_command("grow", command)
 @click.argument("name")
-@store_options
 @click.option("--partitions", type=int, required=True, help="The new number: a multiple of the current one.")
-@json_option
-def grow_topic(name: str, url: str, prefix: str, schema: str | None, partitions: int, as_json: bool) -> None:
+def grow_topic(name: str, store: Store, partitions: int, as_json: bool) -> None:
     """Give a topic more partitions; safe beside publishers and workers.
 
     Every key keeps its order: a new partition is delivered once the earlier records in the old one are. It
     first waits for a heartbeat of the workers: those of a release that cannot grow topics stop with it.
     """
-    with opened(url, prefix, schema) as store:
-        before = topics.show(store, name).partitions
-        topic = topics.grow(store, name, partitions)
-    if as_json:
-        print_json(whole(topic) | {"before": before})
-    else:
-        click.echo(f"topic {name} has {topic.partitions} partitions, before {before}")
+    before = topics.show(store, name).partitions
+    topic = topics.grow(store, name, partitions)
+    print_result(
+        whole(topic) | {"before": before},
+        f"topic {name} has {topic.partitions} partitions, before {before}",
+        as_json=as_json,
+    )
 
 
 @command.command("set")
@@ -161,9 +163,7 @@ def grow_topic(name: str, url: str, prefix: str, schema: str | None, partitions:
 @json_option
 def set_topic(
     name: str,
-    url: str,
-    prefix: str,
-    schema: str | None,
+    chosen: ChosenStore,
     retention: str | None,
     max_bytes: str | None,
     max_records: str | None,
@@ -181,7 +181,7 @@ def set_topic(
         raise click.UsageError("give --retention, --max-bytes, --max-records, --compact, or --default")
     tombstone_age = duration(tombstones)
     age: timedelta | int | None = _or_unlimited(retention, duration, "--retention")
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         if compact is not None:
             topics.set_compaction(store, name, tombstone_age if compact else None)
             age = UNLIMITED if compact and age is None and not default else age
@@ -214,54 +214,42 @@ def _set(
     )
 
 
-@command.command("clear")
+@store_command("clear", command)
 @click.argument("name")
-@store_options
 @click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option
-def clear_topic(
-    name: str, url: str, prefix: str, schema: str | None, dry_run: bool, yes: bool, as_json: bool
-) -> None:
+@yes_option
+def clear_topic(name: str, store: Store, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Empty a topic: delete its staged, scheduled, logged, waiting and dead events.
 
     The topic and its groups stay, and offsets continue where they ended. Safe beside publishers and workers.
     """
-    with opened(url, prefix, schema) as store:
-        if not (dry_run or yes):
-            plan = clear(store, name, dry_run=True)
-            confirm(f"topic {name}: {_lost(plan)}. Delete all of it?", as_json=as_json)
-        done = clear(store, name, dry_run=dry_run)
-    if as_json:
-        print_json(done)
-    else:
-        click.echo(f"topic {name}: {_lost(done)} {'would be' if dry_run else 'are'} deleted")
+    if not (dry_run or yes):
+        plan = clear(store, name, dry_run=True)
+        confirm(f"topic {name}: {_lost(plan)}. Delete all of it?", as_json=as_json)
+    done = clear(store, name, dry_run=dry_run)
+    print_result(
+        done, f"topic {name}: {_lost(done)} {'would be' if dry_run else 'are'} deleted", as_json=as_json
+    )
 
 
-@command.command("delete")
+@store_command("delete", command)
 @click.argument("name")
-@store_options
 @click.option("--force", is_flag=True, help="Delete it even while members serve it.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option
-def delete_topic(
-    name: str, url: str, prefix: str, schema: str | None, force: bool, yes: bool, as_json: bool
-) -> None:
+@yes_option
+def delete_topic(name: str, store: Store, force: bool, yes: bool, as_json: bool) -> None:
     """Delete a topic with its records and every group's cursors on it.
 
     Refused while members serve it. Events staged or scheduled for it would create it again: clear it first.
     """
-    with opened(url, prefix, schema) as store:
-        topic = topics.show(store, name)
-        if not yes:
-            readers = ", ".join(topic.groups) or "no group"
-            question = f"topic {name} has {topic.records} records and is read by {readers}. Delete it?"
-            confirm(question, as_json=as_json)
-        gone = topics.delete(store, name, force=force)
-    if as_json:
-        print_json({"topic": name, "records": gone})
-    else:
-        click.echo(f"topic {name} deleted, with {gone} records")
+    topic = topics.show(store, name)
+    if not yes:
+        readers = ", ".join(topic.groups) or "no group"
+        question = f"topic {name} has {topic.records} records and is read by {readers}. Delete it?"
+        confirm(question, as_json=as_json)
+    gone = topics.delete(store, name, force=force)
+    print_result(
+        {"topic": name, "records": gone}, f"topic {name} deleted, with {gone} records", as_json=as_json
+    )
 
 
 def _or_unlimited(text: str | None, read: Callable[[str], Any], option: str) -> Any:

@@ -1,19 +1,22 @@
-"""`penstock why`: explains why something has not been delivered, and when that will change."""
+"""`penstock why` and `lanes`: why something waits, and when that will change."""
 
 import click
 
+from penstock.log.store import Store
+from penstock.operate.lanes import LaneState, WaitingLane, lanes
 from penstock.operate.why import Answer, Code, QuestionKind, why
 
 from .exit_codes import FAILED
-from .options import json_option, opened, store_options
-from .output import line, print_json, whole
+from .options import after_option, limit_option, store_command
+from .output import cell, line, moment, print_json, print_page, whole
+
+_COLUMNS = ("group", "topic", "partition", "key", "state", "failures", "waiting", "reason")
 
 _A = {QuestionKind.ID: "an id", QuestionKind.KEY: "a key", QuestionKind.GROUP: "a group"}
 
 
-@click.command("why")
+@store_command("why")
 @click.argument("subject", metavar="KEY|ID|GROUP")
-@store_options
 @click.option(
     "--as",
     "kind",
@@ -24,12 +27,9 @@ _A = {QuestionKind.ID: "an id", QuestionKind.KEY: "a key", QuestionKind.GROUP: "
 @click.option("--topic", help="Only this topic.")
 @click.option("--key", help="The key of the record, to search for the id only in its partition.")
 @click.option("--scan", is_flag=True, help="Search the whole log for it.")
-@json_option
-def command(
+def why_command(
     subject: str,
-    url: str,
-    prefix: str,
-    schema: str | None,
+    store: Store,
     kind: str | None,
     group: str | None,
     topic: str | None,
@@ -43,16 +43,15 @@ def command(
     it. A subject that looks like a record's id is taken as one if it is found, then as a group's name, then
     as a key. Exits with 1 if nothing of that name is found.
     """
-    with opened(url, prefix, schema) as store:
-        found = why(
-            store,
-            subject,
-            kind=None if kind is None else QuestionKind(kind),
-            group=group,
-            topic=topic,
-            key=key,
-            everything=scan,
-        )
+    found = why(
+        store,
+        subject,
+        kind=None if kind is None else QuestionKind(kind),
+        group=group,
+        topic=topic,
+        key=key,
+        everything=scan,
+    )
     if as_json:
         print_json({"answers": [whole(each) for each in found]})
     else:
@@ -61,14 +60,57 @@ def command(
                 line(f"{subject} is taken as {_A[found[0].kind]}; use --as to choose another kind"), err=True
             )
         for each in found:
-            _print(each)
+            print_answer(each)
     unknown = all(each.code is Code.UNKNOWN for each in found)
     click.get_current_context().exit(FAILED if unknown else 0)
 
 
-def _print(answer: Answer) -> None:
-    click.echo(line(answer.sentence))
+def print_answer(answer: Answer, *, with_group: bool = False) -> None:
+    """Print an answer: its sentence, what else holds, and the commands that change it."""
+    group = f"{answer.group}: " if with_group and answer.group is not None else ""
+    click.echo(line(f"{group}{answer.sentence}"))
     for each in answer.also:
         click.echo(f"  also: {line(each)}")
     for each in answer.commands:
         click.echo(f"  $ {line(each)}")
+
+
+@store_command("lanes")
+@click.option("--group", help="Only this group.")
+@click.option("--topic", help="Only this topic.")
+@click.option("--key", help="Only this key.")
+@click.option("--held", is_flag=True, help="Only those that wait for a person.")
+@limit_option
+@after_option
+def lanes_command(
+    store: Store,
+    group: str | None,
+    topic: str | None,
+    key: str | None,
+    held: bool,
+    limit: int,
+    after: str | None,
+    as_json: bool,
+) -> None:
+    """List the waiting keys, and why they wait.
+
+    held: a person must requeue or discard a dead letter (penstock dead). parked: until its retry. due: it is
+    tried as soon as a worker has room. slow: its handler is busy. moved: earlier records of the key wait in
+    the partition it was in before the topic grew. A late key has records that its group passed over before it
+    had a handler for them. If a group works in the order of partitions, a whole partition waits.
+    """
+    found = lanes(
+        store, group=group, topic=topic, key=key, held=True if held else None, limit=limit, after=after
+    )
+    print_page("lanes", found, _COLUMNS, _row, none="no lanes wait", as_json=as_json, prose=("reason",))
+
+
+def _row(each: WaitingLane) -> tuple[str, ...]:
+    key = "(the whole partition)" if each.whole else each.key
+    key = key if each.alone is None else f"{key} (offset {each.alone} alone)"
+    key = f"{key} (late)" if each.late else key
+    state = each.state.value if each.until is None else f"{each.state.value} until {moment(each.until)}"
+    reason = "" if each.state is LaneState.SLOW else each.reason
+    failures, waiting = str(each.failures), str(each.waiting)
+    texts = each.group, each.topic, str(each.partition), key, state, failures, waiting, reason
+    return tuple(map(cell, texts))

@@ -10,26 +10,30 @@ from penstock.access.opening import Lock
 from penstock.access.settings import AccessSettings
 from penstock.app import Outbox, run_together
 from penstock.database.migrations import check
-from penstock.logs import FORMATS, LEVELS
 
 from .console import console_routes, refuse_open_console
-from .listen_address import ListenAddress, ListenAddressType, insecure_option, refuse_open
-from .lock_options import anonymous_option, lock_options, lock_settings, refuse_unlocked
-from .logs import set_up
+from .listeners import (
+    ListenAddress,
+    ListenAddressType,
+    anonymous_option,
+    http_served,
+    insecure_option,
+    lock_options,
+    lock_settings,
+    refuse_open,
+    refuse_unlocked,
+    refuse_without_http,
+)
+from .options import naming_the_command
 from .reload import run_reloading
-from .remedies import naming_the_command
-from .spans import send_spans
-from .stopping import stop_heard
-from .target import load
+from .service import logging_options, send_spans, set_up, stop_heard
+from .target import load_a
 
 
 @click.command("worker")
 @click.argument("targets", metavar="MODULE:OUTBOX...", nargs=-1, required=True)
 @click.option("--partitions", metavar="A-B", help="Serve only these partitions: 0-63, or 0-63,128-191.")
-@click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; default: logging.level, info.")
-@click.option(
-    "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; default: logging.format."
-)
+@logging_options
 @click.option(
     "--http",
     type=ListenAddressType(),
@@ -63,14 +67,10 @@ def command(
     running ones, settles and leaves; a second signal does not wait. Start any number of workers, on any host:
     they share the work.
     """
-    if api and http is None:
-        raise click.UsageError(
-            "--api needs --http with the address to serve it at: --http 127.0.0.1:8420 --api"
-        )
-    if console and http is None:
-        raise click.UsageError(
-            "--console needs --http with the address to serve it at: --http 127.0.0.1:8420 --console"
-        )
+    if api:
+        refuse_without_http("--api", http)
+    if console:
+        refuse_without_http("--console", http)
     locking = lock_settings(lock)
     if console and http is not None:
         refuse_open_console("--http", http, locking)
@@ -78,16 +78,12 @@ def command(
         refuse_open("--http", http, insecure=insecure, encrypted=bool(locking.tls_cert))
     if reload:
         click.get_current_context().exit(run_reloading(targets))
-    outboxes = {target: load(target, "shop:outbox", Outbox) for target in targets}
-    for target, outbox in outboxes.items():
-        if not isinstance(outbox, Outbox):
-            raise click.UsageError(f"{target} is {type(outbox).__name__}, not an Outbox")
-    if len({id(each) for each in outboxes.values()}) < len(targets):
+    served = [load_a(Outbox, target, "shop:outbox") for target in targets]
+    if len({id(each) for each in served}) < len(targets):
         raise click.UsageError(f"{' '.join(targets)} names an outbox twice")
     pins = None if partitions is None else _numbers(partitions)
     set_up(log_level, log_format)
     send_spans()
-    served: list[Outbox] = list(outboxes.values())
     # With several stores it is not known here which one lacks its tables.
     naming = (
         naming_the_command(served[0].url, served[0].database.names) if len(served) == 1 else nullcontext()
@@ -115,8 +111,6 @@ def _serving(
         yield
         return
     from penstock.gateway.application import application
-    from penstock.gateway.listener import HttpListener
-    from penstock.gateway.lock import Locked
     from penstock.gateway.rest.api import RestApi
 
     database, shows = outboxes[0].database, with_api or with_console
@@ -128,19 +122,9 @@ def _serving(
         api = RestApi(outboxes[0].store, access=doors.access) if shows else None
         more = console_routes(api) if api is not None and with_console else []
         app = application(outboxes, worker=True, api=api if with_api else None, more=more)
-        locked = Locked(app, doors.access, secrets_in_plaintext=locking.secrets_in_plaintext)
-        listener = HttpListener(locked, *address, tls=doors.tls)
-        listener.open()
-        listener.start()
-        click.echo(f"http listening on {listener.address}")
-        try:
+        with http_served(app, address, doors, api=api) as listening:
+            click.echo(f"http listening on {listening}")
             yield
-        finally:
-            if api is not None:
-                api.give_back()
-            listener.stop()
-            if api is not None:
-                api.close()
 
 
 def _numbers(text: str) -> list[int]:

@@ -14,6 +14,10 @@ from penstock.clock import Clock
 from penstock.operate.members import Presence
 from penstock.operate.overview import StoreOverview
 
+WIDTH, HEIGHT = 160.0, 36.0
+_EDGE = 2.0
+
+
 LOOK_SECONDS = 1.0
 SPAN_SECONDS = 120.0  # the width of a curve
 KEPT = 300
@@ -115,3 +119,33 @@ def _changes(before: StoreOverview | None, after: StoreOverview) -> str:
 
 def _present(overview: StoreOverview) -> set[str]:
     return {each.id for each in overview.members if each.presence in (Presence.RUNNING, Presence.STOPPING)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """A small curve: a line, the area below it, its end point, and its marks as (x, text)."""
+
+    line: str
+    area: str
+    end: tuple[float, float] | None
+    marks: tuple[tuple[float, str], ...]
+    top: float
+
+
+def sparkline(curve: Curve) -> Sparkline:
+    """Return the last two minutes of a curve; the newest point is at the right edge."""
+    if not curve.points:
+        return Sparkline("", "", None, (), 0.0)
+    newest = curve.points[-1][0]
+    shown = [each for each in curve.points if newest - each[0] <= SPAN_SECONDS]
+    top = max((value for _, value in shown), default=0.0)
+    scale = (HEIGHT - 2 * _EDGE) / top if top else 0.0
+    places = [(_x(at, newest), round(HEIGHT - _EDGE - value * scale, 1)) for at, value in shown]
+    line = " ".join(f"{x},{y}" for x, y in places)
+    area = f"{places[0][0]},{HEIGHT} {line} {places[-1][0]},{HEIGHT}"
+    marks = tuple((_x(at, newest), text) for at, text in curve.marks if newest - at <= SPAN_SECONDS)
+    return Sparkline(line, area, places[-1], marks, top)
+
+
+def _x(at: float, newest: float) -> float:
+    return round(WIDTH - _EDGE - (newest - at) / SPAN_SECONDS * (WIDTH - 2 * _EDGE), 1)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .views import failures, groups, keys, overview, partitions, people, timing, topics
+from .views import groups, members, overview, records
 from .visit import PageView, PageVisit
 
 
@@ -24,20 +24,20 @@ class ConsolePage:
 
 PAGES = (
     ConsolePage("", "Overview", overview.overview, "o", live_seconds=2),
-    ConsolePage("partitions", "Partitions", partitions.partitions, "p", live_seconds=2),
-    ConsolePage("topics", "Topics", topics.topics, "t", live_seconds=10),
+    ConsolePage("partitions", "Partitions", groups.partitions, "p", live_seconds=2),
+    ConsolePage("topics", "Topics", records.topics, "t", live_seconds=10),
     ConsolePage("groups", "Groups", groups.groups, "g", live_seconds=5),
-    ConsolePage("key", "Key", keys.key, "k"),
-    ConsolePage("failures", "Failures", failures.failures, "f", live_seconds=10),
+    ConsolePage("key", "Key", records.key, "k"),
+    ConsolePage("failures", "Failures", records.failures, "f", live_seconds=10),
     ConsolePage("lanes", "Waiting keys", groups.lanes, "w", live_seconds=10),
-    ConsolePage("scheduled", "Scheduled", timing.scheduled, "s", live_seconds=10),
-    ConsolePage("periodic", "Periodic", timing.periodic, "c", live_seconds=10),
-    ConsolePage("members", "Members", people.members, "m", live_seconds=5),
+    ConsolePage("scheduled", "Scheduled", records.scheduled, "s", live_seconds=10),
+    ConsolePage("periodic", "Periodic", records.periodic, "c", live_seconds=10),
+    ConsolePage("members", "Members", members.members, "m", live_seconds=5),
     ConsolePage("pipelines", "Pipelines", groups.pipelines, "l", live_seconds=5),
-    ConsolePage("access", "Access", people.access, "a"),
-    ConsolePage("audit", "Audit", people.audit, "u", live_seconds=10),
-    ConsolePage("topic", "Records", topics.topic, within="topics", live_seconds=2),
-    ConsolePage("record", "Record", topics.record, within="topics"),
+    ConsolePage("access", "Access", members.access, "a"),
+    ConsolePage("audit", "Audit", members.audit, "u", live_seconds=10),
+    ConsolePage("topic", "Records", records.topic, within="topics", live_seconds=2),
+    ConsolePage("record", "Record", records.record, within="topics"),
     ConsolePage("group", "Group", groups.group, within="groups", live_seconds=5),
-    ConsolePage("letter", "Dead letter", failures.letter, within="failures"),
+    ConsolePage("letter", "Dead letter", records.letter, within="failures"),
 )

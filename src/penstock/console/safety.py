@@ -1,11 +1,11 @@
-"""Security of pages and visitors: response headers, and the CSRF mark of a session.
+"""Security of pages and visitors: response headers, the CSRF mark of a session, and bounded forms.
 
 | against               | defence                                                                           |
 |-----------------------|-----------------------------------------------------------------------------------|
 | scripts in data       | templates escape everything; the policy runs only files of this site              |
 | another site's forms  | a mark of the session in each form, `SameSite=Strict`, and the form's origin      |
 | frames, caches, links | `frame-ancestors 'none'`, `no-store`, `no-referrer`                               |
-| DNS rebinding         | the listener: in plaintext only IP addresses and known names (`known_hosts.py`)   |
+| DNS rebinding         | the listener: in plaintext only IP addresses and known names (`KnownHosts`)       |
 """
 
 import hmac
@@ -13,12 +13,20 @@ import os
 import secrets
 from collections import OrderedDict
 from typing import Any
+from urllib.parse import parse_qsl
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import ImmutableMultiDict, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.clock import Clock
+from penstock.errors import BodyTooLarge, InvalidInput, UnsupportedBody
+from penstock.gateway.rest.bodies import body_of
+from penstock.gateway.settings import GatewaySettings
+
+MOST_BYTES = 256 * 1024
+_MOST_FIELDS = 1000
+_KIND = "application/x-www-form-urlencoded"
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -135,3 +143,19 @@ class Sessions:
 def _trim(kept: "OrderedDict[str, float] | OrderedDict[str, str]") -> None:
     while len(kept) > _MOST_SESSIONS:
         kept.popitem(last=False)
+
+
+async def read_form(request: Request) -> ImmutableMultiDict[str, str]:
+    """Return the fields of a form. Raises BodyTooLarge, BodyLate, UnsupportedBody, InvalidInput."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _KIND:
+        raise UnsupportedBody("content type", kind, _KIND)
+    announced = request.headers.get("content-length", "0")
+    if not announced.isdecimal() or int(announced) > MOST_BYTES:
+        raise BodyTooLarge(MOST_BYTES)
+    body = await body_of(request, GatewaySettings(body_bytes=MOST_BYTES))
+    try:
+        fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError as exc:
+        raise InvalidInput("the form cannot be read") from exc
+    return ImmutableMultiDict(fields)

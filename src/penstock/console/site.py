@@ -24,18 +24,14 @@ from penstock.gateway.rest.bodies import check_head
 from penstock.gateway.statuses import status_of
 from penstock.redaction import traced
 
-from .acts import ACTS, ConsoleAct
-from .asking import Asking
-from .charts import HEIGHT, WIDTH
-from .downloads import download
-from .forms import read_form
-from .history import OverviewHistory
+from .acts import ACTS, LOOK, ActPlan, ConsoleAct
+from .history import HEIGHT, WIDTH, OverviewHistory
 from .lake import LakeView
 from .pages import PAGES, ConsolePage
-from .plan import LOOK, ActPlan
-from .safety import MARK, Protected, Sessions
+from .safety import MARK, Protected, Sessions, read_form
 from .settings import ConsoleSettings, trace_address, trace_template
-from .visit import BASE, PageView, PageVisit, address
+from .views.records import download
+from .visit import BASE, Asking, PageView, PageVisit, address
 from .wording import FILTERS
 
 try:

@@ -1,7 +1,7 @@
 """The contract of a dialect: the operations that Penstock needs from a database.
 
-A dialect is a folder with this class in `dialect.py`, `adapt.py` for the neutral SQL of statements,
-`schema.sql` and `migrations/`. It knows its driver, but not the meaning of the statements. `database.py`
+A dialect is a folder with this class in `dialect.py`, `wording.py` for the neutral SQL of statements,
+`migrations/` and `drop.sql`. It knows its driver, but not the meaning of the statements. `database.py`
 builds transactions, retries and names on top of it, the same for every dialect.
 """
 

@@ -27,6 +27,18 @@ def open_database(
     return Database(dialect, names)
 
 
+def dialect_name(url: str) -> str:
+    """Return the name of the dialect of a plain URL, without importing its driver. Raises InvalidUrl."""
+    scheme, found, rest = url.partition("://")
+    if found and scheme == "sqlite" and rest.startswith("/"):
+        return "sqlite"
+    if found and scheme in POSTGRES:
+        return "postgres"
+    if found and scheme == "memory":
+        return "memory"
+    raise InvalidUrl(without_password(url), FORMS)
+
+
 def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> Dialect:
     scheme, found, rest = url.partition("://")
     if found and scheme == "sqlite" and rest.startswith("/"):

@@ -1,15 +1,15 @@
 """Drift: differences between the tables in a database and those of the migrations.
 
-The expected columns, indexes and views are read from a scratch copy: the schema file applied under another
-prefix inside a transaction that is rolled back. So one description, `schema.sql`, serves as the model.
+The expected columns, indexes and views are read from a scratch copy: the chain of migrations applied under
+another prefix, inside a transaction that is rolled back. So the tables have one description.
 """
 
 import re
 from dataclasses import dataclass
-from importlib.resources import files
 from uuid import uuid4
 
 from .database import Database, Transaction
+from .migrations import chain_of
 from .naming import Names
 
 
@@ -52,10 +52,10 @@ class _Undo(Exception):
 
 def _expected(database: Database) -> Described:
     scratch = Names(f"scratch_{uuid4().hex[:8]}_", database.names.schema)
-    script = files(f"penstock.database.{database.dialect.name}").joinpath("schema.sql").read_text("utf-8")
 
     def look(tx: Transaction) -> None:
-        database.dialect.run_script(tx.conn, scratch.apply(script))
+        for step in chain_of(database.dialect.name, scratch):
+            database.dialect.run_script(tx.conn, step.script)
         raise _Undo(_described(tx, scratch, database.names.prefix))
 
     try:

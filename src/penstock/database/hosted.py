@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.errors import InvalidInput
 
-from .migrations import Migration, chain_of, drop_script
+from .migrations import Migration, SchemaState, chain_of, drop_script, refuse_unreleased
 from .naming import Names
 from .statements import statement
 
@@ -21,12 +21,13 @@ Execute = Callable[[str], Sequence[Sequence[Any]]]  # runs one statement and ret
 def upgrade(dialect: str, names: Names, execute: Execute, *, to: int | None = None) -> list[Migration]:
     """Apply the missing migrations, up to a version (None: the newest), and return them.
 
-    Raises InvalidInput.
+    Raises InvalidInput, SchemaUnreleased.
     """
     steps = steps_between(dialect, names, 0, to)
     execute(statement("database", dialect, "migrations_lock", names))
     there = execute(statement("database", dialect, "meta_find", names))
     found = int(execute(statement("database", dialect, "version_read", names))[0][0]) if there else 0
+    refuse_unreleased(SchemaState(found, found), chain_of(dialect, names))
     waiting = [step for step in steps if step.version > found]
     for step in waiting:
         for each in statements_of(step.script):
@@ -44,11 +45,12 @@ def drop(dialect: str, names: Names, execute: Execute) -> None:
 def steps_between(dialect: str, names: Names, since: int, to: int | None = None) -> list[Migration]:
     """Return the migrations after one version and up to another (None: the newest). Raises InvalidInput."""
     steps = chain_of(dialect, names)
-    newest = steps[-1].version
+    first, newest = steps[0].version, steps[-1].version
     last = newest if to is None else to
-    if not 0 <= since <= last <= newest:
+    known = {0, *(step.version for step in steps)}
+    if not (since <= last and {since, last} <= known):
         raise InvalidInput(
-            f"no versions after {since} and up to {last}: this Penstock has 1 to {newest}; "
+            f"no versions after {since} and up to {last}: this Penstock has {first} to {newest}; "
             "update it, or name others"
         )
     return [step for step in steps if since < step.version <= last]

@@ -1,16 +1,17 @@
 """The one chain of migrations for all of Penstock's tables, and the check that they are applied.
 
-`migrations/NNNN_name.sql` of each dialect; `meta` holds the number of the last one applied, written by the
-migration itself, so that one run by hand counts, too. Each runs in one transaction, so a crash leaves either
-all of it or nothing. Two processes may migrate at once: the second waits, then finds nothing to do. `publish`
-never checks the version.
+`migrations/NNNN_name.sql` of each dialect. The first one makes the tables of the first release; lower numbers
+were never released, and tables with one are refused. `meta` holds the number of the last one applied, written
+by the migration itself, so that one run by hand counts, too. Each runs in one transaction, so a crash leaves
+either all of it or nothing. Two processes may migrate at once: the second waits, then finds nothing to do.
+`publish` never checks the version.
 
 Expand, then contract: code may use newer tables as long as its version is at least `usable_from` in `meta`. A
 migration that adds leaves that number unchanged; one that removes raises it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -18,6 +19,7 @@ from penstock.errors import (
     SchemaBehind,
     SchemaMissing,
     SchemaTooNew,
+    SchemaUnreleased,
     SequenceCached,
     StoreMissing,
     WrongEncoding,
@@ -89,22 +91,22 @@ def schema_state(version: str | None, usable_from: str | None) -> SchemaState:
 
 
 def pending(database: Database) -> list[Migration]:
-    """Return the migrations that have not been applied yet. Raises SchemaTooNew."""
+    """Return the migrations that have not been applied yet. Raises SchemaTooNew, SchemaUnreleased."""
     if database.dialect.missing_file() is not None:
         return chain(database)
-    return database.look(lambda tx: _after(database, state(tx, database)))
+    return database.look(lambda tx: steps_after(database, state(tx, database)))
 
 
 def check(database: Database) -> SchemaState:
     """Refuse a database that this code cannot use; return its schema state.
 
-    Raises StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew.
+    Raises StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew, SchemaUnreleased.
     """
     missing = database.dialect.missing_file()
     if missing is not None:
         raise StoreMissing(missing)
     found = database.look(lambda tx: state(tx, database))
-    waiting = _after(database, found)
+    waiting = steps_after(database, found)
     if waiting and not found.version:
         raise SchemaMissing(database.names.table("meta"))
     if waiting:
@@ -115,7 +117,7 @@ def check(database: Database) -> SchemaState:
 def migrate(database: Database) -> list[Migration]:
     """Apply the pending migrations, none for newer tables, and return them.
 
-    Raises SchemaTooNew, WrongEncoding, SequenceCached.
+    Raises SchemaTooNew, SchemaUnreleased, WrongEncoding, SequenceCached.
     """
     _check_encoding(database)
     applied: list[Migration] = []
@@ -138,9 +140,15 @@ def refuse_too_new(found: SchemaState, known: int) -> None:
         raise SchemaTooNew(found.version, known, found.usable_from)
 
 
+def refuse_unreleased(found: SchemaState, steps: Sequence[Migration]) -> None:
+    """Refuse tables that are older than the whole chain. Raises SchemaUnreleased."""
+    if 0 < found.version < steps[0].version:
+        raise SchemaUnreleased(found.version, steps[0].version)
+
+
 def _step(tx: Transaction, database: Database) -> Migration | None:
     database.dialect.serialize_migrations(tx.conn)
-    waiting = _after(database, state(tx, database))
+    waiting = steps_after(database, state(tx, database))
     if not waiting:
         return None
     step = waiting[0]
@@ -165,8 +173,10 @@ def _check_order(database: Database) -> None:
         raise SequenceCached(sequence, rows[0][0])
 
 
-def _after(database: Database, found: SchemaState) -> list[Migration]:
+def steps_after(database: Database, found: SchemaState) -> list[Migration]:
+    """Return the migrations that tables in this state lack. Raises SchemaTooNew, SchemaUnreleased."""
     steps = chain(database)
+    refuse_unreleased(found, steps)
     refuse_too_new(found, steps[-1].version)
     return [step for step in steps if step.version > found.version]
 

@@ -2,13 +2,12 @@
 
 A room has `<room>/sql/common.sql` for every dialect, and `<room>/sql/<dialect>.sql` with one dialect's own
 forms, which override `common.sql` by name. A statement begins with `-- name: cursors_settle`, continues with
-comments on its locks and the index it walks, and ends with `;`. It is written in one neutral SQL, which
-`adapt.py` of each dialect translates:
+comments on its locks and the index it walks, and ends with `;`. It is written in one neutral SQL, whose forms
+are the fields of `Wording`; each dialect has its words for them in `wording.py`:
 
 | neutral                                | PostgreSQL                      | SQLite                       |
 |----------------------------------------|---------------------------------|------------------------------|
 | `:name`, `?` (parameters)              | `%(name)s`, `%s`                | as they are                  |
-| `%`                                    | `%%`                            | as it is                     |
 | `:id::integer`, `sum(x)::bigint`       | as it is                        | without the `::type`         |
 | `= ANY(:ids::integer[])`, `<> ALL(…)`  | as it is                        | `[NOT] IN` a list in JSON    |
 | `= ANY(ARRAY(SELECT …))`               | as it is                        | `IN (SELECT …)`              |
@@ -16,7 +15,6 @@ comments on its locks and the index it walks, and ends with `;`. It is written i
 | `rows(:lanes, lane text, …) AS l`      | `unnest` of one array a column  | a subquery over a JSON array |
 | `CROSS JOIN x ON …` (in this order)    | `JOIN x ON …`                   | as it is: keeps the order    |
 | `FOR UPDATE OF c SKIP LOCKED` and such | as it is                        | nothing: one writer at a time |
-| `IS [NOT] DISTINCT FROM`               | as it is                        | `IS NOT`, `IS`               |
 | `greatest`, `least`, `octet_length`    | as they are                     | `max`, `min`, `length`       |
 
 The columns of `rows(…)` have the names and order of the `Rows` in Python. A single column is `:lanes.lane`,
@@ -24,16 +22,17 @@ in dialects with arrays.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
 
 from .naming import Names
-from .postgres.adapt import adapt as adapt_to_postgres
+from .postgres.wording import POSTGRES
 from .second_forms import SecondForm, read_form
-from .sqlite.adapt import adapt as adapt_to_sqlite
+from .sqlite.wording import SQLITE
+from .wording import translate
 
-_ADAPT: dict[str, Callable[[str], str]] = {"postgres": adapt_to_postgres, "sqlite": adapt_to_sqlite}
+_WORDINGS = {"postgres": POSTGRES, "sqlite": SQLITE}
 _HEADER = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMON = "common"
 
@@ -50,7 +49,7 @@ def statement(room: str, dialect: str, name: str, names: Names) -> str:
 def statements(room: str, dialect: str, names: Names) -> dict[str, str]:
     """Return all statements of a room in the dialect, by name."""
     texts = _texts(room, dialect)
-    return {name: names.apply(_ADAPT[dialect](text)) for name, text in texts.items()}
+    return {name: names.apply(translate(text, _WORDINGS[dialect])) for name, text in texts.items()}
 
 
 @lru_cache(maxsize=32)

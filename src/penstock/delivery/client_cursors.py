@@ -7,14 +7,8 @@ last commit counts; the coordinator above decides who may commit.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from penstock.clock import Clock, own_ms
 from penstock.database.contract import Rows
 from penstock.database.database import Transaction
-from penstock.errors import OffsetOutOfRange
-from penstock.log.contract import Topic, check_partition
-from penstock.log.store import Store
-
-from .group_kind import GroupKind, join_group
 
 
 class ClientCommit(NamedTuple):
@@ -26,37 +20,6 @@ class ClientCommit(NamedTuple):
     offset: int
     metadata: str | None = None
     leader_epoch: int = -1
-
-
-class ClientCursors:
-    """The cursors of one client group on one topic. Safe from any thread."""
-
-    def __init__(self, store: Store, clock: Clock, *, group: str, topic: Topic) -> None:
-        self._store, self._topic = store, topic
-        database, now_ms = store.database, own_ms(clock)
-        self._group_id = database.run(lambda tx: join_group(tx, group, GroupKind.CLIENT, now_ms))
-        self._ids = {"group_id": self._group_id, "topic_id": topic.id}
-
-    def commit(self, commits: Mapping[int, ClientCommit]) -> None:
-        """Store the group's positions, all or none. Raises UnknownPartition, OffsetOutOfRange."""
-        for partition, commit in commits.items():
-            check_partition(self._topic, partition)
-            if commit.offset < 0:
-                raise OffsetOutOfRange(self._topic.name, partition, commit.offset, 0, 1 << 63)
-        if commits:
-            table = _table(commits)
-            self._store.database.run(
-                lambda tx: tx.change("delivery", "cursors_commit", commits=table, **self._ids)
-            )
-
-    def committed(self) -> dict[int, ClientCommit]:
-        """Return the commits, by partition."""
-
-        def look(tx: Transaction) -> dict[int, ClientCommit]:
-            rows = tx.rows("delivery", "cursors_committed", **self._ids)
-            return {row[0]: ClientCommit(*row[1:]) for row in rows}
-
-        return self._store.database.look(look)
 
 
 class ClientPlace(NamedTuple):

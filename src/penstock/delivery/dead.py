@@ -14,16 +14,19 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.database.contract import Rows
+from penstock.database.contract import Row, Rows
 from penstock.database.database import Transaction
+from penstock.errors import InvalidHeaders, Undecodable, shown
+from penstock.model.limits import Headers, LimitsSettings, check_headers
+from penstock.model.record import RawHeaders
+from penstock.wire.kafka.headers import decode_headers, encode_headers
 
-from .done_set import DoneSet
-from .lane_names import alone_name
-from .wait_state import WaitState
+from .lane import LANE_COLUMNS, SideLane, WaitState, alone_in
+from .offset_sets import DoneSet
 
 LetterPlace = tuple[int, int]  # partition, offset
-Edit = Callable[[bytes | None], bytes | None]  # from the headers of a record to those it shall have
-_LaneAt = tuple[int, str]  # partition, stored name
+_LaneAt = tuple[int, str, bool, bool, int]  # the partition, and the columns of a lane
+_LANE_AT = f"partition {LANE_COLUMNS}"
 
 
 class _RemovedLetter(NamedTuple):
@@ -31,7 +34,7 @@ class _RemovedLetter(NamedTuple):
 
     partition: int
     offset: int
-    lane: str
+    lane: SideLane
     holding: bool
 
     @property
@@ -40,7 +43,7 @@ class _RemovedLetter(NamedTuple):
 
     @property
     def lane_at(self) -> _LaneAt:
-        return self.partition, self.lane
+        return self.partition, *self.lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,39 @@ class Decided:
 
     def __add__(self, other: "Decided") -> "Decided":
         return Decided(self.count + other.count, self.alone + other.alone, self.anyway + other.anyway)
+
+
+class HeaderEdit:
+    """An edit of headers. Headers that cannot be decoded are replaced by the given ones."""
+
+    def __init__(self, given: RawHeaders, dropped: frozenset[str]) -> None:
+        self._given, self._gone = given, dropped | {name for name, _ in given}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the changed headers, for the audit, which omits values because they may be secrets."""
+        return sorted(self._gone)
+
+    def __call__(self, headers: bytes | None) -> bytes | None:
+        """Return the edited headers."""
+        try:
+            known = decode_headers(headers) if headers else ()
+        except Undecodable:  # removing broken headers may be the purpose of the edit
+            known = ()
+        edited = (*(each for each in known if each[0] not in self._gone), *self._given)
+        return encode_headers(edited) if edited else None
+
+
+def edit_of(given: Headers | None, dropped: Collection[str]) -> HeaderEdit | None:
+    """Return the edit; None if it changes nothing. Raises InvalidHeaders."""
+    if isinstance(dropped, str) or not all(isinstance(each, str) for each in dropped):
+        raise InvalidHeaders(dropped, f"drop_headers={shown(dropped)} must be a list of names")
+    pairs = check_headers(given, LimitsSettings.load()) if given else ()
+    names = {name for name, _ in pairs}
+    both = sorted(names & set(dropped))
+    if both:
+        raise InvalidHeaders(both[0], "is both set and dropped; give only one of them")
+    return HeaderEdit(pairs, frozenset(dropped)) if pairs or dropped else None
 
 
 class DeadLetters:
@@ -79,7 +115,7 @@ class DeadLetters:
         places: Collection[LetterPlace],
         *,
         last: bool = False,
-        edit: Edit | None = None,
+        edit: HeaderEdit | None = None,
     ) -> Decided:
         """Put records back: at the head of the lane they hold, or else in a lane of their own.
 
@@ -96,16 +132,16 @@ class DeadLetters:
             if each.holding and each.lane_at in held and not last:
                 heads.append(each)
             else:
-                alone.append(each._replace(lane=alone_name(each.lane, each.offset)))
+                alone.append(each._replace(lane=alone_in(each.lane, each.offset)))
         back = heads + alone
         self._enter(tx, back)
         if edit is not None:
             self._edit(tx, back, edit)
         self._letters(tx, "dead_take", cursors, [each.place for each in letters])
         freed = self._free(tx, held, {each.lane_at for each in heads})
-        self._put(tx, [(*each.lane_at, WaitState.LAST if last else WaitState.REQUEUED) for each in alone])
-        changed = {each.partition for each in back} | {partition for partition, _ in freed}
-        self._tell(tx, "cursors_lanes_changed", changed)
+        self._put(tx, [(each.lane_at, WaitState.LAST if last else WaitState.REQUEUED) for each in alone])
+        changed = {each.partition for each in back} | {lane[0] for lane in freed}
+        self._note_changes(tx, changed)
         return Decided(len(letters), len(alone), len(letters) - len(back))
 
     def skip(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
@@ -113,7 +149,7 @@ class DeadLetters:
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_skip", cursors, places)
         freed = self._free(tx, self._held(tx, letters), set())
-        self._tell(tx, "cursors_lanes_changed", {partition for partition, _ in freed})
+        self._note_changes(tx, {lane[0] for lane in freed})
         return Decided(len(letters))
 
     def discard(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
@@ -121,7 +157,7 @@ class DeadLetters:
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
         freed = self._free(tx, self._held(tx, letters), set())
-        self._tell(tx, "cursors_lanes_changed", {partition for partition, _ in freed})
+        self._note_changes(tx, {lane[0] for lane in freed})
         return Decided(len(letters))
 
     def erase(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
@@ -138,11 +174,11 @@ class DeadLetters:
             tx.change("delivery", "fallbacks_drop", places=table, **self._ids)
         held = self._held(tx, letters)
         freed = self._free(tx, held, set())
-        self._put(tx, [(*lane, WaitState.HELD) for lane in sorted(held - freed)])
+        self._put(tx, [(lane, WaitState.HELD) for lane in sorted(held - freed)])
         self._behead(tx, entries, freed)
         changed = {each.partition for each in letters} | {each.partition for each in entries}
         unread = {at for at, offset in places if at in cursors and offset not in cursors[at]}
-        self._tell(tx, "cursors_seize", changed | unread)
+        self._seize(tx, changed | unread)
         return Decided(len(letters), len(entries))
 
     def _entries(
@@ -154,7 +190,7 @@ class DeadLetters:
             return []
         table = Rows.of("partition place", rows)
         found = tx.rows("delivery", "entries_take", entries=table, **self._ids)
-        return sorted(_RemovedLetter(partition, offset, lane, False) for partition, offset, lane in found)
+        return sorted(_RemovedLetter(at, offset, SideLane(*lane), False) for at, offset, *lane in found)
 
     def _behead(self, tx: Transaction, entries: Sequence[_RemovedLetter], freed: Collection[_LaneAt]) -> None:
         """Release lanes that lost their head, and drop those that lost all records.
@@ -168,14 +204,14 @@ class DeadLetters:
         lanes = sorted(set(lanes) - self._lanes(tx, "lanes_held", lanes))
         if not lanes:
             return
-        rows = tx.rows("delivery", "entries_heads", lanes=Rows.of("partition lane", lanes), **self._ids)
-        heads = {(partition, lane): offset for partition, lane, offset in rows}
+        rows = tx.rows("delivery", "entries_heads", lanes=Rows.of(_LANE_AT, lanes), **self._ids)
+        heads = {_lane_at(row): row[5] for row in rows}
         moved = self._lanes(tx, "lanes_moved", lanes)
         flowing = [lane for lane in lanes if lane not in moved and firsts[lane] < heads.get(lane, -1)]
-        self._put(tx, [(*lane, WaitState.SLOW) for lane in flowing])
+        self._put(tx, [(lane, WaitState.SLOW) for lane in flowing])
         empty = [lane for lane in lanes if lane not in heads]
         if empty:
-            tx.change("delivery", "lanes_drop", lanes=Rows.of("partition lane", empty), **self._ids)
+            tx.change("delivery", "lanes_drop", lanes=Rows.of(_LANE_AT, empty), **self._ids)
 
     # -- under the cursors' locks
 
@@ -195,7 +231,8 @@ class DeadLetters:
         table = Rows.of("partition place", rows)
         found = tx.rows("delivery", name, letters=table, **self._ids)
         return sorted(
-            _RemovedLetter(partition, offset, lane, bool(hold)) for partition, offset, lane, hold in found
+            _RemovedLetter(partition, offset, SideLane(*lane), bool(hold))
+            for partition, offset, *lane, hold in found
         )
 
     def _already(self, tx: Transaction, letters: Sequence[_RemovedLetter]) -> set[LetterPlace]:
@@ -213,10 +250,11 @@ class DeadLetters:
     def _enter(self, tx: Transaction, letters: Sequence[_RemovedLetter]) -> None:
         """Put records back into their lanes, with the copies that their letters hold."""
         if letters:
-            table = Rows.of("partition place lane", [(*each.place, each.lane) for each in letters])
+            names = f"partition place {LANE_COLUMNS}"
+            table = Rows.of(names, [(*each.place, *each.lane) for each in letters])
             tx.change("delivery", "entries_return", entries=table, **self._ids)
 
-    def _edit(self, tx: Transaction, letters: Sequence[_RemovedLetter], edit: Edit) -> None:
+    def _edit(self, tx: Transaction, letters: Sequence[_RemovedLetter], edit: HeaderEdit) -> None:
         """Give waiting records other headers."""
         if not letters:
             return
@@ -230,30 +268,42 @@ class DeadLetters:
         freed = held - self._lanes(tx, "dead_holding", sorted(held))
         left = self._lanes(tx, "entries_count", sorted(freed))
         self._put(
-            tx, [(*lane, WaitState.REQUEUED if lane in headed else WaitState.SLOW) for lane in sorted(left)]
+            tx, [(lane, WaitState.REQUEUED if lane in headed else WaitState.SLOW) for lane in sorted(left)]
         )
         empty = sorted(freed - left)
         if empty:
-            tx.change("delivery", "lanes_drop", lanes=Rows.of("partition lane", empty), **self._ids)
+            tx.change("delivery", "lanes_drop", lanes=Rows.of(_LANE_AT, empty), **self._ids)
         return freed
 
     def _lanes(self, tx: Transaction, name: str, lanes: Sequence[_LaneAt]) -> set[_LaneAt]:
         """Return those of some lanes that the named statement finds."""
         if not lanes:
             return set()
-        rows = tx.rows("delivery", name, lanes=Rows.of("partition lane", lanes), **self._ids)
-        return {(row[0], row[1]) for row in rows}
+        rows = tx.rows("delivery", name, lanes=Rows.of(_LANE_AT, lanes), **self._ids)
+        return {_lane_at(row) for row in rows}
 
-    def _put(self, tx: Transaction, lanes: Iterable[tuple[int, str, WaitState]]) -> None:
+    def _put(self, tx: Transaction, lanes: Iterable[tuple[_LaneAt, WaitState]]) -> None:
         """Write lanes that may go on at once or are held."""
-        rows = [(at, lane, state.value, 0, 0, state.text, 0) for at, lane, state in lanes]
+        rows = [(*lane, state.value, 0, 0, state.text, 0) for lane, state in lanes]
         if rows:
-            table = Rows.of("partition lane state failures due_ms reason wait_ms", rows)
+            table = Rows.of(f"{_LANE_AT} state failures due_ms reason wait_ms", rows)
             tx.change("delivery", "lanes_put", lanes=table, **self._ids)
 
-    def _tell(self, tx: Transaction, name: str, partitions: Iterable[int]) -> None:
-        """Make owners learn of the changes, or take partitions again, with the named statement."""
+    def _note_changes(self, tx: Transaction, partitions: Iterable[int]) -> None:
+        """Make owners learn of changes to lanes."""
         changed = sorted(partitions)
         if changed:
+            tx.change("delivery", "cursors_lanes_changed", partitions=changed, **self._ids)
+
+    def _seize(self, tx: Transaction, partitions: Iterable[int]) -> None:
+        """Make owners take partitions again."""
+        seized = sorted(partitions)
+        if seized:
             living = self._living(tx)  # only now: no owner of a locked row can have joined since
-            tx.change("delivery", name, partitions=changed, living=living, **self._ids)
+            tx.change("delivery", "cursors_seize", partitions=seized, living=living, **self._ids)
+
+
+def _lane_at(row: Row) -> _LaneAt:
+    """Return the lane that a row begins with."""
+    partition, lane, whole, late, alone = row[:5]
+    return partition, lane, bool(whole), bool(late), alone

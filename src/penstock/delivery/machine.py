@@ -28,11 +28,23 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
-from .going_out import GoingOut
-from .lane_names import WHOLE, alone_name, is_alone, is_late, late_name, live_name, shared_name, stored_name
-from .passed_over import LateMove, PassedOver, PassedRecord, PassedType
+from .lane import (
+    WHOLE,
+    LaneId,
+    LaneQueue,
+    SideLane,
+    StoredLane,
+    WaitState,
+    alone_in,
+    is_alone,
+    lane_queue,
+    late_lane,
+    live_lane,
+    shared_lane,
+)
+from .offset_sets import GoingOut
+from .unhandled_types import LateMove, PassedOver, PassedRecord, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
-from .wait_state import WaitState
 
 WINDOW = 10_000  # offsets between the base and the position
 SLOW_WAITING = 100  # records waiting in a lane that flows, before it is spilled
@@ -50,53 +62,16 @@ class Delivery(NamedTuple):
     """
 
     offset: int
-    lane: str
+    lane: LaneId
     failures: int
     again: bool = False
-
-
-@dataclass(slots=True)
-class LaneQueue:
-    """The records of one key. `waiting` are offsets, oldest first, including those that are out."""
-
-    key: str
-    waiting: list[int] | deque[int]  # a deque once it is stored and may grow long
-    stored: bool = False  # its offsets are entries, the cursor may pass them
-    state: WaitState = WaitState.SLOW  # why it waits, once it is stored
-    out: int = 0  # how many of `waiting`, from the first on, are handed out
-    left: int = 0  # how many records have left it, while stored, since the last settlement
-    resting: bool = False  # held, or waiting until it is due
-    failures: int = 0
-    due_ms: int = 0
-    reason: str = ""  # for people; nothing here depends on it
-    late: bool = False  # its records were passed over before the group had a handler for them
-
-    @property
-    def held(self) -> bool:
-        """Whether it waits for a person's decision."""
-        return self.state is WaitState.HELD
-
-
-class StoredLane(NamedTuple):
-    """A waiting lane as its row holds it."""
-
-    key: str
-    state: WaitState
-    failures: int
-    due_ms: int
-    reason: str
-
-    @property
-    def held(self) -> bool:
-        """Whether it waits for a person's decision."""
-        return self.state is WaitState.HELD
 
 
 class NewDeadLetter(NamedTuple):
     """A record given up. `holding`: its lane waits until a person decides."""
 
     offset: int
-    lane: str
+    lane: LaneId
     holding: bool
     failures: int
     reason: str
@@ -121,8 +96,8 @@ class Settlement:
     passed: bytes  # a bitmap of the offsets from the base on that are passed
     unskipped: tuple[int, bytes] | None  # base and passed without the skipped records, if there are any
     lanes: list[StoredLane]
-    lanes_gone: list[str]
-    entries: list[tuple[str, int]]
+    lanes_gone: list[LaneId]
+    entries: list[tuple[LaneId, int]]
     entries_gone: list[int]
     dead: list[NewDeadLetter]
     passed_over: list[PassedType] = field(default_factory=list)  # valid only with the skipped records,
@@ -135,18 +110,9 @@ class Settlement:
     @property
     def is_plain(self) -> bool:
         """Whether nothing but the cursor is written."""
-        return self.unskipped is None and not (
-            self.lanes
-            or self.lanes_gone
-            or self.entries
-            or self.entries_gone
-            or self.dead
-            or self.passed_over
-            or self.passed_singles
-            or self.late_moves
-            or self.passed_entries
-            or self.fallbacks
-        )
+        waiting = self.lanes or self.lanes_gone or self.entries or self.entries_gone
+        noted = self.passed_over or self.passed_singles or self.late_moves or self.passed_entries
+        return self.unskipped is None and not (waiting or noted or self.dead or self.fallbacks)
 
     @property
     def reach(self) -> int:
@@ -163,55 +129,57 @@ class Partition:
         passed: bytes = b"",
         lanes: Iterable[tuple[StoredLane, Iterable[int]]] = (),
     ) -> None:
+        # The log, as far as it is fed.
         self._base = base
         self._passed = _flags(passed)  # one for each offset from the base to the position
         self._holes = {base + n for n, flag in enumerate(self._passed) if flag == _OPEN}
-        self._lanes: dict[str, LaneQueue] = {}
-        self._ready: deque[LaneQueue] = deque()
-        self._due: list[tuple[int, str]] = []
         self._out: dict[int, LaneQueue] = {}
-        self._changed_lanes: set[str] = set()
-        self._entries: dict[int, str] = {}
+        # Lanes, and where those are that do not go out now.
+        self._lanes: dict[LaneId, LaneQueue] = {}
+        self._ready: deque[LaneQueue] = deque()
+        self._due: list[tuple[int, int, LaneId]] = []  # a heap: when a lane is due, its head, the lane
+        self._behind: list[LaneQueue] = []  # their head comes after a skipped record of theirs
+        self._left: list[LaneQueue] = []  # stored lanes that records have left since the last settlement
+        self._ahead: list[LaneQueue] = []  # stored lanes that go on once the records that left are settled
+        self._last: dict[LaneId, list[tuple[int, LaneQueue]]] = {}  # by key: the lanes waiting for an offset
+        self._barred: frozenset[LaneId] = frozenset()  # lanes that must wait: see `bar`
+        self._moved: dict[LaneId, LaneQueue] = {}  # the barred lanes that do wait
+        self._partners: dict[LaneId, LaneId] = {}  # of keys with a late lane: each lane, and the other one
+        self._beside: dict[LaneId, LaneQueue] = {}  # by the lane that is out: its partner, which goes next
+        self._is_one_lane = False
+        self._former: set[LaneId] = set()  # lanes of keys that come before the one lane
+        # Skipped records: no handler wants them, and that is not confirmed yet.
+        self._skipped: list[tuple[int, LaneId]] = []
+        self._floor = base  # the base before the first of them
+        self._skips: dict[LaneId, int] = {}  # their lanes, each with the first
+        self._skips_written = 0  # how many of them are in the last settlement
+        self._refused = False  # another version has handlers for some of them
+        # Records that were passed over before, and are delivered late.
+        self.passed_over = PassedOver(self.position)
+        self._late: list[tuple[int, SideLane]] = []  # not written yet
+        self._late_moves: dict[tuple[str, int], LateMove] = {}  # by the note they belong to
+        self._late_written = 0  # how many of the late records are in the last settlement
+        # The changes for the next settlement.
+        self._dirty = False
+        self._changed_lanes: set[LaneId] = set()
+        self._entries: dict[int, LaneId] = {}
         self._entries_gone: list[int] = []
         self._dead: list[NewDeadLetter] = []
         self._fallbacks: list[CompletedByFallback] = []
-        self._skipped: list[tuple[int, str]] = []  # wanted by no handler; not confirmed yet
-        self._floor = base  # the base before the first of them
-        self._skips: dict[str, int] = {}  # their lanes, each with the first
-        self._behind: list[LaneQueue] = []  # lanes whose head comes after one of them
-        self._left: list[LaneQueue] = []  # stored lanes that records have left since the last settlement
-        self._ahead: list[LaneQueue] = []  # stored lanes that go on once the records that left are settled
-        self._last: dict[str, list[tuple[int, LaneQueue]]] = {}  # by key: the lanes waiting for an offset
-        self._barred: frozenset[str] = frozenset()  # lanes that must wait: see `bar`
-        self._moved: dict[str, LaneQueue] = {}  # the barred lanes that do wait
-        self._partners: dict[str, str] = {}  # of keys with a late lane: each lane, and the other one
-        self._beside: dict[str, LaneQueue] = {}  # by the lane that is out: its partner, which goes next
-        self._is_one_lane = False
-        self._former: set[str] = set()  # lanes of keys that come before the one lane
-        self._told = 0  # how many skipped records are in the last settlement
-        self._refused = False  # another version has handlers for some skipped records
-        self._dirty = False
-        self.passed_over = PassedOver(self.position)
-        self._late: list[tuple[int, str]] = []  # to be delivered late; not written yet
-        self._late_moves: dict[tuple[str, int], LateMove] = {}  # by the note they belong to
         self._passed_entries: list[PassedRecord] = []
-        self._late_told = 0  # how many of the late records are in the last settlement
+        # Figures for the owner's bounds.
         self.entry_count = 0  # records that wait in stored lanes
         self.late_count = 0  # late records among these, and among those to be written, that just flow
         self.stored_count = 0  # stored lanes
         for stored, offsets in lanes:
-            self._load(_queue(stored, offsets))
+            self._load(lane_queue(stored, offsets))
         for lane in [each for each in self._lanes.values() if each.state is WaitState.LAST]:
             self._put_last(lane)
 
     def work_as_one_lane(self) -> None:
         """Treat all records of the partition as one lane, whatever their keys; before any is fed."""
         self._is_one_lane = True
-        self._former = {
-            name
-            for name in self._lanes
-            if name != WHOLE and shared_name(name) == name and live_name(name) is None
-        }
+        self._former = {lane for lane in self._lanes if isinstance(lane, str)}
 
     # -- input
 
@@ -259,7 +227,7 @@ class Partition:
                 return
 
     def feed(
-        self, offset: int, lane: str, wanted: bool, unhandled_type: str | None = None, again: bool = False
+        self, offset: int, lane: LaneId, wanted: bool, unhandled_type: str | None = None, again: bool = False
     ) -> bool:
         """Feed a record of the log, in the order of offsets; return whether it may go out soon.
 
@@ -271,8 +239,6 @@ class Partition:
             return False
         if self._is_one_lane:
             lane = WHOLE
-        elif lane[:1] == "#":
-            lane = stored_name(lane)  # never the name of a record's own lane
         if not wanted:
             if not self._skipped:
                 self._floor = self.base
@@ -315,9 +281,7 @@ class Partition:
         In the order of offsets, each with its lane. They go out once they are written: until then the next
         owner would not know that they were handed out.
         """
-        late = [
-            (offset, late_name(WHOLE if self._is_one_lane else stored_name(lane))) for offset, lane in records
-        ]
+        late = [(offset, late_lane(WHOLE if self._is_one_lane else lane)) for offset, lane in records]
         self._late += late
         self._late_moves.update((each[:2], each) for each in moves)
         self.late_count += len(late)
@@ -325,7 +289,7 @@ class Partition:
 
     def learn(
         self, lanes: Iterable[tuple[StoredLane, Iterable[int]]], unwritten: Settlement
-    ) -> dict[str, set[int]] | None:
+    ) -> dict[LaneId, set[int]] | None:
         """Learn a person's decisions on dead letters, from the present rows of the lanes.
 
         Decisions free held lanes, put records back into them, and create lanes for single records; everything
@@ -334,15 +298,15 @@ class Partition:
         """
         rows = {stored.key: (stored, list(offsets)) for stored, offsets in lanes}
         dying = {each.lane for each in [*unwritten.dead, *self._dead] if each.holding}
-        back: dict[str, set[int]] = {}
+        back: dict[LaneId, set[int]] = {}
         for lane in [each for each in self._lanes.values() if each.held and each.key not in dying]:
             back[lane.key] = self._decide(lane, rows.get(lane.key), unwritten)
         gone = {*unwritten.lanes_gone, *(key for key in self._changed_lanes if key not in self._lanes)}
         for key in rows.keys() - self._lanes.keys() - gone:
             stored, offsets = rows[key]
-            if shared_name(key) == key:
+            if shared_lane(key) == key:
                 return None
-            lane = _queue(stored, offsets)
+            lane = lane_queue(stored, offsets)
             self._load(lane)
             if lane.state is WaitState.LAST:
                 self._put_last(lane)
@@ -370,8 +334,8 @@ class Partition:
         self._schedule(lane)
         return back
 
-    def bar(self, lanes: frozenset[str]) -> None:
-        """Let these lanes wait, by their stored names, and no others: their keys are not done elsewhere yet.
+    def bar(self, lanes: frozenset[LaneId]) -> None:
+        """Let these lanes wait, and no others: their keys are not done elsewhere yet.
 
         It applies to records fed from now on: a lane that flows here goes on.
         """
@@ -383,7 +347,7 @@ class Partition:
             self._dirty = True
             self._ready.append(lane)
 
-    def _is_barred(self, lane: str) -> bool:
+    def _is_barred(self, lane: LaneId) -> bool:
         """Return whether a lane must wait; the lane of all keys waits for each of them."""
         return lane in self._barred or (lane == WHOLE and bool(self._barred))
 
@@ -401,7 +365,7 @@ class Partition:
         """
         ready, due, out, skips, partners = self._ready, self._due, self._out, self._skips, self._partners
         while due and due[0][0] <= now_ms:
-            lane = self._lanes[heappop(due)[1]]
+            lane = self._lanes[heappop(due)[2]]
             lane.resting = False
             ready.append(lane)
         taken: list[Delivery] = []
@@ -477,7 +441,7 @@ class Partition:
         """Return the offsets of lanes that wait until their head is due, or for a person."""
         return {offset for lane in self._lanes.values() if lane.resting for offset in lane.waiting}
 
-    def stored(self, lane: str) -> Iterable[int]:
+    def stored(self, lane: LaneId) -> Iterable[int]:
         """Return the offsets that wait in a lane, if the lane is stored."""
         known = self._lanes.get(lane)
         return known.waiting if known is not None and known.stored else ()
@@ -534,7 +498,7 @@ class Partition:
                     self._go_on(lane)
             case Parked(alone=True) if not is_alone(lane.key, offset):
                 self._leave(lane)
-                self._park(LaneQueue(alone_name(lane.key, offset), [offset], late=lane.late), verdict)
+                self._park(LaneQueue(alone_in(lane.key, offset), [offset], late=lane.late), verdict)
                 self._go_on(lane)
             case Parked():
                 self._park(lane, verdict)
@@ -602,11 +566,11 @@ class Partition:
                 lanes.append(StoredLane(key, lane.state, lane.failures, lane.due_ms, lane.reason))
             else:
                 gone.append(key)
-        self._late_told = len(self._late)
+        self._late_written = len(self._late)
         for name in dict.fromkeys(name for _, name in self._late):
             if name not in self._lanes:
                 lanes.append(StoredLane(name, WaitState.SLOW, 0, 0, WaitState.SLOW.text))
-        unskipped, self._told = None, len(self._skipped)
+        unskipped, self._skips_written = None, len(self._skipped)
         if self._skipped:
             flags = self._without_skips()
             count = flags.index(_OPEN)
@@ -668,7 +632,7 @@ class Partition:
             self._skipped, self._refused = [], True
         if self._refused:
             return  # records behind a skip stay there, whatever else is written: they are for the next owner
-        del self._skipped[: self._told]
+        del self._skipped[: self._skips_written]
         self._skips = {lane: offset for offset, lane in reversed(self._skipped)}
         self._ready.extend(self._behind)
         self._behind = []
@@ -718,7 +682,7 @@ class Partition:
 
     def _admit_late(self) -> None:
         """Add the late records that are written now to their lanes."""
-        for offset, name in self._late[: self._late_told]:
+        for offset, name in self._late[: self._late_written]:
             self.entry_count += 1
             lane = self._lanes.get(name)
             if lane is None:
@@ -730,18 +694,18 @@ class Partition:
             lane.waiting.append(offset)
             if lane.state is not WaitState.SLOW:
                 self.late_count -= 1
-        del self._late[: self._late_told]
-        self._late_told = 0
+        del self._late[: self._late_written]
+        self._late_written = 0
 
     def _pair(self, lane: LaneQueue) -> None:
         """Make a late lane and the lane of its key take turns; a record in its own lane waits for neither."""
-        live = live_name(lane.key)
+        live = live_lane(lane.key)
         if live is not None:
             self._partners[live], self._partners[lane.key] = lane.key, live
 
     def _put_last(self, lane: LaneQueue) -> None:
         """Let a record in a lane of its own wait until the records of its key that wait now are done."""
-        key = shared_name(lane.key)
+        key = shared_lane(lane.key)
         before = self._lanes.get(key)
         if before is None or not before.waiting:
             self._schedule(lane)
@@ -800,8 +764,8 @@ class Partition:
                 self.stored_count -= 1
                 self._changed_lanes.add(lane.key)
                 self._former.discard(lane.key)
-                if lane.late:
-                    self._partners.pop(self._partners.pop(lane.key, ""), None)
+                if lane.late and lane.key in self._partners:
+                    del self._partners[self._partners.pop(lane.key)]
             return
         if lane.stored and lane.state is not WaitState.SLOW:
             self._change_state(lane, WaitState.SLOW)
@@ -828,7 +792,7 @@ class Partition:
 
     def _schedule(self, lane: LaneQueue) -> None:
         lane.resting = True
-        heappush(self._due, (lane.due_ms, lane.key))
+        heappush(self._due, (lane.due_ms, lane.waiting[0], lane.key))
 
     def _spill(self, lane: LaneQueue) -> None:
         """Let the cursor pass a lane that is healthy but too slow for the window."""
@@ -859,15 +823,6 @@ class Partition:
             was, flows = lane.state is WaitState.SLOW, state is WaitState.SLOW
             self.late_count += (flows - was) * len(lane.waiting)
         lane.state = state
-
-
-def _queue(stored: StoredLane, offsets: Iterable[int]) -> LaneQueue:
-    """Return a lane from its row and its entries."""
-    _, state, failures, due_ms, reason = stored
-    lane = LaneQueue(stored.key, deque(sorted(offsets)), stored=True, state=state)
-    lane.failures, lane.due_ms, lane.reason, lane.resting = failures, due_ms, reason, lane.held
-    lane.late = is_late(lane.key)
-    return lane
 
 
 def _bitmap(flags: bytearray) -> bytes:

@@ -33,7 +33,7 @@ from penstock.database.database import Transaction
 from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Topic
 
 from .machine import Partition, Settlement
-from .passed_over import PassedRecord
+from .unhandled_types import PassedRecord
 
 OPEN = LAST_OFFSET
 UNDECIDED = LAST_OFFSET  # the first owner with a handler sets the moment from which on it comes
@@ -263,6 +263,21 @@ class Notes:
     def _drop(self, tx: Transaction, places: Collection[tuple[int, str, int]]) -> None:
         if places:
             tx.change("delivery", "notes_drop", notes=Rows.of("partition type until", places), **self._ids)
+
+
+def want_late(
+    tx: Transaction, group_id: int, topic_id: int, notes: Iterable[Note], since_ms: int, living: list[str]
+) -> None:
+    """Have the records of some notes delivered late, from a moment on.
+
+    The owners take their partitions anew: an owner reads notes when it takes one.
+    """
+    chosen, ids = list(notes), {"group_id": group_id, "topic_id": topic_id}
+    partitions = sorted({each.partition for each in chosen})
+    tx.rows("delivery", "cursors_hold", partitions=partitions, **ids)
+    types = sorted({each.type for each in chosen})
+    tx.change("delivery", "notes_want", partitions=partitions, types=types, wanted_ms=since_ms, **ids)
+    tx.change("delivery", "cursors_seize", partitions=partitions, living=living, **ids)
 
 
 def _single(partition: int, passed: PassedRecord, wanted_ms: int) -> Note:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from penstock.database.contract import Row, Rows
 from penstock.database.database import Transaction
 
-from .done_set import DoneSet
-from .wait_state import WaitState
+from .lane import WaitState
+from .offset_sets import DoneSet
 
 _IN_HAND = 100  # records from the target on that come marked, if they were handed out before
 
@@ -37,7 +37,7 @@ class Move:
     skipped: int
 
 
-class Resetting:
+class CursorReset:
     """Resets of one group on one topic.
 
     `living` returns the members that may still be at work; `touch` makes the owners look, and takes its lock

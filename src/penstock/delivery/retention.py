@@ -18,7 +18,7 @@ from typing import NamedTuple
 from penstock import metrics, points
 from penstock.clock import Clock, own_ms
 from penstock.database.database import Transaction
-from penstock.errors import Damaged, StillNeeded
+from penstock.errors import Damaged, FileUnreadable, StillNeeded
 from penstock.log.contract import OffsetRange, Position, Topic
 from penstock.log.store import Store
 
@@ -174,12 +174,12 @@ class Retention:
         heads = [each for each in self._heads(plan) if each.held is not None or not self._rule.needs_reader]
         try:
             return self._ranges_of(plan, heads, budget)
-        except Damaged:  # in one partition: the others do not wait for it
+        except (Damaged, FileUnreadable):  # in one partition: the others do not wait for it
             found, full = list[OffsetRange](), False
             for head in heads:
                 try:
                     some, more = self._ranges_of(plan, [head], max(1, budget // len(heads)))
-                except Damaged as exc:
+                except (Damaged, FileUnreadable) as exc:
                     logger.warning(
                         "nothing of %s/%d is deleted by retention: %s", plan.topic.name, head.partition, exc
                     )
@@ -315,10 +315,10 @@ class Retention:
         return any(offset < highs.get(number, 0) for each in holds for number, offset in each.items())
 
     def _trim_readable(self, plan: _Plan, ranges: Sequence[OffsetRange]) -> int:
-        """Delete the planned ranges, but not in partitions whose waiting records are damaged."""
+        """Delete the planned ranges, but not in partitions whose waiting records cannot be read."""
         try:
             return self._trim(plan, ranges)
-        except Damaged as exc:
+        except (Damaged, FileUnreadable) as exc:
             if len(ranges) > 1:
                 return sum(self._trim_readable(plan, [each]) for each in ranges)
             logger.warning(

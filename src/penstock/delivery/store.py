@@ -24,13 +24,13 @@ from penstock.log.entry import Content, Entry, is_cut
 from penstock.log.sql.appending import COLUMNS, columns
 from penstock.log.store import Store
 
-from .former import OPEN, Barrier, FormerPartitions
-from .going_out import GoingOut
-from .group_kind import GroupKind, join_group
-from .machine import Partition, Settlement, StoredLane
+from .groups import GroupKind, join_group
+from .growth_barriers import OPEN, Barrier, FormerPartitions
+from .lane import LANE_COLUMNS, LaneId, StoredLane, WaitState, columns_of, stored_lane
+from .machine import Partition, Settlement
 from .notes import CatchUp, LateRange, Notes
+from .offset_sets import GoingOut
 from .trial import Trial, stored_trial
-from .wait_state import WaitState
 
 BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
 BEFORE_COMMIT = points.declare("delivery.before_commit", "Cursors and lanes are written; not committed.")
@@ -44,10 +44,8 @@ logger = logging.getLogger("penstock.delivery")
 
 _AT_ONCE = 32  # cursors that are moved in one trip: its plan is for a few
 
-_FORMER_AHEAD = 100  # records that an owner of the previous version hands out beyond its last settled one
-
 Living = Callable[[Transaction], list[str]]
-_DEAD = f"group_id topic_id partition place lane holding failures reason died_ms {COLUMNS}"
+_DEAD = f"group_id topic_id partition place {LANE_COLUMNS} holding failures reason died_ms {COLUMNS}"
 _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 
 
@@ -118,9 +116,8 @@ class GroupStore:
     is passed over that another version of the program may have handlers for; while the group is paused,
     nothing is taken and nothing kept. `touch` is called with the ids of group and topic in each transaction
     that releases cursors, so that others learn of it. `gone` returns the members whose processes have ended
-    for certain, and perhaps because of a record; it is called under the group's lock. `has_former`: whether
-    members of the previous version are present, which do not write down the records they hand out. `catch_up`
-    selects the notes of the group that are delivered late.
+    for certain, and perhaps because of a record; it is called under the group's lock. `catch_up` selects the
+    notes of the group that are delivered late.
     """
 
     def __init__(
@@ -136,10 +133,8 @@ class GroupStore:
         touch: Callable[[Transaction, int, int], object] = lambda tx, group_id, topic_id: None,
         catch_up: CatchUp | None = None,
         gone: Living = lambda tx: [],
-        has_former: Callable[[Transaction], bool] = lambda tx: False,
     ) -> None:
-        self._gone, self._has_former = gone, has_former
-        self._store, self._database, self._clock = store, store.database, clock
+        self._store, self._database, self._clock, self._gone = store, store.database, clock, gone
         self.topic, self._owner, self._filter, self._touch = topic, owner, filter, touch
         self._group, self._was_paused = group, False
         store.log.check_parts()
@@ -298,7 +293,7 @@ class GroupStore:
         if not found:
             return {}  # deleted
         ((_, filters, filter_version, paused_ms),) = found
-        self._tell_paused(paused_ms is not None)
+        self._log_pause(paused_ms is not None)
         if paused_ms is not None or not self._is_mine(filters):
             return {}
         gone = self._gone(tx)
@@ -324,10 +319,6 @@ class GroupStore:
             )
             for partition, offset, epoch, version, passed, crashes, trial, lanes_version, *handed_out in rows
         }
-        crashed = [owned for owned in taken.values() if owned.crashes]
-        if crashed and self._has_former(tx):
-            for owned in crashed:
-                owned.doubtful |= GoingOut(owned.machine.position + _FORMER_AHEAD)
         for partition, barrier in self._former.barriers(tx, taken).items():
             taken[partition].close(barrier)
         self._load_late(tx, taken)
@@ -354,26 +345,26 @@ class GroupStore:
 
     def _lanes(self, tx: Transaction, partitions: list[int]) -> tuple[_Lanes, dict[int, list[int]]]:
         """Return the waiting lanes by partition, and which of their records have a copy."""
-        found: dict[tuple[int, str], tuple[StoredLane, list[int]]] = {}
+        found: dict[tuple[int, LaneId], tuple[StoredLane, list[int]]] = {}
         copied: dict[int, list[int]] = {}
         by_partition: _Lanes = {}
         now_ms = self._clock.now_ms()
         rows = tx.rows("delivery", "lanes_load", partitions=partitions, **self._ids)
-        for partition, lane, state, failures, due_ms, reason, wait_ms in rows:
+        for partition, *lane, state, failures, due_ms, reason, wait_ms in rows:
             if wait_ms is not None:  # whatever the clock of its last owner showed
                 due_ms = min(due_ms, now_ms + wait_ms)
-            stored = StoredLane(lane, WaitState(state), failures, due_ms, reason)
-            loaded = found[partition, lane] = (stored, [])
+            stored = StoredLane(stored_lane(*lane), WaitState(state), failures, due_ms, reason)
+            loaded = found[partition, stored.key] = (stored, [])
             by_partition.setdefault(partition, []).append(loaded)
         if found:
             entries = tx.rows("delivery", "entries_load", partitions=partitions, **self._ids)
-            for partition, lane, offset, has_copy in entries:
-                found[partition, lane][1].append(offset)
+            for partition, *lane, offset, has_copy in entries:
+                found[partition, stored_lane(*lane)][1].append(offset)
                 if has_copy:
                     copied.setdefault(partition, []).append(offset)
         return by_partition, copied
 
-    def _tell_paused(self, paused: bool) -> None:
+    def _log_pause(self, paused: bool) -> None:
         """Log once that the group is paused, and once that it goes on."""
         if paused != self._was_paused:
             how = "is paused: it is given nothing" if paused else "goes on"
@@ -472,21 +463,29 @@ class GroupStore:
 
     def _write(self, tx: Transaction, kept: Mapping[int, Settlement]) -> None:
         """Write dead letters, entries and lanes; a record that changes its lane keeps its entry."""
-        dead = [(partition, *each) for partition, one in kept.items() for each in one.dead]
-        entries = [
-            (partition, offset, lane) for partition, one in kept.items() for lane, offset in one.entries
+        dead = [
+            (partition, each.offset, *columns_of(each.lane), *each[2:])
+            for partition, one in kept.items()
+            for each in one.dead
         ]
-        moved = {(partition, offset) for partition, offset, _ in entries}  # these keep their copies
+        entries = [
+            (partition, offset, *columns_of(lane))
+            for partition, one in kept.items()
+            for lane, offset in one.entries
+        ]
+        moved = {(partition, offset) for partition, offset, *_ in entries}  # these keep their copies
         gone = [
             place
             for partition, one in kept.items()
             for offset in one.entries_gone
             if (place := (partition, offset)) not in moved
         ]
-        flowing = [(partition, lane) for partition, one in kept.items() for lane in one.lanes_gone]
+        flowing = [
+            (partition, *columns_of(lane)) for partition, one in kept.items() for lane in one.lanes_gone
+        ]
         now_ms = self._clock.now_ms()
         lanes = [
-            (partition, each.key, each.state.value, *each[2:], max(0, each.due_ms - now_ms))
+            (partition, *columns_of(each.key), each.state.value, *each[2:], max(0, each.due_ms - now_ms))
             for partition, one in kept.items()
             for each in one.lanes
         ]
@@ -499,12 +498,13 @@ class GroupStore:
             table = Rows.of("partition place", gone)
             tx.change("delivery", "entries_drop", entries=table, **self._ids)
         if entries:
-            table = Rows.of("partition place lane", entries)
+            table = Rows.of(f"partition place {LANE_COLUMNS}", entries)
             tx.change("delivery", "entries_put", entries=table, **self._ids)
         if flowing:
-            tx.change("delivery", "lanes_drop", lanes=Rows.of("partition lane", flowing), **self._ids)
+            table = Rows.of(f"partition {LANE_COLUMNS}", flowing)
+            tx.change("delivery", "lanes_drop", lanes=table, **self._ids)
         if lanes:
-            names = "partition lane state failures due_ms reason wait_ms"
+            names = f"partition {LANE_COLUMNS} state failures due_ms reason wait_ms"
             tx.change("delivery", "lanes_put", lanes=Rows.of(names, lanes), **self._ids)
 
     def _bury(self, tx: Transaction, dead: list[tuple[Any, ...]]) -> None:

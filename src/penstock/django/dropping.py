@@ -18,7 +18,7 @@ def check_may_drop(connection: Any) -> None:
     """Refuse to drop tables that hold data or that members use; missing tables are fine.
 
     It queries Django's connection, in its transaction. Raises ImproperlyConfigured, StoreBusy, SchemaBehind,
-    SchemaTooNew.
+    SchemaTooNew, SchemaUnreleased.
     """
     with project.store() as store:
         try:

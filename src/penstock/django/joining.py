@@ -19,7 +19,7 @@ from django.db.transaction import TransactionManagementError, atomic
 
 from penstock.errors import NoTransaction, TransactionEnded, UnsupportedConnection
 from penstock.model.connections import Tx
-from penstock.outbox.adapters.driver_state import commits_alone
+from penstock.outbox.adapters.driver import commits_alone
 
 from .sameness import check_same_database
 

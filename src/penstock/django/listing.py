@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from penstock.errors import Undecodable
 from penstock.operate.dead import DeadLetter, DeadRecord
-from penstock.operate.groups_shown import Group
 from penstock.operate.lanes import WaitingLane
+from penstock.operate.progress import Group
 
 _LONGEST_VALUE = 20_000  # characters of a value that are shown
 _LONGEST_REASON = 200

@@ -17,7 +17,7 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
     """Runs the chain up to a version, on Django's connection and in its transaction.
 
     Migrations that `penstock migrate` has applied are skipped. The chain is reversible only as a whole: the
-    first version drops the tables, as `penstock drop` does; the others only check whether it may. Tables that
+    first version drops the tables, as `penstock drop` does; later ones only check whether it may. Tables that
     hold data, or that members use, stay.
     """
 
@@ -31,22 +31,23 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
         """Change no model: Penstock has none."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        """Run the missing migrations, on the database for the tables."""
+        """Run the missing migrations, on the database for the tables. Raises SchemaUnreleased."""
         connection = schema_editor.connection
         if connection.alias != project.alias() or not router.allow_migrate(connection.alias, app_label):
             return
         dialect, names = ADAPTER.dialect_of(connection), project.names()
         if schema_editor.collect_sql:  # `manage.py sqlmigrate`
-            for step in hosted.steps_between(dialect, names, self.version - 1, self.version):
-                for each in hosted.statements_of(step.script):
-                    schema_editor.execute(each, params=None)
+            for each in hosted.statements_of(
+                hosted.steps_between(dialect, names, 0, self.version)[-1].script
+            ):
+                schema_editor.execute(each, params=None)
             return
         hosted.upgrade(dialect, names, lambda sql: _execute(connection, sql), to=self.version)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        """Refuse to lose data; drop the tables when reversing version 1.
+        """Refuse to lose data; drop the tables when reversing the first version.
 
-        Raises ImproperlyConfigured, StoreBusy, SchemaBehind, SchemaTooNew.
+        Raises ImproperlyConfigured, StoreBusy, SchemaBehind, SchemaTooNew, SchemaUnreleased.
         """
         connection = schema_editor.connection
         if connection.alias != project.alias() or not router.allow_migrate(connection.alias, app_label):
@@ -54,11 +55,11 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
         dialect, names = ADAPTER.dialect_of(connection), project.names()
         if schema_editor.collect_sql:
             schema_editor.collected_sql.append(
-                "-- Penstock's tables are dropped by version 1, if they are empty"
+                "-- Penstock's tables are dropped by the first version, if they are empty"
             )
             return
         check_may_drop(connection)
-        if self.version == 1:
+        if len(hosted.steps_between(dialect, names, 0, self.version)) == 1:
             hosted.drop(dialect, names, lambda sql: _execute(connection, sql))
 
     def describe(self) -> str:

@@ -13,11 +13,10 @@ from penstock.app import Outbox
 from penstock.errors import InvalidInput, MissingExtra, NotAllowed
 from penstock.worker.calling.runner import ProcessingSettings
 
-from .exposition import CONTENT_TYPE
+from .exposition import CONTENT_TYPE, scrape
 from .lock import may_look, sees_reasons
 from .problem import PROBLEM, problem
 from .readiness import OutboxProbe
-from .scrape import scrape
 
 if TYPE_CHECKING:
     from .rest.api import RestApi

@@ -13,9 +13,9 @@ from penstock.errors import InvalidInput, NotConvertible
 from penstock.log.store import Store
 from penstock.model.content import BINARY, CONTENT_TYPE, JSON, is_json
 from penstock.model.limits import NAME_CHARACTERS
-from penstock.model.protobuf_json import PROTOBUF, ProtobufJson, is_protobuf
+from penstock.model.protobuf import PROTOBUF, ProtobufJson, is_protobuf
 from penstock.model.record import RawHeaders, Record
-from penstock.operate.producing import RecordWanted
+from penstock.operate.producer import RecordWanted
 from penstock.operate.value_schemas import schema_of
 
 CONTENT_TYPES = (JSON, PROTOBUF)

@@ -9,15 +9,44 @@
 | `name_sum`, `name_count`            | of a histogram: all of them                                      |
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import inf, isinf, isnan
 
+from penstock import metrics
+from penstock.app import Outbox
 from penstock.metrics import BOUNDS, Buckets, Labels, Series, SeriesKind
+from penstock.worker.status import own_version
 
+_TAKEN = (metrics.WORKERS, metrics.LEASE, metrics.RUNNING_CALLS)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _IN_HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _IN_LABEL = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+def scrape(outboxes: Sequence[Outbox]) -> str:
+    """Return all current series of the process. It asks no store: its cost does not grow with the backlog.
+
+    Workers have already counted or measured most values. Values that change without an event are taken here:
+    the lease, the workers, the records with a handler.
+    """
+    metrics.BUILD.set(1, version=own_version())
+    taken: dict[tuple[Series, Labels], float] = {}
+    for outbox in outboxes:
+        health, store = outbox.health(), outbox.store.name
+        taken[metrics.WORKERS, (store,)] = health.workers
+        if health.lease_seconds is not None:
+            taken[metrics.LEASE, (store,)] = health.lease_seconds
+        for group in health.groups:
+            taken[metrics.RUNNING_CALLS, (store, group)] = health.calls.get(group, 0)
+    for (series, labels), value in taken.items():
+        series.set(value, **dict(zip(series.labels, labels, strict=True)))
+    stores = {each.store.name for each in outboxes}
+    for series in _TAKEN:  # only now, so that a concurrent scrape misses none
+        for labels in series.values():
+            if labels[0] in stores and (series, labels) not in taken:
+                series.forget(*labels)
+    return exposition(metrics.SERIES)
 
 
 def exposition(series: Iterable[Series]) -> str:

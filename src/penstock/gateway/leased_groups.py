@@ -10,11 +10,11 @@ from penstock.access.principal import Principal
 from penstock.clock import Clock
 from penstock.errors import GatewayBusy, UnknownLease
 from penstock.log.store import Store
-from penstock.operate.groups_made import create
+from penstock.operate.groups import create
 from penstock.redaction import traced
 from penstock.worker.handler_options import Start
 
-from .leasing import LeasedGroup
+from .lease import LeasedGroup
 from .settings import GatewaySettings
 
 logger = logging.getLogger("penstock.gateway")

@@ -17,12 +17,11 @@ from typing import Any
 
 from penstock.access.places import ConnectionPlaces
 from penstock.access.principal import Principal
-from penstock.errors import AddressRefused, MissingExtra
+from penstock.errors import MissingExtra
 from penstock.redaction import traced
+from penstock.sockets import address_of, listening_socket, new_loop
 
-from .event_loop import new_loop
-from .known_hosts import KnownHosts
-from .lock import CERTIFICATE, PLACE
+from .lock import CERTIFICATE, PLACE, KnownHosts
 from .settings import GatewaySettings
 
 try:
@@ -218,24 +217,11 @@ class HttpListener:
     @property
     def address(self) -> str:
         """The address it listens on, with the port that was picked: `127.0.0.1:8420`, `[::1]:8420`."""
-        assert self._socket is not None, "it is not open"
-        host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return address_of(self._socket)
 
     def open(self) -> None:
         """Take the address. Raises AddressRefused."""
-        try:
-            family, *_, place = socket.getaddrinfo(
-                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
-            self._socket = socket.create_server(place[:2], family=family)
-            # Connections inherit it; asyncio sets it only where the socket names its protocol, and this one
-            # does not: answers in two pieces would wait 40 ms for the client's acknowledgement.
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except UnicodeError as exc:  # no DNS name can look like that
-            raise AddressRefused(self._host, self._port, "that is no name of a host") from exc
-        except OSError as exc:
-            raise AddressRefused(self._host, self._port, exc.strerror or str(exc)) from exc
+        self._socket = listening_socket(self._host, self._port)
 
     def start(self) -> None:
         """Start to serve; returns at once."""

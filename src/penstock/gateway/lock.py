@@ -7,16 +7,19 @@ principal: `access.check(principal, right, resource)`.
 
 import asyncio
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.access.access import Access
 from penstock.access.places import ConnectionPlace
 from penstock.access.principal import Peer, Principal, anonymous, is_loopback
 from penstock.access.resource import CLUSTER, AccessRight
-from penstock.errors import ForeignPage, GatewayBusy, Unauthenticated
+from penstock.errors import ForeignPage, GatewayBusy, Unauthenticated, UnknownHost
 
 from .problem import send_problem
+from .statuses import status_of
 
 DOOR = "http"
 PLACE = "penstock.place"  # of the scope: the connection, which counts for its principal
@@ -73,6 +76,35 @@ class Locked:
         address = str(scope["client"][0]) if scope.get("client") else "local"
         private = scope.get("scheme") == "https" or address == "local" or is_loopback(address)
         return Peer(address, DOOR, private or self._plaintext)
+
+
+class KnownHosts:
+    """An ASGI application that answers requests to IP addresses, `localhost` and the given names: no others.
+
+    A page of another site can have its own name resolve to this machine (DNS rebinding). The browser then
+    treats the page as the same site, so it can read answers and publish. Its requests carry that name in
+    `Host`. An IP address in `Host` cannot be rebound, and with TLS the certificate does not match the name.
+    """
+
+    def __init__(self, app: Any, names: Iterable[str]) -> None:
+        self._app, self._names = app, frozenset(each.lower() for each in ("localhost", *names))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request to a known name."""
+        if scope["type"] == "http" and scope.get("scheme") != "https":
+            for name, value in scope["headers"]:
+                if name == b"host" and not self._knows(value.decode("latin-1")):
+                    refused = UnknownHost(value.decode("latin-1"))
+                    await send_problem(send, status_of(refused), refused)
+                    return  # no browser sends a request without Host, as in HTTP/1.0
+        await self._app(scope, receive, send)
+
+    def _knows(self, sent: str) -> bool:
+        try:
+            host = urlsplit(f"//{sent}").hostname or ""
+            return host in self._names or bool(ip_address(host))
+        except ValueError:
+            return False
 
 
 def foreign_page(scope: Any) -> str | None:

@@ -10,13 +10,13 @@ from penstock.access.principal import Principal
 from penstock.access.resource import AccessRight
 from penstock.access.resource import group as group_of
 from penstock.access.resource import topic as topic_of
-from penstock.errors import InvalidInput, Unauthenticated
+from penstock.errors import InvalidInput
 from penstock.model.outcome import Outcome
 from penstock.model.record import Record
 from penstock.worker.handler_options import Start
 
+from .lease import DONE, HeldPlace, HeldRecord, Lease, LeasedGroup, Nacked, held_within
 from .leased_groups import LeasedGroups
-from .leasing import DONE, HeldPlace, HeldRecord, Lease, LeasedGroup, Nacked, held_within
 
 SendRecords = Callable[[Sequence[Record]], Awaitable[None]]
 MOST_CREDITS = 1000
@@ -73,17 +73,17 @@ class GroupSubscription:
                     await send(lease.records)
                 if settles and lease.held:
                     await served.answer(list(lease.held.values()), DONE)
-                await asyncio.sleep(self._charged(lease.records))
+                values = [each.data for each in lease.records]
+                await asyncio.sleep(self._access.charge_records(self._principal, self.topic, values))
         finally:
             if self._served is not None:
                 self._served.hand_back(list(self._in_hand.values()))
 
     def check(self) -> None:
         """Check that the client may read. Raises NotAllowed, Unauthenticated."""
-        if not self._access.holds(self._principal):
-            raise Unauthenticated("what was shown does not hold any more")
-        for each in (topic_of(self.topic), group_of(self.group)):
-            self._access.check(self._principal, AccessRight.READ, each)
+        self._access.check_still(
+            self._principal, AccessRight.READ, topic_of(self.topic), group_of(self.group)
+        )
 
     def add(self, credits: int) -> None:
         """Set how many records the client may have in hand from now on."""
@@ -97,11 +97,6 @@ class GroupSubscription:
         picked = held_within(self._in_hand, ranges, _nothing)
         assert self._served is not None or not picked
         return await self._served.answer(picked, outcome) if self._served else 0
-
-    def _charged(self, records: Sequence[Record]) -> float:
-        """Charge sent records; return how many seconds the client has to wait for more."""
-        size = sum(len(each.data or b"") for each in records)
-        return self._access.charge(self._principal, self.topic, size, requests=0) if size else 0.0
 
     async def _wait(self) -> None:
         with suppress(TimeoutError):  # `wait_for` of Python 3.11 may swallow its task's cancellation

@@ -2,10 +2,24 @@
 
 Topics of records, appended and never changed: an offset is assigned once, dense from 0 in each partition.
 Keys, values and headers are bytes in the log (`Entry`), and text where people and handlers see them
-(`Record`). `penstock.testing.log_suite` tests all of it, on every engine.
+(`Record`). `tests/suites/log_suite.py` tests all of it, on every engine.
 
 Safe from any thread. Times are milliseconds since 1970. A call with a `Topic` that was deleted meanwhile
 finds it empty: a read returns nothing, a write raises UnknownTopic.
+
+The seam: an engine implements the abstract methods. The others have a default that is right for most engines,
+and are for
+
+| purpose                                  | methods                                                         |
+|------------------------------------------|-----------------------------------------------------------------|
+| a transaction of the `database` room     | `within`: a log in the same database takes part in it, one in   |
+|                                          | files reads tables by it and writes on its own; `pinned_topic`  |
+| one query instead of many                | `bounds_of`, `times_at`, `holds_of`, `find_key_in`              |
+| a log beside its tables, which can part  | `check_parts`, `skip_to`, `shortened`                           |
+| a log with one writing process           | `claim`, `trims_here`, `append_at_once`, `close`                |
+| offsets without records, and compaction  | `voids`, `compaction`, `compact`, `tend`                        |
+
+Only the doctor and the listing of damage ask which engine it is: what they look for differs.
 """
 
 from abc import ABC, abstractmethod
@@ -170,6 +184,9 @@ class Log(ABC):
 
         Raises LogMismatch.
         """
+
+    def check_files(self) -> None:  # noqa: B027  # most have no files of their own
+        """Raise FileUnreadable while a file that was needed cannot be read; looks for no others."""
 
     @abstractmethod
     def identity(self) -> LogIdentity:

@@ -6,7 +6,7 @@ elsewhere: the rooms above need not know which, except where a guarantee depends
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from penstock.clock import SYSTEM, Clock
 from penstock.database.address import short_name
@@ -18,8 +18,11 @@ from penstock.errors import InvalidName
 
 from .contract import Log
 from .files.url import directory_in
-from .message_bounds import MessageBounds
 from .sql.log import SqlLog
+
+if TYPE_CHECKING:
+    from .batches import BatchLog
+from .topics import MessageBounds
 
 
 @dataclass(frozen=True)
@@ -115,3 +118,20 @@ def store_of(source: StoreLike, clock: Clock = SYSTEM) -> Store:
     if isinstance(source, HasStore):
         return source.store
     return Store(SqlLog(source, clock), source)
+
+
+def open_batches(store: Store, clock: Clock = SYSTEM, *, batch_bytes: int) -> "BatchLog":
+    """Return a store's log for record batches.
+
+    `batch_bytes`: limit of one batch, unpacked where it is inspected. Raises MissingExtra, and the errors of
+    a log that cannot be written.
+    """
+    if isinstance(store.log, SqlLog):
+        from .sql.batches import SqlBatchLog
+
+        return SqlBatchLog(store.log, clock, batch_bytes=batch_bytes)
+    from .files.batch_log import FileBatchLog
+    from .files.log import FileLog
+
+    assert isinstance(store.log, FileLog)
+    return FileBatchLog(store.log, clock, batch_bytes=batch_bytes)

@@ -1,8 +1,8 @@
 """A member: one running process with a lease, and the slots it owns.
 
 Liveness is per member (one row, one heartbeat); fencing is per slot (owner and epoch in its row). Time is
-the database's clock, and among members of one host that host's clock, which nothing sets (`lease_clocks`). The
-lease only decides when others may take over: the epoch, compared at the write, keeps a stale owner from
+the database's clock, and among members of one host that host's clock, which nothing sets (`lease_clocks`).
+The lease only decides when others may take over: the epoch, compared at the write, keeps a stale owner from
 writing. Locally a member trusts its lease up to a monotonic deadline, counted from the moment it sent its
 last successful heartbeat.
 
@@ -206,10 +206,6 @@ class Member:
             for id, host, pid, started, died in rows
             if id != self.id and (died or Process(host, pid, started).is_surely_dead())
         ]
-
-    def has_former(self, tx: Transaction) -> bool:
-        """Return whether members of the previous version are present, or were recently."""
-        return bool(tx.rows("membership", "members_former")[0][0])
 
     def _learn(self) -> None:
         rows = self._database.look(lambda tx: tx.rows("membership", "slots_owned", id=self.id))

@@ -12,8 +12,7 @@ from contextvars import ContextVar
 from penstock.errors import InvalidHeaders
 
 from .limits import check_header
-from .record import TOKEN, RawHeaders
-from .trace import TRACEPARENT, TRACESTATE, trace_ids
+from .record import TOKEN, TRACEPARENT, TRACESTATE, RawHeaders, trace_ids
 
 CARRIED = "penstock-context"
 _TRACE = (TRACEPARENT, TRACESTATE)

@@ -6,8 +6,8 @@ parents: names or classes; a handler of a parent receives all types below it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import Field, dataclass
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,34 @@ from .codec import Codec, Json, check_codec
 from .content import ENCODE_ERRORS
 from .limits import check_topic, check_type
 from .paths import HeadersOf, KeyOf, headers_reader, key_reader
+
+
+class _DataclassObject(Protocol):
+    """An object of a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+class _PydanticObject(Protocol):
+    """An object of a pydantic v2 model."""
+
+    def model_dump_json(self, *, by_alias: bool) -> str: ...
+
+
+class _ProtobufMessage(Protocol):
+    """A message of Protobuf."""
+
+    def SerializeToString(self) -> bytes: ...  # noqa: N802  # its own name
+
+
+class _AttrsObject(Protocol):
+    """An object of a class made by attrs, with a codec."""
+
+    __attrs_attrs__: ClassVar[Any]
+
+
+EventObject: TypeAlias = _DataclassObject | msgspec.Struct | _PydanticObject | _ProtobufMessage | _AttrsObject
+
 
 Upgrade = Callable[[Any], Any] | None
 Aliases = str | Iterable[str] | Mapping[str, Upgrade]

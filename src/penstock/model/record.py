@@ -4,6 +4,7 @@ A value: frozen, compared by content, no I/O. It is a msgspec Struct because one
 (`bench/cases/record.py` compares its cost with that of a plain slotted class).
 """
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +15,24 @@ from penstock.errors import NotTransactional
 
 from .connections import Tx
 from .content import CONTENT_TYPE, JSON, decode_value
-from .trace import TRACEPARENT, trace_ids
+
+TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
+_PARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?P<trace>(?!0{32})[0-9a-f]{32})-(?P<span>(?!0{16})[0-9a-f]{16})-[0-9a-f]{2}(-.*)?"
+)
+
+
+def trace_ids(traceparent: str) -> tuple[str, str] | None:
+    """Return the ids of the trace and of the span that a `traceparent` names; None if it is malformed."""
+    found = _PARENT.fullmatch(traceparent)
+    return None if found is None else (found["trace"], found["span"])
+
+
+def display_name(type: str, partition: int | None, ms: int, id: str) -> str:
+    """Return an event's name for people."""
+    place = "-" if partition is None else f"{partition:04}"
+    return f"event:{type}:{place}:{ms:013}:{id}"
+
 
 RawHeaders = tuple[tuple[str, bytes | None], ...]
 TOKEN = "penstock-token"  # noqa: S105  # the header that carries the token of a record  # nosec B105

@@ -248,3 +248,44 @@ def _ask(predicate: Predicate, error: BaseException, in_doubt: bool) -> bool:
         failed = "a function of a retry policy failed; the record is retried"
         logger.warning(failed, exc_info=traced(exc), extra={"error": words(exc)})
         return in_doubt
+
+
+_SHOWN = 5  # delays, before "…" stands for the rest
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+def policy_words(policy: RetryPolicy) -> str:
+    """Return a policy in one line: `3 retries after 2s, 4s, 8s ± 500ms; never ValueError`."""
+    if not policy.max_retries:
+        return "no retries"
+    parts = [_delays(policy)]
+    for lead, listed in (("only", policy.retry_on), ("if", policy.retry_if), ("never", policy.no_retry_on)):
+        names = [_name(each) for each in _listed(listed)]
+        if names:
+            parts.append(f"{lead} {', '.join(names)}")
+    return "; ".join(parts)
+
+
+def span_words(milliseconds: int) -> str:
+    """Return a duration in the largest unit that divides it."""
+    for per, unit in _UNITS:
+        if milliseconds and milliseconds % per == 0:
+            return f"{milliseconds // per}{unit}"
+    return f"{milliseconds}ms" if milliseconds else "0s"
+
+
+def _delays(policy: RetryPolicy) -> str:
+    count = policy.max_retries
+    shown = [span_words(policy.base_delay_ms(n)) for n in range(1, min(count, _SHOWN) + 1)]
+    if len(set(shown)) == 1:
+        shown = shown[:1] if count == 1 else [f"{shown[0]} each"]
+    elif count > _SHOWN:
+        shown.append("…")
+    jitter_ms = _ms(policy.jitter)
+    spread = f" ± {span_words(jitter_ms)}" if jitter_ms else ""
+    return f"{count} {'retry' if count == 1 else 'retries'} after {', '.join(shown)}{spread}"
+
+
+def _name(matcher: Any) -> str:
+    """Return the name of an exception class or of a predicate."""
+    return matcher if isinstance(matcher, str) else str(getattr(matcher, "__qualname__", matcher))

@@ -20,8 +20,7 @@ from penstock.database.database import Transaction
 from penstock.log.store import Store
 from penstock.model.limits import check_moment
 
-from .lookup import storable
-from .operation import operation
+from .operation import operation, storable
 from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
 
 ACTOR = "PENSTOCK_ACTOR"
@@ -38,9 +37,6 @@ class AuditEntry:
     action: str
     subject: dict[str, Any]
     count: int
-
-
-Entry = AuditEntry  # the old name
 
 
 def write(
@@ -96,7 +92,7 @@ def audit(
     Raises InvalidPage, InvalidTime.
     """
     check_limit(limit)
-    (last,) = place_after(after, (int,), (LAST,))
+    (last,) = place_after(after, LAST)
     params = {
         "before": last,
         "since_ms": None if since is None else check_moment("since", since, 0),

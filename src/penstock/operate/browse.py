@@ -19,9 +19,9 @@ from penstock.clock import to_ms
 from penstock.errors import InvalidPage
 from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Position, Topic, check_partition
 from penstock.log.entry import Entry, key_bytes, readable
-from penstock.log.growth import former_places
 from penstock.log.sql.held_records import allowing_foreign
 from penstock.log.store import Store
+from penstock.log.topics import former_places
 from penstock.model.limits import ERASED
 from penstock.model.partition import MURMUR3, partition_for
 from penstock.model.record import Record

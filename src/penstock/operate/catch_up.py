@@ -1,6 +1,6 @@
 """Delivers late the records that a group passed over because it had no handler for their type."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,19 +8,17 @@ import msgspec
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.database.database import Transaction
-from penstock.delivery.notes import OPEN, Note
+from penstock.delivery.notes import OPEN, Note, want_late
 from penstock.errors import InvalidSelection, UnknownGroup
 from penstock.log.contract import Log, Position, Topic
 from penstock.log.store import Store
-from penstock.membership.domain import touch
 from penstock.membership.filters import Filter, wanted
-from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
 from penstock.model.limits import check_moment
 
 from . import audit
-from .lookup import group_id, storable
-from .operation import operation
+from .members import living, touch_group
+from .operation import group_id, operation, storable
 
 _MOST_NOTES = 20_000
 
@@ -98,9 +96,6 @@ def catch_up(
     """
     id = group_id(store, group)
     since_ms = 0 if since is None else check_moment("since", since, clock.now_ms())
-    member = Member(
-        store.database, ClusterSettings.load(), clock
-    )  # only lists living members; it never joins
 
     def choose(tx: Transaction) -> tuple[dict[Topic, list[Note]], CaughtUp]:
         log = store.log_in(tx)
@@ -112,10 +107,10 @@ def catch_up(
 
     def change(tx: Transaction) -> CaughtUp:
         for topic in sorted(_notes(tx, store.log_in(tx), id), key=lambda each: Domain(id, each.id).name):
-            touch(tx, Domain(id, topic.id))
+            touch_group(tx, id, topic.id)
         chosen, done = choose(tx)
         for topic, notes in chosen.items():
-            _want(tx, id, topic, notes, since_ms, member)
+            want_late(tx, id, topic.id, notes, since_ms, sorted(living(tx, clock)))
         subject = {"group": group, "type": type, "since": None if since is None else str(since)}
         audit.write(tx, "group catch-up", subject, done.records, own_ms(clock), actor=actor)
         return done
@@ -123,23 +118,11 @@ def catch_up(
     return store.database.look(choose)[1] if dry_run else store.database.run(change)
 
 
-def _want(
-    tx: Transaction, group: int, topic: Topic, notes: Iterable[Note], since_ms: int, member: Member
-) -> None:
-    """Mark notes, and make the owners take their partitions anew: an owner reads notes when it takes one."""
-    ids = {"group_id": group, "topic_id": topic.id}
-    partitions = sorted({each.partition for each in notes})
-    tx.rows("delivery", "cursors_hold", partitions=partitions, **ids)
-    types = sorted({each.type for each in notes})
-    tx.change("delivery", "notes_want", partitions=partitions, types=types, wanted_ms=since_ms, **ids)
-    tx.change("delivery", "cursors_seize", partitions=partitions, living=member.living(tx), **ids)
-
-
 def _notes(tx: Transaction, log: Log, group: int) -> dict[Topic, list[Note]]:
     """Return the notes of a group by topic; those of a deleted topic are left out."""
     topics = {each.id: each for each in log.topics()}
     found: dict[Topic, list[Note]] = {}
-    for topic_id, *row in tx.rows("delivery", "notes_of_group", group_id=group, limit=_MOST_NOTES):
+    for topic_id, *row in tx.rows("operate", "notes_of_group", group_id=group, limit=_MOST_NOTES):
         if topic_id in topics:
             found.setdefault(topics[topic_id], []).append(Note(*row))
     return found
@@ -147,7 +130,7 @@ def _notes(tx: Transaction, log: Log, group: int) -> dict[Topic, list[Note]]:
 
 def _filters(tx: Transaction, group: str) -> list[Filter]:
     """Return the filter of a group's handlers, if one is stored."""
-    rows = tx.rows("delivery", "group_by_name", name=storable(group))
+    rows = tx.rows("operate", "groups_all", name=storable(group))
     if not rows:
         raise UnknownGroup(group)
     return msgspec.json.decode(rows[0][3], type=list[Filter])[:1]

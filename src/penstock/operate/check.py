@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.database.database import Transaction
-from penstock.delivery.unread import unread
+from penstock.delivery.groups import unread_topics
 from penstock.log.store import Store
 from penstock.membership.filters import Filter, covers
 from penstock.worker.handlers import Handlers
@@ -38,9 +38,6 @@ class CheckFinding:
     about: str
     what: str
     remedy: str
-
-
-Finding = CheckFinding  # the old name
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,8 @@ def check(
     """
     subscriptions = list(handlers.subscriptions())
     served = filters_of(subscriptions)
-    groups, orphans = store.database.look(_groups), unread(store)
+    groups = store.database.look(_groups)
+    orphans = store.database.look(lambda tx: unread_topics(tx, store.log_in(tx)))
     found = [
         *_unserved(groups, served),
         *_unread(orphans, {each.topic for each in subscriptions}),
@@ -103,7 +101,7 @@ def check(
 def _groups(tx: Transaction) -> dict[str, Filter]:
     """Return the groups of the store with their current filter; a group that only drains has none."""
     found = {}
-    for name, filters in tx.rows("delivery", "group_filters"):
+    for name, filters in tx.rows("operate", "group_filters"):
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
         found[name] = known[0] if known else ()
     return found

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.database import Transaction
-from penstock.delivery.forget import forget_waiting
-from penstock.delivery.reset import Resetting
+from penstock.delivery.groups import forget_waiting
+from penstock.delivery.reset import CursorReset
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
 from penstock.log.store import Store
-from penstock.membership.member import ClusterSettings, Member
 from penstock.model.limits import check_topic
 
 from . import audit
+from .members import living_at, touch_readers
 from .operation import operation
-from .presence import touch_readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,6 @@ def clear(
     Events that commit while it runs may be in the topic afterwards.
     """
     check_topic(name)
-    member = Member(
-        store.database, ClusterSettings.load(), clock
-    )  # only lists living members; it never joins
 
     def count(tx: Transaction) -> Cleared:
         log = store.log_in(tx)
@@ -63,7 +59,7 @@ def clear(
         tx.change("outbox", "topic_unschedule", topic=name)
         forget_waiting(tx, topic.id)
         for group in sorted(groups):
-            Resetting(group, topic.id, living=member.living, touch=lambda *_: None).place(tx, ends)
+            CursorReset(group, topic.id, living=living_at(clock), touch=lambda *_: None).place(tx, ends)
         total = cleared.staged + cleared.scheduled + cleared.records
         audit.write(tx, "topic clear", {"topic": name}, total, own_ms(clock), actor=actor)
         log.clear(topic)
@@ -91,7 +87,8 @@ def _lock(tx: Transaction, log: Log, topic: Topic, groups: list[int]) -> dict[in
 
 
 def _counted(tx: Transaction, log: Log, topic: Topic) -> Cleared:
-    ((staged, scheduled),) = tx.rows("outbox", "topic_unlogged", topic=topic.name)
-    ((lanes, dead),) = tx.rows("delivery", "topic_waiting", topic_id=topic.id)
+    ((staged, scheduled, lanes, dead),) = tx.rows(
+        "operate", "topic_counted", topic=topic.name, topic_id=topic.id
+    )
     records = sum(end - start for start, end in log.all_bounds(topic).values())
     return Cleared(staged, scheduled, records, lanes, dead)

@@ -17,28 +17,23 @@ from typing import Any
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms, to_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.dead import DeadLetters, Decided, LetterPlace
+from penstock.delivery.dead import DeadLetters, Decided, LetterPlace, edit_of
 from penstock.errors import InvalidSelection, UnknownDeadLetter
+from penstock.log.entry import key_bytes, key_text
 from penstock.log.store import Store
-from penstock.membership.domain import touch
-from penstock.membership.member import ClusterSettings, Member
-from penstock.membership.serving import Domain
-from penstock.model.display import display_name
 from penstock.model.limits import Headers, check_moment
-from penstock.model.record import RawHeaders, Record
+from penstock.model.record import RawHeaders, Record, display_name
 from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
-from .header_edit import edit_of
-from .lookup import group_id, ids, storable, with_topic_names
-from .operation import operation
-from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
+from .members import living_at, touch_group
+from .operation import group_id, ids, operation, storable, with_topic_names
+from .paging import LAST, PAGE_ROWS, Page, check_limit, page, places_after
 
 BATCH = 500  # letters decided on in one transaction
 
 _PLACE = ("died_ms", "after_group", "after_topic", "after_partition", "after_offset")
 _NARROW = ("id", "key", "type", "error", "since", "before")
-_INTS: tuple[type, ...] = (int,) * len(_PLACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +96,6 @@ class DeadSelection:
             raise InvalidSelection(f"all and {narrow[0]} contradict each other; give only one of them")
 
 
-Selection = DeadSelection  # the old name
-
-
 @dataclass(frozen=True, slots=True)
 class LetterOutcome:
     """The result of a requeue, a skip or a discard, or of its dry run.
@@ -115,9 +107,6 @@ class LetterOutcome:
     count: int
     out_of_order: int = 0
     unedited: int = 0
-
-
-Outcome = LetterOutcome  # the old name
 
 
 @operation
@@ -143,9 +132,9 @@ def dead_letters(
     """
     check_limit(limit)
     _check_range(since, before)
-    place = dict(zip(_PLACE, place_after(after, _INTS, (LAST,) * len(_PLACE)), strict=True))
+    place = places_after(after, dict.fromkeys(_PLACE, LAST))
     params = ids(store, group, topic) | _filter(id, key, type, error, since, before) | place
-    found = store.database.look(lambda tx: tx.rows("delivery", "dead_list", limit=limit + 1, **params))
+    found = store.database.look(lambda tx: tx.rows("operate", "dead_list", limit=limit + 1, **params))
     rows = with_topic_names(store.log, found, id_at=2, name_at=6)
     return page(rows, limit, len(_PLACE), _letter)
 
@@ -154,7 +143,7 @@ def dead_letters(
 def show(store: Store, group: str, topic: str, partition: int, offset: int) -> DeadRecord:
     """Return a dead letter with its record. Raises UnknownDeadLetter, UnknownGroup, UnknownTopic."""
     place: dict[str, Any] = ids(store, group, topic) | {"partition": partition, "offset": offset}
-    rows = store.database.look(lambda tx: tx.rows("delivery", "dead_find", **place))
+    rows = store.database.look(lambda tx: tx.rows("operate", "dead_find", **place))
     if not rows:
         raise UnknownDeadLetter(f"{topic}/{partition}/{offset} of group {group}")
     named = with_topic_names(store.log, rows, id_at=2, name_at=6)
@@ -277,9 +266,6 @@ def _decide(
     edited: bool = False,
 ) -> LetterOutcome:
     """Decide on the selected letters, batch by batch; `counted`: how a dry run counts one letter."""
-    member = Member(
-        store.database, ClusterSettings.load(), clock
-    )  # only lists living members; it never joins
     total, group = Decided(), group_id(store, selection.group)
     for batch in _batches(store, group, selection):
         for topic_id, rows in groupby(batch, key=lambda row: row[0]):
@@ -287,7 +273,7 @@ def _decide(
             if dry_run:
                 total = sum((counted(bool(row[3])) for row in picked), total)
                 continue
-            letters = DeadLetters(group, topic_id, living=member.living, touch=_touch)
+            letters = DeadLetters(group, topic_id, living=living_at(clock), touch=touch_group)
             places = [(row[1], row[2]) for row in picked]
             total += store.database.run(partial(_run, decide, letters, places, note))
     return LetterOutcome(total.count, total.alone, total.anyway if edited else 0)
@@ -340,11 +326,7 @@ def _batches(store: Store, group: int, selection: DeadSelection) -> Iterator[lis
 
 
 def _picked(params: dict[str, Any], tx: Transaction) -> list[Row]:
-    return tx.rows("delivery", "dead_pick", limit=BATCH, **params)
-
-
-def _touch(tx: Transaction, group: int, topic: int) -> None:
-    touch(tx, Domain(group, topic))
+    return tx.rows("operate", "dead_pick", limit=BATCH, **params)
 
 
 def _check_range(since: datetime | None, before: datetime | None) -> None:
@@ -367,7 +349,7 @@ def _filter(
         "since_ms": None if since is None else to_ms(since),
         "before_ms": None if before is None else to_ms(before),
         "id": None if id is None else storable(id),
-        "key": None if key is None else key.encode("utf-8", "surrogateescape"),
+        "key": key_bytes(key),
         "type": None if type is None else storable(type),
         "error": None if error is None else storable(error),
     }
@@ -376,12 +358,11 @@ def _filter(
 def _letter(row: Row) -> DeadLetter:
     died_ms, _, _, partition, offset, group, topic, id, key, type, failures, reason = row[:12]
     holding, reset_ms = row[12:14]
-    text = None if key is None else key.decode("utf-8", "surrogateescape")
     place = group, topic, partition, offset
     reset_at = None if reset_ms is None else from_ms(reset_ms)
     name = display_name(type, partition, row[-1], id)
     died_at, holds = from_ms(died_ms), bool(holding)
-    return DeadLetter(*place, id, text, type, failures, reason, died_at, holds, reset_at, name)
+    return DeadLetter(*place, id, key_text(key), type, failures, reason, died_at, holds, reset_at, name)
 
 
 def _dead_record(row: Row) -> DeadRecord:

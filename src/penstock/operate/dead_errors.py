@@ -11,8 +11,7 @@ from datetime import datetime
 from penstock.log.store import Store
 
 from .dead import DeadLetter, dead_letters
-from .operation import operation
-from .topics_seen import SeesTopic, every_topic
+from .operation import SeesTopic, every_topic, operation
 
 LOOKED_AT = 1000  # letters, the newest
 _LONGEST = 80

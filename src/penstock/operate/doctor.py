@@ -43,9 +43,6 @@ class PartState(Enum):
     BROKEN = "broken"  # required and unusable
 
 
-State = PartState  # the old name
-
-
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
     """One part: its state as found, the features it enables, and the remedy if it is missing."""
@@ -55,9 +52,6 @@ class DoctorFinding:
     found: str
     enables: str
     remedy: str = ""
-
-
-Finding = DoctorFinding  # the old name
 
 
 @dataclass(frozen=True, slots=True)

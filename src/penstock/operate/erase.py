@@ -22,12 +22,10 @@ from penstock.delivery.dead import DeadLetters, Decided
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Position, Topic
 from penstock.log.store import Store
-from penstock.membership.domain import touch
-from penstock.membership.member import ClusterSettings, Member
-from penstock.membership.serving import Domain
 from penstock.model.limits import LimitsSettings, check_owner
 
 from . import audit
+from .members import living_at, touch_readers
 from .operation import operation
 
 BATCH = 500  # events erased in one transaction
@@ -65,8 +63,7 @@ def count_owner(store: Store, owner: str) -> Erased:
     check_owner(owner, LimitsSettings.load())
 
     def look(tx: Transaction) -> Erased:
-        ((staged, scheduled),) = tx.rows("outbox", "owner_counted", owner=owner)
-        ((waiting, dead),) = tx.rows("delivery", "owner_counted", owner=owner)
+        ((staged, scheduled, waiting, dead),) = tx.rows("operate", "owner_counted", owner=owner)
         log = store.log_in(tx)
         waiting += _waiting_uncopied(tx, log, owner)
         return Erased(staged, scheduled, log.count_owned(owner), waiting, dead)
@@ -81,7 +78,7 @@ def _waiting_uncopied(tx: Transaction, log: Log, owner: str) -> int:
         place = dict(
             zip(("after_group", "after_topic", "after_partition", "after_offset"), after, strict=True)
         )
-        rows = tx.rows("delivery", "entries_page", topic_id=None, group_id=None, limit=PAGE, **place)
+        rows = tx.rows("operate", "entries_page", topic_id=None, group_id=None, limit=PAGE, **place)
         uncopied = [row[:4] for row in rows if row[5] is None and row[1] in topics]
         for (_, topic_id), each in groupby(uncopied, key=itemgetter(0, 1)):
             places = [Position(partition, offset) for _, _, partition, offset in each]
@@ -111,9 +108,6 @@ class _Eraser:
 
     def __init__(self, store: Store, owner: str, clock: Clock) -> None:
         self._store, self._database, self._owner, self._clock = store, store.database, owner, clock
-        self._member = Member(
-            store.database, ClusterSettings.load(), clock
-        )  # only lists living members; it never joins
 
     def round(self) -> Erased:
         """Erase up to a batch of each kind, in the order in which events move."""
@@ -139,7 +133,7 @@ class _Eraser:
     def _kept(self) -> list[tuple[int, int, int, str]]:
         """Return some of the owner's records that wait in lanes or are dead letters."""
         params = {"owner": self._owner, "limit": BATCH}
-        rows = self._database.look(lambda tx: tx.rows("delivery", "erase_find", **params))
+        rows = self._database.look(lambda tx: tx.rows("operate", "erase_find", **params))
         return [(topic_id, partition, offset, id) for topic_id, partition, offset, id in rows]
 
     def _by_topic(
@@ -169,12 +163,9 @@ class _Eraser:
         found. There a transaction without the log comes first, so a crash after erasing in the log leaves no
         copy.
         """
-        groups = sorted(row[0] for row in tx.rows("delivery", "groups_on_topic", topic_id=topic.id))
-        for domain in sorted((Domain(group, topic.id) for group in groups), key=lambda each: each.name):
-            touch(tx, domain)
-        decided = Decided()
+        groups, decided = sorted(touch_readers(tx, topic.id)), Decided()
         for group in groups:
-            letters = DeadLetters(group, topic.id, living=self._member.living, touch=_touched)
+            letters = DeadLetters(group, topic.id, living=living_at(self._clock), touch=_touched)
             decided += letters.erase(tx, places)
         log, logged = self._store.log_in(tx), 0
         if also_logged:

@@ -15,10 +15,9 @@ from penstock.log.store import Store
 from penstock.model.limits import ERASED
 from penstock.model.record import Record
 
-from .lookup import storable
-from .operation import operation
+from .operation import operation, storable
 from .why import Answer, QuestionKind, why
-from .why.finding import STAGED_WALK, Finder, Logged, Missing, UnloggedEvent
+from .why.finder import STAGED_WALK, Finder, Logged, Missing, UnloggedEvent
 
 _ALL = 1 << 62
 _NO_PLACE = -1
@@ -87,13 +86,13 @@ def _unlogged(
 ) -> tuple[EventPlace, str, Entry, datetime | None]:
     if event.due_ms is not None:
         ((*_, owner, type, id, _, value, headers, timestamp_ms),) = tx.rows(
-            "outbox", "scheduled_show", id=event.id
+            "operate", "scheduled_show", id=event.id
         )
         place, due_at = EventPlace.SCHEDULED, from_ms(event.due_ms)
     else:
         walk = _ALL if everything else STAGED_WALK
         ((owner, type, id, value, headers, timestamp_ms),) = tx.rows(
-            "outbox", "staged_show", id=event.id, walk=walk
+            "operate", "staged_show", id=event.id, walk=walk
         )
         place, due_at = EventPlace.STAGED, None
     content = id, key_bytes(event.key), type, value, headers, timestamp_ms, owner
@@ -105,7 +104,7 @@ def _logged(tx: Transaction, log: Log, record: Logged) -> tuple[EventPlace, str,
     if held:
         place = EventPlace.ERASED if record.type == ERASED else EventPlace.LOGGED
         return place, record.topic.name, held[0], None
-    rows = tx.rows("delivery", "kept_entry", id=record.id) or tx.rows("delivery", "kept_letter", id=record.id)
-    value, headers, owner = rows[0] if rows else (None, None, None)
+    rows = tx.rows("operate", "kept_records", id=record.id, topic_id=record.topic.id)
+    value, headers, owner = rows[0][7:] if rows else (None, None, None)
     where = record.partition, record.offset, record.id, key_bytes(record.key), record.type
     return EventPlace.KEPT, record.topic.name, Entry(*where, value, headers, record.timestamp_ms, owner), None

@@ -25,16 +25,14 @@ from penstock.errors import InvalidSelection, shown
 from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry, key_text
 from penstock.log.store import Store
-from penstock.model.display import display_name
 from penstock.model.limits import check_topic
+from penstock.model.record import display_name
 
 from . import dead, scheduled
 from .groups import groups
-from .logged import logged
-from .lookup import ids
-from .operation import operation
+from .operation import ids, operation
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
-from .records import delete_done
+from .records import delete_done, logged
 
 EventWord = Literal["scheduled", "staged", "pending", "waiting", "done", "dead"]
 
@@ -48,9 +46,6 @@ class EventState(Enum):
     WAITING = "waiting"
     DONE = "done"
     DEAD = "dead"
-
-
-State = EventState  # the old name
 
 
 OF_GROUPS = (EventState.WAITING, EventState.DEAD)
@@ -105,7 +100,7 @@ def events(
         return _staged(store, topic, after, limit)
     if wanted is EventState.WAITING:
         return _waiting(store, ids(store, group, topic), after, limit)
-    place = place_after(after, (int,) * 3, _FIRST_PLACE)
+    place = place_after(after, *_FIRST_PLACE)
     only = None if topic is None else store.log.topic(topic).id
     rows = list(islice(logged(store, wanted is EventState.PENDING, only, place), limit + 1))
     return page(rows, limit, 3, lambda row: _logged(wanted, *row[3:]))
@@ -180,30 +175,18 @@ def _scheduled(store: Store, topic: str | None, after: str | None, limit: int) -
 
 def _dead(store: Store, topic: str | None, group: str | None, after: str | None, limit: int) -> Page[Event]:
     found = dead.dead_letters(store, topic=topic, group=group, after=after, limit=limit)
-    return Page(
-        [
-            Event(
-                "dead",
-                each.died_at,
-                each.name,
-                each.topic,
-                each.partition,
-                each.offset,
-                each.key,
-                each.type,
-                each.id,
-                each.group,
-            )
-            for each in found.items
-        ],
-        found.after,
-    )
+
+    def event(each: dead.DeadLetter) -> Event:
+        place = each.topic, each.partition, each.offset
+        return Event("dead", each.died_at, each.name, *place, each.key, each.type, each.id, each.group)
+
+    return Page(list(map(event, found.items)), found.after)
 
 
 def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
-    slot, seq = place_after(after, (int, int), (-1, 0))
+    slot, seq = place_after(after, -1, 0)
     params = {"topic": topic, "after_slot": slot, "after_seq": seq, "limit": limit + 1}
-    rows = store.database.look(lambda tx: tx.rows("outbox", "staged_page", **params))
+    rows = store.database.look(lambda tx: tx.rows("operate", "staged_page", **params))
 
     def event(row: Row) -> Event:
         _, _, topic, id, key, type, ms = row
@@ -214,7 +197,7 @@ def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> P
 
 
 def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, limit: int) -> Page[Event]:
-    place: tuple[Any, ...] = place_after(after, (int,) * 4, (0, *_FIRST_PLACE))
+    place: tuple[Any, ...] = place_after(after, 0, *_FIRST_PLACE)
     found: list[Row] = []
     while len(found) <= limit:
         named = dict(
@@ -236,7 +219,7 @@ def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, 
 
 
 def _entries(params: dict[str, Any], tx: Transaction) -> list[Row]:
-    return tx.rows("delivery", "entries_page", **params)
+    return tx.rows("operate", "entries_page", **params)
 
 
 def _with_contents(log: Log, rows: list[Row]) -> list[Row]:

@@ -11,14 +11,13 @@ from penstock.clock import from_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.log.contract import Log, Position
-from penstock.log.entry import Entry
+from penstock.log.entry import Entry, key_text
 from penstock.log.store import Store
 
-from .lookup import ids, with_topic_names
-from .operation import operation
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import ids, operation, with_topic_names
+from .paging import PAGE_ROWS, Page, check_limit, page, places_after
 
-_PLACE = ("after_group", "after_topic", "after_partition", "after_offset")
+_FIRST = {"after_group": 0, "after_topic": 0, "after_partition": 0, "after_offset": -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +50,16 @@ def completed_by_fallback(
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """
     check_limit(limit)
-    place = dict(zip(_PLACE, place_after(after, (int,) * 4, (0, 0, 0, -1)), strict=True))
-    params = ids(store, group, topic) | place
+    params = ids(store, group, topic) | places_after(after, _FIRST)
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, Entry]]:
         log = store.log_in(tx)
-        found = tx.rows("delivery", "fallbacks_list", limit=limit + 1, **params)
+        found = tx.rows("operate", "fallbacks_list", limit=limit + 1, **params)
         rows = with_topic_names(log, found, id_at=1, name_at=5)
         return rows, _entries(log, rows)
 
     rows, entries = store.database.look(look)
-    return page(rows, limit, len(_PLACE), lambda row: _completion(row, entries.get(row[1:4])))
+    return page(rows, limit, len(_FIRST), lambda row: _completion(row, entries.get(row[1:4])))
 
 
 def _entries(log: Log, rows: list[Row]) -> dict[Row, Entry]:
@@ -76,7 +74,6 @@ def _entries(log: Log, rows: list[Row]) -> dict[Row, Entry]:
 
 def _completion(row: Row, entry: Entry | None) -> FallbackCompletion:
     partition, offset, group, topic, failures, reason, completed_ms = row[2:]
-    key = None if entry is None or entry.key is None else entry.key.decode("utf-8", "surrogateescape")
-    id, type = ("", "") if entry is None else (entry.id, entry.type or "")
+    id, key, type = ("", None, "") if entry is None else (entry.id, key_text(entry.key), entry.type or "")
     place = group, topic, partition, offset
     return FallbackCompletion(*place, id, key, type, failures, reason, from_ms(completed_ms))

@@ -1,9 +1,10 @@
-"""Groups: list, show, pause, resume, delete. To move one: `reset.py`; passed-over types: `catch_up.py`.
+"""Groups: list, show, create, pause, resume, delete. `reset.py` moves one.
 
 A paused group gets no records: its members finish running calls, release its partitions within a second or
 so, and take none until it is resumed. Its cursors stay, and retention still waits for them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -11,25 +12,32 @@ import msgspec
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.done_set import DoneSet
-from penstock.errors import GroupBusy, UnknownGroup
+from penstock.delivery.groups import delete_group, pause_group, resume_group
+from penstock.delivery.offset_sets import DoneSet
+from penstock.delivery.store import GroupStore
+from penstock.errors import GroupBusy, InvalidInput, UnknownGroup
 from penstock.log.contract import Bounds, Log
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.serving import Domain
+from penstock.worker.handler_options import Start, is_name
 
 from . import audit
 from .catch_up import passed_over_by
-from .groups_shown import Group, GroupShown, GroupTopic, oldest_of
-from .lookup import group_id, ids, storable
-from .operation import operation
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after
-from .presence import living, serving
-from .progress import progress_of
-from .readers import LogReader, as_groups, reader_named, readers
-from .topics_seen import SeesTopic, every_topic
-
-_FORGET = ("group_cursors_delete", "group_lanes_delete", "group_entries_delete", "group_dead_delete")
+from .members import living, serving
+from .operation import SeesTopic, every_topic, group_id, ids, operation, storable
+from .paging import PAGE_ROWS, Page, check_limit, page, place_after, places_after
+from .progress import (
+    Group,
+    GroupShown,
+    GroupTopic,
+    LogReader,
+    as_groups,
+    oldest_of,
+    progress_of,
+    reader_named,
+    readers,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +81,10 @@ def groups(
     `counted` False: do not count lanes and dead letters, of which there may be millions; report 0.
     """
     check_limit(limit)
-    (name,) = place_after(after, (str,), ("",))
+    (name,) = place_after(after, "")
 
     def look(tx: Transaction) -> tuple[list[Row], dict[int, list[GroupTopic]], dict[int, list[str]]]:
-        rows = tx.rows("delivery", "group_list", after=name, limit=limit + 1)
+        rows = tx.rows("operate", "group_list", after=name, limit=limit + 1)
         numbers = [row[1] for row in rows[:limit]]
         topics = _on_topics(tx, store.log_in(tx), numbers, counted=counted, seen=seen)
         return rows, topics, serving(tx, clock).groups
@@ -98,7 +106,7 @@ def show(store: Store, name: str, *, seen: SeesTopic = every_topic, clock: Clock
     """Return a group with those of its topics that the caller may see. Raises UnknownGroup."""
 
     def look(tx: Transaction) -> GroupShown:
-        rows = tx.rows("delivery", "group_show", name=storable(name))
+        rows = tx.rows("operate", "group_show", name=storable(name))
         if not rows:
             return _shown_reader(store.log_in(tx), name, seen)
         (row,) = rows
@@ -136,9 +144,9 @@ def partitions(
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """
     check_limit(limit)
-    place = dict(zip(("after_topic", "after_partition"), place_after(after, (int, int), (0, 0)), strict=True))
+    place = places_after(after, {"after_topic": 0, "after_partition": 0})
     params = ids(store, name, topic) | place
-    rows = store.database.look(lambda tx: tx.rows("delivery", "group_partitions", limit=limit + 1, **params))
+    rows = store.database.look(lambda tx: tx.rows("operate", "group_partitions", limit=limit + 1, **params))
     topics = {each.id: each for each in store.log.topics()}
     there = [row for row in rows if row[0] in topics]  # skip topics deleted since
     bounds = store.log.bounds_of([topics[id] for id in sorted({row[0] for row in there})])
@@ -148,13 +156,14 @@ def partitions(
 @operation
 def pause(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> bool:
     """Pause a group; return whether it was running before. Raises UnknownGroup."""
-    return _set_paused(store, name, "group_pause", "group pause", clock, actor)
+    now_ms = own_ms(clock)
+    return _change(store, name, lambda tx, id: pause_group(tx, id, now_ms), "group pause", now_ms, actor)
 
 
 @operation
 def resume(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> bool:
     """Resume a paused group where it stopped; return whether it was paused. Raises UnknownGroup."""
-    return _set_paused(store, name, "group_resume", "group resume", clock, actor)
+    return _change(store, name, resume_group, "group resume", own_ms(clock), actor)
 
 
 @operation
@@ -175,18 +184,15 @@ def delete(
         domains = _touch(tx, id)
         if not tx.rows("delivery", "group_lock", group_id=id):
             raise UnknownGroup(name)
-        owners = {row[0] for row in tx.rows("delivery", "group_owners", group_id=id)}
+        owners = {row[0] for row in tx.rows("operate", "group_owners", group_id=id)}
         busy = sorted({*serving(tx, clock).groups.get(id, []), *(owners & living(tx, clock))})
         if busy:
             raise GroupBusy(name, busy)
-        cursors, lanes, _, dead = (tx.change("delivery", each, group_id=id) for each in _FORGET)
-        tx.change("delivery", "group_notes_delete", group_id=id)
-        tx.change("delivery", "group_fallbacks_delete", group_id=id)
+        deleted = delete_group(tx, id)
         for domain in domains:
             tx.change("membership", "domain_delete", name=domain.name)
-        tx.change("delivery", "group_delete", group_id=id)
-        audit.write(tx, "group delete", {"group": name}, cursors, own_ms(clock), actor=actor)
-        return Forgotten(cursors, lanes, dead)
+        audit.write(tx, "group delete", {"group": name}, deleted.cursors, own_ms(clock), actor=actor)
+        return Forgotten(*deleted)
 
     return (
         store.database.run(forget)
@@ -227,16 +233,20 @@ def _would_forget(tx: Transaction, log: Log, id: int) -> Forgotten:
     return Forgotten(cursors, lanes, sum(each.dead for each in topics))
 
 
-def _set_paused(
-    store: Store, name: str, statement: str, action: str, clock: Clock, actor: str | None
+def _change(
+    store: Store,
+    name: str,
+    act: Callable[[Transaction, int], bool],
+    action: str,
+    now_ms: int | None,
+    actor: str | None,
 ) -> bool:
-    id, now_ms = group_id(store, name), own_ms(clock)
-
-    moment = {"now_ms": now_ms} if statement == "group_pause" else {}
+    """Pause or resume a group; its members reload."""
+    id = group_id(store, name)
 
     def change(tx: Transaction) -> bool:
         _touch(tx, id)
-        changed = bool(tx.change("delivery", statement, group_id=id, **moment))
+        changed = act(tx, id)
         if changed:
             audit.write(tx, action, {"group": name}, 1, now_ms, actor=actor)
         return changed
@@ -265,12 +275,12 @@ def _on_topics(
     if not numbers:
         return {}
     passed: dict[Row, int] = {}
-    for group, topic, bitmap in tx.rows("delivery", "group_passed", groups=numbers):
+    for group, topic, bitmap in tx.rows("operate", "group_passed", groups=numbers):
         passed[group, topic] = passed.get((group, topic), 0) + DoneSet.count_in(bitmap)
     counts_of = numbers if counted else []
-    lanes = {row[:2]: row[2:] for row in tx.rows("delivery", "group_lanes", groups=counts_of)}
-    dead = {row[:2]: row[2] for row in tx.rows("delivery", "group_dead", groups=counts_of)}
-    progress = progress_of(log, tx.rows("delivery", "group_places", groups=numbers))
+    lanes = {row[:2]: row[2:] for row in tx.rows("operate", "group_lanes", groups=counts_of)}
+    dead = {row[:2]: row[2] for row in tx.rows("operate", "group_dead", groups=counts_of)}
+    progress = progress_of(log, tx.rows("operate", "group_places", groups=numbers))
     found: dict[int, list[GroupTopic]] = {}
     visible = [each for each in progress if seen(each.topic.name)]
     for each in sorted(visible, key=lambda each: each.topic.name):
@@ -306,3 +316,18 @@ def _partition(row: Row, topic: str, bounds: dict[int, Bounds]) -> GroupPartitio
     end, passed = bounds.get(partition, Bounds(0, 0)).end, DoneSet.count_in(bitmap)
     lag = max(0, end - offset - passed)
     return GroupPartition(topic, partition, offset, end, lag, passed, owner, wanted, epoch, crashes)
+
+
+NOBODY = "nobody"  # the owner of a group that no member serves yet
+
+
+@operation
+def create(store: Store, name: str, topic: str, *, start: Start = "earliest", clock: Clock = SYSTEM) -> None:
+    """Create a group on a topic, at its first record or after its last; an existing group is not changed.
+
+    Raises InvalidInput, UnknownTopic, GroupKindDiffers.
+    """
+    if not is_name(name):
+        raise InvalidInput("a group's name has 1 to 255 printable characters")
+    found = store.log.topic(topic)
+    GroupStore(store, clock, group=name, topic=found, owner=NOBODY, from_start=start == "earliest")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.delivery.verdict import OnFailure
-from penstock.model.retry_words import policy_words
+from penstock.model.retry import policy_words
 from penstock.worker.handler import Handler
 from penstock.worker.handler_options import LanesWord, Start
 from penstock.worker.handlers import Handlers

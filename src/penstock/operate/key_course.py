@@ -9,18 +9,18 @@ from enum import StrEnum
 
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.database.database import Transaction
+from penstock.delivery.lane import key_lane
 from penstock.errors import Undecodable
 from penstock.log.contract import OffsetRange, Topic
 from penstock.log.entry import Entry, key_bytes
 from penstock.log.store import Store
-from penstock.model.trace import TRACEPARENT, trace_ids
+from penstock.model.record import TRACEPARENT, trace_ids
 from penstock.wire.kafka.headers import decode_headers
 
-from .operation import operation
-from .topics_seen import SeesTopic, every_topic
-from .why.finding import Finder, key_lane
+from .operation import SeesTopic, every_topic, operation
+from .why.finder import Finder
 from .why.members import Members
-from .why.standing import Cursor, Lane, Letter, StandingReader
+from .why.record_case import CaseReader, Cursor, Lane, Letter
 
 RECORDS = 50  # of the key, on each topic
 
@@ -96,7 +96,7 @@ def key_course(
         asked = log.topics() if topic is None else [log.topic(topic)]
         topics = [each for each in asked if seen(each.name)]
         finder = Finder(tx, log, topics, topic)
-        reader = StandingReader(tx, finder, Members(tx, clock))
+        reader = CaseReader(tx, finder, Members(tx, clock))
         found: list[KeyRecord] = []
         is_cut = False
         for each in topics:
@@ -113,7 +113,7 @@ def key_course(
     return store.database.look(look)
 
 
-def _groups(reader: StandingReader, topic: Topic, number: int, key: str) -> list[_GroupHere]:
+def _groups(reader: CaseReader, topic: Topic, number: int, key: str) -> list[_GroupHere]:
     own = key_lane(key)
     return [
         _GroupHere(

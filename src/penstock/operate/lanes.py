@@ -8,16 +8,21 @@ from itertools import groupby
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.database.contract import Row, Rows
 from penstock.database.database import Transaction
-from penstock.delivery.lane_names import lane_of, read_name, stored_name
-from penstock.delivery.wait_state import WaitState
+from penstock.delivery.lane import LANE_COLUMNS, SHARED, SideLane, WaitState, key_lane
 from penstock.log.store import Store
-from penstock.model.record import Record
 
-from .lookup import ids, with_topic_names
-from .operation import operation
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import ids, operation, with_topic_names
+from .paging import PAGE_ROWS, Page, check_limit, page, places_after
 
-_PLACE = ("after_group", "after_topic", "after_partition", "after_lane")
+_FIRST = {
+    "after_group": 0,
+    "after_topic": 0,
+    "after_partition": 0,
+    "after_lane": "",
+    "after_whole": False,
+    "after_late": False,
+    "after_alone": SHARED,
+}
 
 
 class LaneState(Enum):
@@ -73,42 +78,40 @@ def lanes(
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """
     check_limit(limit)
-    first = 0, 0, 0, ""
-    place = dict(zip(_PLACE, place_after(after, (int, int, int, str), first), strict=True))
-    params = ids(store, group, topic) | place
-    lane = None if key is None else _lane(key)
+    params = ids(store, group, topic) | places_after(after, _FIRST, least=SHARED)
+    lane = None if key is None else key_lane(key)
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, int]]:
-        found = tx.rows("delivery", "lanes_list", lane=lane, held=held, limit=limit + 1, **params)
-        rows = with_topic_names(store.log_in(tx), found, id_at=1, name_at=5)
+        found = tx.rows("operate", "lanes_list", lane=lane, held=held, limit=limit + 1, **params)
+        rows = with_topic_names(store.log_in(tx), [_plain(row) for row in found], id_at=1, name_at=8)
         return rows, _counts(tx, rows[:limit])
 
     rows, counts = store.database.look(look)
     now_ms = clock.now_ms()
-    return page(rows, limit, len(_PLACE), lambda row: _waiting(row, counts.get(row[:4], 0), now_ms))
+    return page(rows, limit, len(_FIRST), lambda row: _waiting(row, counts.get(row[:7], 0), now_ms))
+
+
+def _plain(row: Row) -> Row:
+    """Return a row with truth values where a database has numbers."""
+    return (*row[:4], bool(row[4]), bool(row[5]), *row[6:])
 
 
 def _counts(tx: Transaction, rows: list[Row]) -> dict[Row, int]:
     """Return how many records wait in each lane of a page."""
     counts: dict[Row, int] = {}
     for (group_id, topic_id), each in groupby(rows, key=lambda row: row[:2]):
-        places = [(row[2], row[3]) for row in each]
-        table = Rows(partition=[place[0] for place in places], lane=[place[1] for place in places])
+        table = Rows.of(f"partition {LANE_COLUMNS}", [row[2:7] for row in each])
         found = tx.rows("delivery", "entries_count", lanes=table, group_id=group_id, topic_id=topic_id)
-        counts |= {(group_id, topic_id, partition, lane): count for partition, lane, count in found}
+        counts |= {(group_id, topic_id, *row[:5]): row[5] for row in found}
     return counts
 
 
-def _lane(key: str) -> str:
-    return stored_name(lane_of(Record("", key, None, "", (), 0)))
-
-
 def _waiting(row: Row, waiting: int, now_ms: int) -> WaitingLane:
-    partition, lane, group, topic, stored, failures, due_ms, reason = row[2:]
-    name = read_name(lane)
+    partition, lane = row[2], SideLane(*row[3:7])
+    group, topic, stored, failures, due_ms, reason = row[7:]
     state, until = _state(WaitState(stored), due_ms, now_ms)
-    place = group, topic, partition, name.key, name.alone
-    return WaitingLane(*place, state, until, failures, reason, waiting, name.late, name.whole)
+    place = group, topic, partition, lane.key, None if lane.alone == SHARED else lane.alone
+    return WaitingLane(*place, state, until, failures, reason, waiting, lane.late, lane.whole)
 
 
 def _state(stored: WaitState, due_ms: int, now_ms: int) -> tuple[LaneState, datetime | None]:

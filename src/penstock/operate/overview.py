@@ -11,14 +11,13 @@ from datetime import datetime
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
-from penstock.delivery.done_set import DoneSet
+from penstock.delivery.offset_sets import DoneSet
 from penstock.log.contract import Log
 from penstock.log.store import Store
 
 from .members import MemberShown, members_in
 from .operation import operation
-from .progress import progress_of
-from .readers import progress_on, readers
+from .progress import progress_of, progress_on, readers
 
 COUNTED = 10_000  # unbounded counts stop here
 _MOST_GROUPS = 1000
@@ -89,14 +88,14 @@ def overview(store: Store, *, clock: Clock = SYSTEM) -> StoreOverview:
 
 
 def _groups(tx: Transaction, log: Log) -> Iterable[GroupGlance]:
-    listed = tx.rows("delivery", "group_list", after="", limit=_MOST_GROUPS)
+    listed = tx.rows("operate", "group_list", after="", limit=_MOST_GROUPS)
     numbers = [row[1] for row in listed]
     if not numbers:
         return
     done: dict[int, int] = {}
-    for group, _, bitmap in tx.rows("delivery", "group_passed", groups=numbers):
+    for group, _, bitmap in tx.rows("operate", "group_passed", groups=numbers):
         done[group] = done.get(group, 0) + DoneSet.count_in(bitmap)
-    places = tx.rows("delivery", "group_places", groups=numbers)
+    places = tx.rows("operate", "group_places", groups=numbers)
     waiting = {name: counts for name, *counts in tx.rows("delivery", "gauge_waiting", most=COUNTED)}
     passed, progress = _passed(places), _progress(log, places)
     for name, id, _, paused_ms, _, kind in listed:

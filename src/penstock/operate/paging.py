@@ -4,7 +4,7 @@ import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -42,18 +42,24 @@ def page(rows: Sequence[Row], limit: int, place: int, item: Callable[[Row], T]) 
     return Page([item(row) for row in rows[:limit]], after)
 
 
-def place_after(after: str | None, kinds: tuple[type, ...], first: Row) -> Row:
-    """Return the place that a page's `after` names, or the first. Raises InvalidPage."""
+def place_after(after: str | None, *first: Any, least: int = 0) -> Row:
+    """Return the place that a page's `after` names, or the first, which has its types. Raises InvalidPage."""
     if after is None:
         return first
+    kinds = tuple(map(type, first))
     try:
         padded = after.encode("ascii") + b"=" * (-len(after) % 4)
         place = msgspec.json.decode(urlsafe_b64decode(padded), type=tuple[kinds])  # type: ignore[valid-type]
     except (ValueError, binascii.Error, msgspec.MsgspecError):
         raise _refused(after) from None
-    if any(isinstance(each, int) and not 0 <= each <= LAST for each in place):
+    if any(isinstance(each, int) and not least <= each <= LAST for each in place):
         raise _refused(after)
     return tuple(place)
+
+
+def places_after(after: str | None, first: dict[str, Any], *, least: int = 0) -> dict[str, Any]:
+    """Return the same by the names of parameters. Raises InvalidPage."""
+    return dict(zip(first, place_after(after, *first.values(), least=least), strict=True))
 
 
 def _refused(after: str) -> InvalidPage:

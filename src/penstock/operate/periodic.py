@@ -22,8 +22,7 @@ from penstock.outbox.periodic.rows import ScheduleRow
 
 from . import audit
 from .doctor import DoctorFinding, PartState
-from .lookup import storable
-from .operation import operation
+from .operation import operation, storable
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 _UPCOMING = 5
@@ -68,7 +67,7 @@ def schedules(
 ) -> Page[ScheduleShown]:
     """Return a page of the schedules, by name. Raises InvalidPage."""
     check_limit(limit)
-    (place,) = place_after(after, (str,), ("",))
+    (place,) = place_after(after, "")
     return store.database.look(lambda tx: _page(tx, clock, after=place, limit=limit))
 
 
@@ -186,7 +185,7 @@ def _page(
     tx: Transaction, clock: Clock, *, limit: int, after: str = "", name: str | None = None
 ) -> Page[ScheduleShown]:
     own = own_ms(clock)
-    found = tx.rows("outbox", "periodic_list", after=after, name=name, limit=limit + 1, now_ms=own)
+    found = tx.rows("operate", "periodic_list", after=after, name=name, limit=limit + 1, now_ms=own)
     return page(found, limit, 1, lambda row: _shown(row, declared(tx, row[0], clock)))
 
 

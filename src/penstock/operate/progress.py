@@ -1,11 +1,83 @@
-"""The progress of groups in the log: their cursors compared with its ends."""
+"""The progress of groups and other readers: their cursors compared with the ends of the log.
+
+A reader such as a pipeline into a lake has a name and offsets, but no members. Retention keeps the records
+from its offsets on (`Log.hold`). Listings show it beside groups, with the kind `pipeline`. A hold never
+expires: delete an unneeded reader by hand.
+"""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from penstock.clock import from_ms
 from penstock.database.contract import Row
 from penstock.log.contract import Bounds, Log, Position, Topic
+
+from .catch_up import PassedOverType
+from .operation import SeesTopic, every_topic
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTopic:
+    """A group on one topic.
+
+    `lag`: offsets it has not passed. `oldest_unread_at`: when the oldest of these was published. `waiting`:
+    lanes that wait for a retry or their turn; `held`: lanes that wait for a person.
+    """
+
+    topic: str
+    partitions: int
+    lag: int
+    oldest_unread_at: datetime | None
+    waiting: int
+    held: int
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group with the sums over its topics. `members`: how many serve it now.
+
+    `kind`: `handler`; `client` for a group that only stores its offsets, and retention does not wait for it;
+    `pipeline` for a reader that is not a group, such as a lake, and retention waits for it.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    lag: int
+    oldest_unread_at: datetime | None
+    waiting: int
+    held: int
+    dead: int
+    members: int
+    paused_at: datetime | None
+    filter_version: int
+    kind: Literal["handler", "client", "pipeline"] = "handler"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupShown:
+    """A group with its topics one by one, the filter of its handlers, and the members that serve it.
+
+    `passed_over`: the types that it has, or once had, no handler for. `stopping_ids`: the members that finish
+    their calls and take no new records. `created_at` is None for a pipeline.
+    """
+
+    group: Group
+    created_at: datetime | None
+    filter: tuple[str, ...]
+    member_ids: tuple[str, ...]
+    on_topics: tuple[GroupTopic, ...]
+    passed_over: tuple[PassedOverType, ...] = ()
+    stopping_ids: tuple[str, ...] = ()
+
+
+def oldest_of(topics: Iterable[GroupTopic]) -> datetime | None:
+    """Return when the oldest unread record on these topics was published."""
+    moments = (each.oldest_unread_at for each in topics)
+    return min((each for each in moments if each is not None), default=None)
 
 
 class GroupProgress(NamedTuple):
@@ -51,3 +123,64 @@ def _unread(reached: list[Position], bounds: dict[int, Bounds]) -> Iterator[Posi
         start, end = bounds.get(partition, Bounds(0, 0))
         if offset < end:
             yield Position(partition, max(offset, start))
+
+
+KIND: Final = "pipeline"
+
+
+@dataclass(frozen=True, slots=True)
+class LogReader:
+    """A reader, and its offsets in each topic that it reads."""
+
+    name: str
+    places: dict[Topic, dict[int, int]]
+
+    def has_read(self, topic: Topic, position: Position) -> bool | None:
+        """Return whether it has passed a record; None if it does not read that partition."""
+        offset = self.places.get(topic, {}).get(position.partition)
+        return None if offset is None else position.offset < offset
+
+
+def readers(log: Log) -> list[LogReader]:
+    """Return the readers of a log, by name."""
+    found: dict[str, dict[Topic, dict[int, int]]] = {}
+    topics = log.topics()
+    held = log.holds_of(topics)
+    for topic in topics:
+        for name, offsets in held.get(topic.id, {}).items():
+            found.setdefault(name, {})[topic] = offsets
+    return [LogReader(name, places) for name, places in sorted(found.items())]
+
+
+def reader_named(log: Log, name: str) -> LogReader | None:
+    """Return a reader by name."""
+    return next((each for each in readers(log) if each.name == name), None)
+
+
+def progress_on(log: Log, found: list[LogReader]) -> Iterator[GroupProgress]:
+    """Yield the progress of readers in their topics; `group_id` is the reader's index in the list."""
+    rows = [
+        (number, topic.id, partition, offset)
+        for number, each in enumerate(found)
+        for topic, offsets in each.places.items()
+        for partition, offset in sorted(offsets.items())
+    ]
+    return progress_of(log, rows)
+
+
+def as_groups(
+    log: Log, found: list[LogReader], seen: SeesTopic = every_topic
+) -> dict[str, tuple[Group, list[GroupTopic]]]:
+    """Return readers in the form of groups, by name, on the topics that the caller may see."""
+    topics: dict[int, list[GroupTopic]] = {}
+    for each in progress_on(log, found):
+        oldest = None if each.oldest_ms is None else from_ms(each.oldest_ms)
+        one = GroupTopic(each.topic.name, each.partitions, each.lag, oldest, 0, 0, 0)
+        if seen(one.topic):
+            topics.setdefault(each.group_id, []).append(one)
+    shown = {}
+    for number, reader in enumerate(found):
+        on = sorted(topics.get(number, []), key=lambda each: each.topic)
+        sums = sum(each.lag for each in on), oldest_of(on), 0, 0, 0, 0
+        shown[reader.name] = Group(reader.name, tuple(each.topic for each in on), *sums, None, 0, KIND), on
+    return shown

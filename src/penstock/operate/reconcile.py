@@ -23,9 +23,9 @@ from penstock.log.entry import Entry
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
-from .delivered import accounts
+from .group_accounts import accounts
 from .operation import operation
-from .walk import walk
+from .records import walk
 
 _SHOWN = 10
 _IDS = 200_000  # ids of a partition remembered at a time, at most
@@ -110,7 +110,7 @@ def reconcile(
     figures = []
     if against is not None:
         figures.append(_committed(store, counted, bounds, against, by))
-    figures += _staged(store, topic)
+    figures += _staged(store, found)
     figures.append(_logged(counted))
     if type is not None:
         figures.append(Figure(f"logged[{type}]", counted.of_type))
@@ -339,9 +339,10 @@ def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], again
     return Figure("committed", theirs.total(), faults)
 
 
-def _staged(store: Store, topic: str) -> list[Figure]:
+def _staged(store: Store, topic: Topic) -> list[Figure]:
     """Return a figure for events that are committed but not in the log yet, if any."""
-    ((count, _),) = store.database.look(lambda tx: tx.rows("outbox", "topic_unlogged", topic=topic))
+    params = {"topic": topic.name, "topic_id": topic.id}
+    ((count, *_),) = store.database.look(lambda tx: tx.rows("operate", "topic_counted", **params))
     if not count:
         return []
     return [

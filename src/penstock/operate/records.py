@@ -1,9 +1,10 @@
-"""Deletes records of the log by hand: those that all groups are done with, or the oldest of a partition.
+"""Records of the log: walked, listed by the progress of the groups, and deleted by hand.
 
 The log is dense, so only the oldest records of a partition can be deleted. Records that wait in a lane are
 copied there first, as retention does; a dead letter has its own copy.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 
@@ -14,12 +15,68 @@ from penstock.delivery.retention import Retention, Trimmed
 from penstock.delivery.retention_rule import PassedBefore, RetentionSettings
 from penstock.delivery.retention_trim import trim
 from penstock.errors import InvalidSelection, OffsetOutOfRange, StillNeeded
-from penstock.log.contract import OffsetRange, Topic, check_partition
+from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Topic, check_partition
+from penstock.log.entry import Entry
 from penstock.log.store import Store
 from penstock.model.limits import check_moment
 
 from . import audit
 from .operation import operation
+
+_READ = 1000  # records read together
+
+
+def walk(log: Log, topic: Topic, partition: int, bounds: Bounds) -> Iterator[list[Entry]]:
+    """Yield the records of a partition within bounds, in lists, without values and headers.
+
+    Raises Damaged.
+    """
+    low, high = bounds
+    while low < high:
+        wanted = OffsetRange(partition, low, min(high, low + _READ))
+        entries, cut = log.read_ranges(topic, [wanted], max_bytes=LAST_OFFSET, bare=True)
+        yield list(entries)
+        low = (
+            entries[-1].offset + 1 if cut else wanted.high
+        )  # only damage cuts the read: the next one meets it
+
+
+def logged(
+    store: Store, pending: bool, topic_id: int | None, after: tuple[int, int, int]
+) -> Iterator[tuple[int, int, int, str, Entry]]:
+    """Yield records by topic, partition and offset, after a place of that form, each with its topic's name.
+
+    Pending records: those that a group has not passed yet. Done records: every group has passed them, and in
+    none they are waiting or dead. In a topic that no group reads, all are pending.
+    """
+    for topic in sorted(store.log.topics(), key=lambda each: each.id):
+        if topic_id in (None, topic.id) and topic.id >= after[0]:
+            for each in _in_topic(store, topic, pending, after):
+                yield topic.id, each.partition, each.offset, topic.name, each
+
+
+def _in_topic(store: Store, topic: Topic, pending: bool, after: tuple[int, int, int]) -> Iterator[Entry]:
+    rows = store.database.look(lambda tx: tx.rows("operate", "cursors_lowest", topic_id=topic.id))
+    lowest: dict[int, int] = dict(rows)
+    for number, bounds in sorted(store.log.all_bounds(topic).items()):
+        if (topic.id, number) < after[:2]:
+            continue
+        passed = max(bounds.start, lowest.get(number, bounds.start))
+        span = Bounds(passed, bounds.end) if pending else Bounds(bounds.start, min(passed, bounds.end))
+        low = max(span.start, after[2] + 1) if (topic.id, number) == after[:2] else span.start
+        for entries in walk(store.log, topic, number, Bounds(low, span.end)):
+            yield from entries if pending else _finished(store, topic, number, entries)
+
+
+def _finished(store: Store, topic: Topic, number: int, entries: list[Entry]) -> Iterator[Entry]:
+    """Yield the records that are neither waiting nor dead in any group."""
+    if entries:
+        span = {"low": entries[0].offset, "high": entries[-1].offset + 1}
+        params = {"topic_id": topic.id, "partition": number, **span}
+        rows = store.database.look(lambda tx: tx.rows("operate", "unfinished", **params))
+        unfinished = {offset for (offset,) in rows}
+        yield from (each for each in entries if each.offset not in unfinished)
+
 
 BATCH = 1000  # records deleted in one transaction
 
@@ -80,7 +137,7 @@ def delete_records(
     total, behind = 0, list[Row]()
 
     def is_needed(tx: Transaction) -> bool:
-        behind[:] = [] if force else tx.rows("delivery", "cursors_below", **place)
+        behind[:] = [] if force else tx.rows("operate", "cursors_below", **place)
         return bool(behind)
 
     while True:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.database import Transaction
-from penstock.delivery.reset import Move, Resetting
+from penstock.delivery.reset import CursorReset, Move
 from penstock.errors import (
     InvalidSelection,
     OffsetOutOfRange,
@@ -16,16 +16,13 @@ from penstock.errors import (
     shown,
 )
 from penstock.log.contract import Log, Topic
-from penstock.log.growth import later_partitions
 from penstock.log.store import Store
-from penstock.membership.domain import touch
-from penstock.membership.member import ClusterSettings, Member
-from penstock.membership.serving import Domain
+from penstock.log.topics import later_partitions
 from penstock.model.limits import check_moment
 
 from . import audit
-from .lookup import group_id
-from .operation import operation
+from .members import living_at, touch_group
+from .operation import group_id, operation
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -70,20 +67,17 @@ def reset(
     """
     found, id = store.log.topic(topic), group_id(store, group)
     to = _checked(to, found, partition, clock)
-    member = Member(
-        store.database, ClusterSettings.load(), clock
-    )  # only lists living members; it never joins
-    resetting = Resetting(id, found.id, living=member.living, touch=_touch)
+    cursors = CursorReset(id, found.id, living=living_at(clock), touch=touch_group)
 
     def would(tx: Transaction) -> Reset:
         targets = _targets(store.log_in(tx), found, to, partition)
-        return Reset(tuple(_some(resetting.moves(tx, targets), group, topic)))
+        return Reset(tuple(_some(cursors.moves(tx, targets), group, topic)))
 
     def change(tx: Transaction) -> Reset:
         now_ms, log = own_ms(clock), store.log_in(tx)
         targets = _targets(log, found, to, partition)
         behind = later_partitions(log.growths(found), len(log.all_bounds(found)), targets)
-        moves = resetting.reset(tx, targets, drop_parked=drop_parked, now_ms=now_ms, behind=behind)
+        moves = cursors.reset(tx, targets, drop_parked=drop_parked, now_ms=now_ms, behind=behind)
         _check_kept(log, found, moves)
         done = Reset(tuple(_some(moves, group, topic)))
         subject = {"group": group, "topic": topic, "partition": partition, "to": str(to)}
@@ -137,7 +131,3 @@ def _some(moves: list[Move], group: str, topic: str) -> list[Move]:
     if not moves:
         raise InvalidSelection(f"group {group} does not read topic {topic}: see `groups show`")
     return moves
-
-
-def _touch(tx: Transaction, group: int, topic: int) -> None:
-    touch(tx, Domain(group, topic))

@@ -14,17 +14,16 @@ from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.errors import InvalidPage, InvalidSelection, UnknownScheduled
+from penstock.log.entry import key_text
 from penstock.log.store import Store
-from penstock.model.display import display_name
 from penstock.model.limits import check_moment, check_topic
 from penstock.model.partition import key_hash
-from penstock.model.record import Record
+from penstock.model.record import Record, display_name
 from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
 from .erase import digest
-from .lookup import storable
-from .operation import operation
+from .operation import operation, storable
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after
 
 BATCH = 1000  # events cancelled in one transaction
@@ -41,9 +40,6 @@ class ScheduledEvent:
     type: str
     id: str
     name: str = ""
-
-
-Scheduled = ScheduledEvent  # the old name
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +88,6 @@ class ScheduledSelection:
         }
 
 
-Selection = ScheduledSelection  # the old name
-
-
 ALL = ScheduledSelection()
 
 
@@ -104,19 +97,19 @@ def scheduled(
 ) -> Page[ScheduledEvent]:
     """Return a page of scheduled events, the next due first. Raises InvalidPage."""
     check_limit(limit)
-    due_ms, seq = place_after(after, (int, int), (-1, 0))
+    due_ms, seq = place_after(after, -1, 0)
     params = selection.params()
     if after is not None and params["before_ms"] is not None and due_ms >= params["before_ms"]:
         raise InvalidPage("the place to go on from", after, "before the moment that the listing ends at")
     params |= {"after_due": due_ms, "after_seq": seq}
-    rows = store.database.look(lambda tx: tx.rows("outbox", "scheduled_list", limit=limit + 1, **params))
+    rows = store.database.look(lambda tx: tx.rows("operate", "scheduled_list", limit=limit + 1, **params))
     return page(rows, limit, 2, _event)
 
 
 @operation
 def show(store: Store, id: str) -> ScheduledRecord:
     """Return a scheduled event with its record. Raises UnknownScheduled."""
-    rows = store.database.look(lambda tx: tx.rows("outbox", "scheduled_show", id=storable(id)))
+    rows = store.database.look(lambda tx: tx.rows("operate", "scheduled_show", id=storable(id)))
     if not rows:
         raise UnknownScheduled(id)
     event, (value, headers, timestamp_ms) = _event(rows[0]), rows[0][8:]
@@ -142,7 +135,7 @@ def cancel(
         raise InvalidSelection("select scheduled events by id, topic, key, owner or time, or select all")
     params = selection.params()
     if dry_run:
-        return int(store.database.look(lambda tx: tx.rows("outbox", "scheduled_count", **params))[0][0])
+        return int(store.database.look(lambda tx: tx.rows("operate", "scheduled_count", **params))[0][0])
     subject: dict[str, Any] = {"id": selection.id, "topic": selection.topic, "key": selection.key}
     before = None if selection.before is None else selection.before.isoformat()
     owner = None if selection.owner is None else digest(storable(selection.owner))
@@ -177,5 +170,6 @@ def _until_none(act: Any) -> Iterator[int]:
 
 def _event(row: Row) -> ScheduledEvent:
     due_ms, _, topic, key, owner, type, id = row[:7]
-    text = None if key is None else key.decode("utf-8", "surrogateescape")
-    return ScheduledEvent(from_ms(due_ms), topic, text, owner, type, id, display_name(type, None, due_ms, id))
+    return ScheduledEvent(
+        from_ms(due_ms), topic, key_text(key), owner, type, id, display_name(type, None, due_ms, id)
+    )

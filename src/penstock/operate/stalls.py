@@ -9,19 +9,19 @@ from dataclasses import dataclass
 
 from penstock.clock import SYSTEM, Clock
 from penstock.database.database import Transaction
+from penstock.delivery.groups import unread_topics
 from penstock.log.contract import Log
 from penstock.log.store import Store
 
 from .doctor import DoctorFinding, PartState
 from .operation import operation
-from .why.answer import Code
-from .why.finding import Finder
+from .why.answer import Code, Reason
+from .why.finder import Finder
+from .why.group_reasons import GroupReasons
 from .why.members import Members
-from .why.reason import Reason
+from .why.record_case import CaseReader, group_of
 from .why.sentences import WORKER
-from .why.standing import StandingReader, group_of
 from .why.unlogged import OpenTransactions, blocked, explain_ready, open_transactions, unseen
-from .why.wholes import Wholes
 
 _RECORDS = "every record for each of its handlers"
 _EVENTS = "events that reach the log"
@@ -109,29 +109,22 @@ class _Examination:
 
     def _groups(self) -> Iterator[DoctorFinding]:
         """Yield for each group the reasons that `why` gives."""
-        reader = StandingReader(self.tx, Finder(self.tx, self.log, self.log.topics(), None), self.members)
-        wholes = Wholes(self.tx, self.log, reader, self.members, self.opened, self.now_ms)
-        for row in self.tx.rows("delivery", "groups_all"):
+        reader = CaseReader(self.tx, Finder(self.tx, self.log, self.log.topics(), None), self.members)
+        group_reasons = GroupReasons(self.tx, self.log, reader, self.members, self.opened, self.now_ms)
+        for row in self.tx.rows("operate", "groups_all", name=None):
             group = group_of(row)
-            for _, reason in wholes.of(group):
+            for _, reason in group_reasons.of(group):
                 if reason.code is not Code.DELIVERED or reason.also:
                     yield _finding(f"Group {group.name}", reason, _RECORDS, f"penstock why {group.name}")
 
     def _topics(self) -> Iterator[DoctorFinding]:
         """Yield a finding for each topic that has records but no reader."""
-        read = {row[0] for row in self.tx.rows("delivery", "topics_read")}
-        topics = [each for each in self.log.topics() if each.id not in read]
-        bounds = self.log.bounds_of(topics)
-        for topic in topics:
-            count = sum(end - start for start, end in bounds[topic.id].values())
-            if count:
-                are = "record is" if count == 1 else "records are"
-                text = f"{count:,} {are} in it and no group reads it"
-                remedy = (
-                    f"run a worker with a handler for topic={topic.name!r}; if the records are not needed: "
-                )
-                remedy += "penstock topics delete, which deletes them"
-                yield DoctorFinding(f"Topic {topic.name}", PartState.LOW, text, _RECORDS, remedy)
+        for topic, count in unread_topics(self.tx, self.log).items():
+            are = "record is" if count == 1 else "records are"
+            text = f"{count:,} {are} in it and no group reads it"
+            remedy = f"run a worker with a handler for topic={topic!r}; if the records are not needed: "
+            remedy += "penstock topics delete, which deletes them"
+            yield DoctorFinding(f"Topic {topic}", PartState.LOW, text, _RECORDS, remedy)
 
 
 def _finding(part: str, reason: Reason, enables: str, otherwise: str = "") -> DoctorFinding:

@@ -11,14 +11,14 @@ from enum import StrEnum
 
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.database import Transaction
-from penstock.delivery.group_kind import GroupKind, join_group
+from penstock.delivery.groups import GroupKind, join_group
 from penstock.errors import InvalidInput, UnknownGroup, UnknownTopic
 from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings, check_topic
 
 from . import groups, topics
 from .clear import clear as clear_topic
-from .groups_made import create as create_group
+from .groups import create as create_group
 
 SHARED = "tinyq"
 _BROADCAST = "tinyq.broadcast."

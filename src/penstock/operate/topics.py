@@ -2,7 +2,7 @@
 
 Deleting a topic frees its name: a later publish to it creates a new topic. Clearing keeps the topic: its
 events are deleted in every state, staged and scheduled included, and no offset is ever given again. A topic
-that grows keeps the order of every key: see `delivery.former`.
+that grows keeps the order of every key: see `delivery.growth_barriers`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,21 +14,21 @@ from penstock.database.contract import Rows
 from penstock.database.database import Transaction
 from penstock.database.migrations import raise_usable_from
 from penstock.delivery import retention_rule
-from penstock.delivery.forget import forget_readers
-from penstock.delivery.former import OLDEST_VERSION, add_cursors
+from penstock.delivery.groups import forget_topic
+from penstock.delivery.growth_barriers import OLDEST_VERSION, add_cursors
 from penstock.errors import InvalidRetention, InvalidSelection, TopicBusy
 from penstock.log.contract import OUTBOX_PARTITIONS, Bounds, Compaction, Keep, Log, OffsetRange
 from penstock.log.contract import Topic as LogTopic
-from penstock.log.growth import check_growth
 from penstock.log.store import Store
+from penstock.log.topics import check_growth
 from penstock.membership.member import wait_until_heard
 from penstock.model.limits import check_topic
 from penstock.model.partition import MURMUR3
 
 from . import audit
+from .members import serving, touch_readers
 from .operation import operation
 from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
-from .presence import serving, touch_readers
 
 UNLIMITED = retention_rule.UNLIMITED
 
@@ -50,9 +50,6 @@ class TopicShown:
     created_at: datetime
 
 
-Topic = TopicShown  # the old name
-
-
 @dataclass(frozen=True, slots=True)
 class TopicPartition:
     """One partition: the first offset kept and the next one to be given."""
@@ -66,7 +63,7 @@ class TopicPartition:
 def topics(store: Store, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[TopicShown]:
     """Return a page of the topics, by name. Raises InvalidPage."""
     check_limit(limit)
-    (name,) = place_after(after, (str,), ("",))
+    (name,) = place_after(after, "")
 
     def look(tx: Transaction) -> tuple[list[LogTopic], dict[str, TopicShown]]:
         log = store.log_in(tx)
@@ -103,7 +100,7 @@ def partitions(
 ) -> Page[TopicPartition]:
     """Return a page of a topic's partitions. Raises InvalidPage, UnknownTopic, InvalidTopic."""
     check_limit(limit)
-    (place,) = place_after(after, (int,), (-1,))
+    (place,) = place_after(after, -1)
     bounds = store.log.all_bounds(store.log.topic(name))
     rows = [(number, *each) for number, each in sorted(bounds.items()) if number > place][: limit + 1]
     return page(rows, limit, 1, lambda row: TopicPartition(*row))
@@ -252,7 +249,7 @@ def delete(
         if busy and not force:
             raise TopicBusy(name, busy)
         records = _records(log.all_bounds(topic))
-        forget_readers(tx, topic.id)
+        forget_topic(tx, topic.id)
         tx.change("membership", "domains_delete", topic_id=topic.id)
         audit.write(tx, "topic delete", {"topic": name}, records, own_ms(clock), actor=actor)
         if store.is_one:
@@ -273,7 +270,7 @@ def _records(bounds: Mapping[int, Bounds]) -> int:
 def _groups(tx: Transaction, ids: list[int]) -> dict[int, list[str]]:
     """Return the names of the groups that read each topic."""
     found: dict[int, list[str]] = {}
-    for id, group in tx.rows("delivery", "topics_groups", topics=Rows(topic_id=ids)) if ids else []:
+    for id, group in tx.rows("operate", "topics_groups", topics=Rows(topic_id=ids)) if ids else []:
         found.setdefault(id, []).append(group)
     return found
 

@@ -13,7 +13,7 @@ from penstock.database.database import Transaction
 from penstock.errors import UnknownValueSchema
 from penstock.log.store import Store
 from penstock.model.limits import check_topic, check_type
-from penstock.model.protobuf_json import ProtobufJson
+from penstock.model.protobuf import ProtobufJson
 
 from . import audit
 from .operation import operation

@@ -7,20 +7,18 @@ from typing import Any, TypeVar, overload
 from penstock import metrics, points, tracing
 from penstock.errors import NoTransaction
 from penstock.model.connections import AsyncConnection
-from penstock.model.event_objects import EventObject
+from penstock.model.event_types import EventObject
 from penstock.model.limits import Headers
 from penstock.model.token import GivenToken, check_token
 
 from .adapters import async_adapter_for
-from .adapters.driver_errors import is_conflict, is_lost
-from .contract import AsyncAdapter
+from .adapters.driver import is_conflict, is_lost
+from .contract import AsyncAdapter, Step, Steps, arun
 from .durability import durability_steps
 from .event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent
 from .publisher import NO_CALLS, At, Moment, Publisher
 from .replay import Begin, arun_in_tx
-from .scheduled import cancel_steps, reschedule_steps
-from .staging import AFTER_STAGE, BEFORE_STAGE, plain_step, stage_steps
-from .steps import Step, Steps, arun
+from .staging import AFTER_STAGE, BEFORE_STAGE, cancel_steps, plain_step, reschedule_steps, stage_steps
 from .tokens import find_steps
 from .tracking import declaration
 from .tracking.repository import Repository, declared_repository

@@ -12,8 +12,7 @@ from typing import TypeVar
 from penstock import tracing
 from penstock.errors import InvalidInput, shown
 from penstock.model.context import check_entry, current, headers_of
-from penstock.model.record import RawHeaders
-from penstock.model.trace import TRACESTATE
+from penstock.model.record import TRACESTATE, RawHeaders
 from penstock.redaction import traced, words
 
 logger = logging.getLogger("penstock.context")

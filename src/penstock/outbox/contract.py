@@ -1,18 +1,53 @@
 """The contract of an adapter: run our statements on the caller's connection, in the caller's transaction.
 
 An adapter never begins, commits or rolls back; it only refuses a connection on which staging would
-autocommit. One short file per kind of connection in `adapters/`.
+autocommit. One short file per kind of connection in `adapters/`. It is sync or async like its connections.
 
-An adapter is sync or async like its connections.
+A rule is written once, as a generator that yields steps and receives their results; it does no I/O. Two
+drivers run the steps, sync and async.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from penstock.database.contract import Row
 from penstock.database.naming import Names
 
-from .steps import Step
+T = TypeVar("T")
+
+
+class Step(NamedTuple):
+    """One request on the caller's connection: the statement's name and its rows of values."""
+
+    statement: str
+    rows: Sequence[tuple[Any, ...]]
+    counts: bool = False  # the count of changed rows is needed, so the driver waits for the end
+    reads: bool = False  # the found rows are needed
+
+
+Steps = Generator[Step, Any, T]
+
+
+def run(steps: Generator[Any, Any, T], execute: Callable[[Any], Any]) -> T:
+    """Drive steps on a synchronous connection."""
+    try:
+        request = next(steps)
+        while True:
+            request = steps.send(execute(request))
+    except StopIteration as finished:
+        result: T = finished.value
+        return result
+
+
+async def arun(steps: Generator[Any, Any, T], execute: Callable[[Any], Awaitable[Any]]) -> T:
+    """Drive steps on an async connection."""
+    try:
+        request = next(steps)
+        while True:
+            request = steps.send(await execute(request))
+    except StopIteration as finished:
+        result: T = finished.value
+        return result
 
 
 class Adapter(Protocol):
@@ -76,3 +111,11 @@ class AsyncAdapter(Protocol):
 
     async def arows(self, conn: Any, step: Step, names: Names) -> list[Row]:
         """Run a step that reads and return the rows it finds. Raises as `Adapter.run` does."""
+
+
+class NoCommitHook:
+    """The base of adapters for drivers."""
+
+    def after_commit(self, conn: Any, call: Callable[[], object]) -> bool:
+        """Return False: drivers have no hook."""
+        return False

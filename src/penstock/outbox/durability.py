@@ -12,8 +12,8 @@ from weakref import ref
 
 from penstock.settings import Settings, setting
 
-from .adapters.driver_state import is_in_pipeline, session_of
-from .steps import Step, Steps
+from .adapters.driver import is_in_pipeline, session_of
+from .contract import Step, Steps
 
 logger = logging.getLogger("penstock.publishing")
 

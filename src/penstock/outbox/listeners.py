@@ -23,8 +23,8 @@ from penstock.settings import Settings, setting
 from penstock.wire.kafka.headers import decode_headers
 
 from .bell import Bell, IsOpen, reference_to, still_open
+from .contract import Step, Steps
 from .event import StagedEvent
-from .steps import Step, Steps
 
 logger = logging.getLogger("penstock.listeners")
 

@@ -21,8 +21,7 @@ from penstock.errors import MissingExtra, NoOutbox, NoTransaction
 from penstock.model.codec import Codec
 from penstock.model.connections import Connection
 from penstock.model.content import CONTENT_TYPE
-from penstock.model.event_objects import EventObject
-from penstock.model.event_types import Aliases, EventTypes, Parents
+from penstock.model.event_types import Aliases, EventObject, EventTypes, Parents
 from penstock.model.limits import Headers, LimitsSettings, check_type
 from penstock.model.paths import HeadersOf, KeyOf
 from penstock.model.record import RawHeaders
@@ -31,14 +30,12 @@ from penstock.model.token import GivenToken, check_token
 from .adapters import adapter_for
 from .bell import MOST_SLOTS, UNKNOWN_SLOTS, Bell
 from .context import ContextProviders, Provider
-from .contract import Adapter, AsyncAdapter
+from .contract import Adapter, AsyncAdapter, Step, Steps, run
 from .durability import DurabilityCheck, PublishingSettings, durability_steps
 from .event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent, check_options, parts_of, staged_event
 from .listeners import ListenerCall, Listeners
 from .replay import TokensUsed, run_in_tx
-from .scheduled import cancel_steps, reschedule_steps
-from .staging import AFTER_STAGE, BEFORE_STAGE, plain_step, stage_steps
-from .steps import Step, Steps, run
+from .staging import AFTER_STAGE, BEFORE_STAGE, cancel_steps, plain_step, reschedule_steps, stage_steps
 from .tokens import TokensSettings, find_steps, look_up
 from .tracking import block, declaration
 
@@ -142,8 +139,7 @@ class Publisher:
         type. Raises InvalidTracking, InvalidType, InvalidTopic, MissingExtra.
         """
         try:
-            from .tracking.mapped import table_of
-            from .tracking.sqlalchemy import Tracker
+            from .tracking.sqlalchemy import Tracker, table_of
         except ModuleNotFoundError as exc:
             raise MissingExtra("tracking models", "sqlalchemy") from exc
         declared = declaration.declare(
@@ -381,10 +377,10 @@ class Publisher:
         metrics.PUBLISH_SECONDS.note(self._clock.monotonic() - began)
         return ids
 
-    def _check_outbox(self) -> None:
+    def _check_outbox(self, what: str = "publish") -> None:
         """Raise NoOutbox if the store has none."""
         if not self._has_outbox:
-            raise NoOutbox(self._database.where, "publish")
+            raise NoOutbox(self._database.where, what)
 
     def _refuse(self, refusal: NoTransaction, events: Sequence[StagedEvent] = ()) -> None:
         """Refuse a connection in autocommit, unless that is allowed and one statement does it all."""

@@ -10,7 +10,7 @@ from penstock import tracing
 from penstock.database.database import Transaction
 from penstock.errors import Undecodable
 from penstock.model.context import context_of
-from penstock.model.trace import TRACEPARENT
+from penstock.model.record import TRACEPARENT
 from penstock.wire.kafka.headers import decode_headers
 
 from .move import Pick

@@ -6,10 +6,11 @@ token was taken, so a second statement reads the event. Rows are taken in the or
 otherwise two callers with the same tokens in different orders would deadlock. A row older than the window is
 ignored, whether retention has removed it or not.
 
-A row holds a hash of the published content: the same token with other content is refused. The previous
-version has tokens for the whole store, under another hash. For one release both are taken, so that programs
-of both versions side by side publish an event once; rows of the previous version, which have no content,
-count for every topic.
+A row holds a hash of the published content: the same token with other content is refused.
+
+A token has two rows: one of its topic, which decides, and one of the whole store for the topic that uses it
+first. By the latter `published` finds an event without the name of its topic, and waits for an open
+transaction that takes the token in any topic.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,8 +22,8 @@ from penstock.errors import CommitOutcomeUnknown, TokenReused
 from penstock.model.token import Token, digest
 from penstock.settings import Settings, setting
 
+from .contract import Step, Steps, run
 from .event import StagedEvent
-from .steps import Step, Steps, run
 
 ExecuteStep = Callable[[Step], Any]
 _ROUNDS = 5  # each after the first means that an old row disappeared meanwhile
@@ -44,16 +45,16 @@ class TokensSettings(Settings, room="tokens"):
 
 
 class _StoredToken(NamedTuple):
-    """A stored token. `content` is None if the previous version has stored it."""
+    """A stored token."""
 
     id: str
     created_ms: int
-    content: bytes | None
+    content: bytes
 
     @classmethod
-    def stored(cls, id: str | bytes, created_ms: int, content: bytes | None) -> "_StoredToken":
+    def stored(cls, id: str | bytes, created_ms: int, content: bytes) -> "_StoredToken":
         """Return the token of a row."""
-        return cls(_text(id), created_ms, None if content is None else bytes(content))
+        return cls(_text(id), created_ms, bytes(content))
 
 
 def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[bytes, str]]:
@@ -99,7 +100,7 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
 
 
 def _rows(events: Iterable[StagedEvent]) -> list[tuple[bytes, str, int, bytes]]:
-    """Return the sorted token rows of events, including those that the previous version would look for."""
+    """Return the sorted token rows of events, of their topics and of the store."""
     rows: dict[bytes, tuple[bytes, str, int, bytes]] = {}
     for event in events:
         assert event.token is not None
@@ -111,32 +112,25 @@ def _rows(events: Iterable[StagedEvent]) -> list[tuple[bytes, str, int, bytes]]:
 def _meaning(
     event: StagedEvent, known: Mapping[bytes, _StoredToken], window_ms: int, dropped: list[tuple[bytes, int]]
 ) -> str | None:
-    """Return the event id of a token if it is known by now; add obsolete rows to `dropped`.
-
-    Rows of the previous version count for every topic.
-    """
+    """Return the event id of a token if it is known by now; add obsolete rows to `dropped`."""
     assert event.token is not None
     (hash, store_hash, given), since_ms = event.token, event.timestamp_ms - window_ms
-    ours, before = known.get(hash), known.get(store_hash)
     old = [
         (place, since_ms)
-        for place, each in ((hash, ours), (store_hash, before))
-        if each is not None and each.created_ms <= since_ms
+        for place in {hash, store_hash}
+        if place in known and known[place].created_ms <= since_ms
     ]
     if old:
         dropped += old
         return None
-    if ours is not None and ours.id != event.id:
-        if ours.content not in (None, _content(event)):
-            raise TokenReused(given, event.topic, ours.id)
-        if before is not None and before.id == event.id:
-            dropped.append((store_hash, event.timestamp_ms))
-        return ours.id
-    if before is not None and before.content is None:
-        if ours is not None:
-            dropped.append((hash, event.timestamp_ms))
-        return before.id
-    return None if ours is None else ours.id
+    ours, first = known.get(hash), known.get(store_hash)
+    if ours is None or ours.id == event.id:
+        return None if ours is None else ours.id
+    if ours.content != _content(event):
+        raise TokenReused(given, event.topic, ours.id)
+    if first is not None and first.id == event.id:
+        dropped.append((store_hash, event.timestamp_ms))
+    return ours.id
 
 
 def _content(event: StagedEvent) -> bytes:
@@ -146,16 +140,9 @@ def _content(event: StagedEvent) -> bytes:
 
 def find_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
     """Return the event id of a token, or None."""
-    hashes = sorted({token.hash, token.store_hash})
-    found = yield Step("token_find", [(each,) for each in hashes], reads=True)
-    since_ms = now_ms - window_ms
-    known = {bytes(hash): _StoredToken.stored(*columns) for hash, *columns in found}
-    ours, before = known.get(token.hash), known.get(token.store_hash)
-    if ours is not None and ours.id and ours.created_ms > since_ms:
-        return ours.id
-    if before is not None and before.content is None and before.created_ms > since_ms:
-        return before.id
-    return None
+    found = yield Step("token_find", [(token.hash,)], reads=True)
+    known = [_StoredToken.stored(*columns) for _, *columns in found]
+    return next((each.id for each in known if each.id and each.created_ms > now_ms - window_ms), None)
 
 
 def look_up(
@@ -199,9 +186,8 @@ def wait_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
 
     It tries to take the token, so the caller must roll back.
     """
-    rows = [(hash, "", now_ms, b"") for hash in sorted({token.hash, token.store_hash})]
-    taken = yield Step("token_take", rows, counts=True)
-    return None if taken == len(rows) else (yield from find_steps(token, now_ms, window_ms))
+    taken = yield Step("token_take", [(token.hash, "", now_ms, b"")], counts=True)
+    return None if taken else (yield from find_steps(token, now_ms, window_ms))
 
 
 def trim_tokens(tx: Transaction, before_ms: int, limit: int) -> int:

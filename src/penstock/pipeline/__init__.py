@@ -8,14 +8,17 @@ tells how many records wait. They are imported on first use: a Spark task import
 of them.
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from penstock.errors import MissingExtra
 
 if TYPE_CHECKING:
     from .declared import BatchId, Pipeline, pipeline
     from .formats import register
+    from .lake.typed.decoding import decode
+    from .progress import SourceMetrics, source_metrics
     from .session import spark_session
-    from .topic_metrics import SourceMetrics, source_metrics
-    from .typed.decoding import decode
 
 __all__ = [
     "BatchId",
@@ -29,6 +32,18 @@ __all__ = [
 ]
 
 
+def check_extra(purpose: str, extra: str, *packages: str) -> None:
+    """Check that the packages of an extra are there, without importing them. Raises MissingExtra."""
+    if any(find_spec(each) is None for each in packages):
+        raise MissingExtra(purpose, extra)
+
+
+def check_spark() -> None:
+    """Check that pipelines have the packages they need. Raises MissingExtra."""
+    drivers = "adbc_driver_postgresql", "adbc_driver_sqlite"
+    check_extra("a pipeline", "spark", "pyspark", "pyarrow", "deltalake", *drivers)
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used. Raises MissingExtra."""
     if name in ("BatchId", "Pipeline", "pipeline"):
@@ -36,11 +51,11 @@ def __getattr__(name: str) -> Any:
 
         return getattr(declared, name)
     if name == "decode":
-        from .typed.decoding import decode
+        from .lake.typed.decoding import decode
 
         return decode
     if name in ("SourceMetrics", "source_metrics"):
-        from .topic_metrics import SourceMetrics, source_metrics
+        from .progress import SourceMetrics, source_metrics
 
         return SourceMetrics if name == "SourceMetrics" else source_metrics
     if name == "register":

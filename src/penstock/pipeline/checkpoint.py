@@ -22,9 +22,8 @@ import msgspec
 
 from penstock.errors import InvalidOption
 
-from .offset_forms import by_topic, is_ours
-from .offsets import Range
-from .paths import local_path
+from .lake.paths import local_path
+from .offsets import Range, by_topic, is_ours
 
 _NOTHING = "-"  # a source that has given nothing yet
 _HEADING_LINES = 2

@@ -1,20 +1,46 @@
 """The columns of a record in Spark: the one contract, in Spark's types and in Arrow's.
 
 Names and types are those of Spark's Kafka source, with `type` added, which is Penstock's own.
+
+Times are limited to the years that readers of tables support, 1 to 9999, as Python and the text forms of
+times in Delta's log and partitions are. A Kafka client may set any 64 bits as a record's time, and one that
+counts in microseconds sets the year 58692.
 """
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.errors import MissingExtra
 from penstock.wire.kafka.headers import decode_headers
 
-from .years import all_known_ms
-
 try:
     import pyarrow as pa
     import pyarrow.compute as pc
+    from pyarrow import types
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_FIRST_MS = (datetime.min.replace(tzinfo=UTC) - EPOCH) // _MILLISECOND
+_LAST_MS = (datetime.max.replace(tzinfo=UTC) - EPOCH) // _MILLISECOND
+
+
+def known_ms(milliseconds: int) -> int:
+    """Return a time since 1970, limited to the first and the last supported one."""
+    return min(max(milliseconds, _FIRST_MS), _LAST_MS)
+
+
+def all_known_ms(milliseconds: pa.Array) -> pa.Array:
+    """Return times since 1970, each limited to the supported ones."""
+    bounds = pc.min_max(milliseconds)
+    least, most = bounds["min"].as_py(), bounds["max"].as_py()
+    if least is None or _FIRST_MS <= least <= most <= _LAST_MS:
+        return milliseconds
+    return pc.min_element_wise(
+        pc.max_element_wise(milliseconds, _FIRST_MS, skip_nulls=False), _LAST_MS, skip_nulls=False
+    )
+
 
 HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 COLUMNS: dict[str, tuple[str, pa.DataType]] = {
@@ -32,6 +58,25 @@ COLUMNS: dict[str, tuple[str, pa.DataType]] = {
 }
 TIMES = tuple(name for name, (_, kind) in COLUMNS.items() if pa.types.is_timestamp(kind))
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")  # not a scalar to multiply by: the first one imports pandas
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Return whether a type holds bytes, as keys and values do."""
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a type holds texts."""
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_headers(kind: pa.DataType) -> bool:
+    """Return whether a type holds headers."""
+    is_list = types.is_list(kind) or types.is_large_list(kind)
+    if not is_list or not types.is_struct(kind.value_type):
+        return False
+    fields = {field.name: field.type for field in kind.value_type}
+    return fields.keys() == {"key", "value"} and is_text(fields["key"]) and is_bytes(fields["value"])
 
 
 def spark_schema(columns: tuple[str, ...]) -> str:

@@ -51,6 +51,7 @@ class Pipeline:
     mode: str = "append"
     key: tuple[str, ...] = ()
     partition_by: str | None = None
+    target: str | None = None  # MODULE:NAME, if a command has named it so
 
     def __call__(self, *given: Any) -> Any:
         """Call the function."""
@@ -68,8 +69,8 @@ class Pipeline:
 
     @property
     def name(self) -> str:
-        """The name of the function."""
-        return str(getattr(self.function, "__name__", "pipeline"))
+        """The name of the function, or that which a command has used."""
+        return self.target or str(getattr(self.function, "__name__", "pipeline"))
 
     @property
     def writes_itself(self) -> bool:

@@ -1,8 +1,9 @@
-"""Turns Spark's report of a failure into one sentence, and decides whether a retry may help."""
+"""Failures of Spark: each in one sentence, whether a retry may help, and the back-off."""
 
 import re
 
 from penstock import errors
+from penstock.clock import SYSTEM, Clock
 from penstock.errors import Error, PipelineFailed, PipelineInterrupted
 
 _OURS = re.compile(r"penstock\.errors\.(?P<name>\w+): (?P<said>.+)")
@@ -99,3 +100,36 @@ def reason(said: str) -> str:
         return str(ours[-1][1]).strip()
     python = [line for line in _PYTHON.findall(said) if not line.startswith("py4j.")]
     return (python[-1] if python else said.strip().partition("\n")[0]).strip()
+
+
+_FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 30.0
+
+
+class Retrying:
+    """The retries since the last success. Each pause doubles the one before; each message is logged once."""
+
+    def __init__(self, limit_seconds: float, clock: Clock = SYSTEM) -> None:
+        self._limit, self._clock = limit_seconds, clock
+        self.went_well()
+
+    def went_well(self) -> None:
+        """Forget earlier failures."""
+        self._since: float | None = None
+        self._pause, self._said = _FIRST_SECONDS, ""
+
+    def pause_after(self, error: Error) -> float | None:
+        """Return the pause before the next try; None: do not retry."""
+        if not error.retryable:
+            return None
+        now = self._clock.monotonic()
+        self._since = now if self._since is None else self._since
+        if now - self._since >= self._limit:
+            return None
+        pause = min(self._pause, self._since + self._limit - now)
+        self._pause = min(2 * self._pause, _LONGEST_SECONDS)
+        return pause
+
+    def is_new(self, error: Error) -> bool:
+        """Return whether an error's message differs from the last one, and record it."""
+        said, self._said = self._said, str(error)
+        return said != self._said

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .sink import DeltaSink, IcebergSink
-from .source import PenstockSource
+from .lake.sink import DeltaSink, IcebergSink
+from .source.data_source import PenstockSource
 
 
 def register(spark: Any) -> None:

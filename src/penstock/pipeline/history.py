@@ -6,12 +6,12 @@ incarnation, and for each partition a mark of the last record: a hash of the rec
 differs when the log no longer holds the records that were read.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 from penstock.errors import AnotherLog, HistoryTakenBack
-from penstock.log.contract import Bounds, LogIdentity, Position, Topic
+from penstock.log.contract import Bounds, Log, LogIdentity, Position, Topic
 
 from .offsets import Ends, Range
 
@@ -54,6 +54,13 @@ class LogNow:
     topic: Topic
     bounds: Mapping[int, Bounds]
     marks: Mapping[Position, int]
+
+
+def log_now(log: Log, topic: Topic, places: Collection[Position]) -> LogNow:
+    """Return the state of a log now, with the marks of the records at some positions."""
+    found = log.at(topic, places, bare=True) if places else ()
+    marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
+    return LogNow(log.identity(), topic, log.all_bounds(topic), marks)
 
 
 def check_past(past: Past, present: LogNow) -> None:

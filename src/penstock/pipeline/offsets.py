@@ -1,17 +1,25 @@
-"""The position of a query in a topic: ends per partition, the range of a batch, and its division into tasks.
+"""Positions in a topic: ends, the range of a batch, its division into tasks, and sets of positions.
 
 Values only, no I/O. An offset in Spark's checkpoint is the range of the batch that ends there: starts as well
 as ends. So a batch that runs again after a crash has the same range, even the first one, whose start Spark
-does not store; and a sink needs only the checkpoint to know the range of a batch.
+does not store; and a sink needs only the checkpoint to know the range of a batch. Of several topics it is
+`{"topics": [range, …]}`.
 """
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
+from penstock.errors import MissingExtra
 from penstock.log.contract import Growth, Position
-from penstock.log.growth import former_places
+from penstock.log.topics import former_places
+
+try:
+    import numpy as np
+    import numpy.typing as npt
+except ImportError as exc:
+    raise MissingExtra("a pipeline", "spark") from exc
 
 Ends = dict[int, int]  # partition → the offset after the last one
 
@@ -190,3 +198,107 @@ def said(pieces: Iterable[Piece], at_most: int = 4) -> str:
     if len(listed) > at_most:
         words.append(f"and {len(listed) - at_most} more partitions")
     return ", ".join(words)
+
+
+Form = dict[str, Any]
+_TOPICS = "topics"
+_KEYS = {"log", "topic", "topic_id", "starts", "ends"}
+
+
+def by_topic(form: Mapping[str, Any]) -> dict[str, Form]:
+    """Return the ranges in an offset, by topic; also for the form of a single topic."""
+    forms = form[_TOPICS] if _TOPICS in form else [dict(form)]
+    return {each["topic"]: each for each in forms}
+
+
+def of_topics(forms: list[Form]) -> Form:
+    """Return the offset with the ranges of several topics."""
+    return {_TOPICS: forms}
+
+
+def is_ours(form: Any) -> bool:
+    """Return whether an offset in a checkpoint comes from our source."""
+    if not isinstance(form, dict):
+        return False
+    if isinstance(form.get(_TOPICS), list):
+        return all(is_ours(each) and _TOPICS not in each for each in form[_TOPICS])
+    return form.keys() >= _KEYS
+
+
+def standing(form: Form) -> Form:
+    """Return the empty range of a batch without records of a topic."""
+    place = Range.from_json(form)
+    return replace(place, starts=place.ends).to_json()
+
+
+Numbers = npt.NDArray[np.int64]
+PLACE = ("partition", "offset")  # the columns with the position of a row's record
+_BLOCK = 1 << 16
+
+
+class Places:
+    """A set of positions as bits. `rows` counts all added rows, `distinct` each position once.
+
+    A million positions take 128 KB, in whatever order they come; an isolated one costs a block. Ten million
+    in a Python set would take gigabytes.
+    """
+
+    def __init__(self) -> None:
+        self.rows = self.distinct = 0
+        self._blocks: dict[tuple[int, int], npt.NDArray[np.uint8]] = {}
+
+    def add(self, partitions: Numbers, offsets: Numbers) -> None:
+        """Add the positions of some rows."""
+        self.rows += len(offsets)
+        order = np.lexsort((offsets, partitions))
+        partitions, offsets = partitions[order], offsets[order]
+        numbers = offsets // _BLOCK
+        breaks = np.flatnonzero((np.diff(partitions) != 0) | (np.diff(numbers) != 0)) + 1
+        for group in np.split(np.arange(len(order)), breaks):
+            if len(group):
+                first = group[0]
+                self._add(int(partitions[first]), int(numbers[first]), offsets[group] % _BLOCK)
+
+    def _add(self, partition: int, number: int, within: Numbers) -> None:
+        block = self._blocks.get((partition, number))
+        bits = np.zeros(_BLOCK, np.uint8) if block is None else np.unpackbits(block)
+        before = int(bits.sum())
+        bits[within] = 1
+        self.distinct += int(bits.sum()) - before
+        self._blocks[partition, number] = np.packbits(bits)
+
+    def has(self, partitions: Numbers, offsets: Numbers) -> npt.NDArray[np.bool_]:
+        """Return which of some positions are in the set."""
+        found = np.zeros(len(offsets), np.bool_)
+        numbers = offsets // _BLOCK
+        for partition, number in {*zip(partitions.tolist(), numbers.tolist(), strict=True)}:
+            block = self._blocks.get((partition, number))
+            if block is not None:
+                here = np.flatnonzero((partitions == partition) & (numbers == number))
+                found[here] = np.unpackbits(block)[offsets[here] % _BLOCK]
+        return found
+
+    def runs(self) -> Iterator[Piece]:
+        """Yield the positions in order, as runs without gaps."""
+        run: Piece | None = None
+        for (partition, number), block in sorted(self._blocks.items(), key=lambda each: each[0]):
+            for start, end in _runs(np.flatnonzero(np.unpackbits(block)) + number * _BLOCK):
+                if run is not None and (run.partition, run.end) == (partition, start):
+                    run = run._replace(end=end)
+                    continue
+                if run is not None:
+                    yield run
+                run = Piece(partition, start, end)
+        if run is not None:
+            yield run
+
+
+def numbers_of(places: Sequence[Sequence[Any]]) -> Iterator[Numbers]:
+    """Return partitions and offsets, the first two fields of each place, as columns."""
+    return (np.array([place[number] for place in places], np.int64) for number in range(2))
+
+
+def _runs(offsets: Numbers) -> Iterator[tuple[int, int]]:
+    breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
+    for group in np.split(offsets, breaks):
+        yield int(group[0]), int(group[-1]) + 1

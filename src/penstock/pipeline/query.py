@@ -4,33 +4,29 @@ A pipeline keeps its checkpoint in its target folder (`_penstock/checkpoint`), s
 moved, backed up or removed as one. A new checkpoint begins where the tables end.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.clock import to_ms
 from penstock.database.naming import Names
 from penstock.errors import Error, InvalidPipeline, MissingExtra
 
-from .batches import batch_by_batch
+from .backfill import TopicRecords, hand_out
 from .checkpoint import begun_batch, read_batch
 from .declared import BatchId, Pipeline
 from .failure import failure, java_gone
-from .handing_out import TopicRecords, hand_out
-from .kinds import DELTA
-from .lake_state import begin_checkpoint, check_tables, reader_name
-from .modes import Mode, function_rows, lake_rows
-from .offsets import Ends, Piece
-from .options import read_options
-from .partitioning import Partitioning
-from .paths import CONTROL, local_path
-from .places import PLACE
+from .lake.kinds import DELTA
+from .lake.modes import COMPLETE, Mode, function_rows, lake_rows
+from .lake.paths import CONTROL, local_path
+from .lake.routing import Partitioning
+from .lake.state import begin_checkpoint, check_tables, reader_name
+from .lake.storage import Location
+from .offsets import PLACE
+from .progress import Progress, progress_of
 from .settings import PipelineSettings
-from .storage import Location
-from .topic_metrics import source_metrics
+from .source.options import read_options
 from .versions import TELLS_START
 
 try:
@@ -43,8 +39,21 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
+
+def batch_by_batch(
+    frame: DataFrame, mode: Mode, sink: str, options: Mapping[str, str], checkpoint: str
+) -> DataStreamWriter:
+    """Return a writer that hands each batch to the sink."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        writer = batch.write.format(sink).mode("append").options(**options)
+        writer.option("checkpointLocation", checkpoint).option("batchNumber", str(number)).save()
+
+    kind = "complete" if mode.name == COMPLETE else "update"
+    return frame.writeStream.outputMode(kind).foreachBatch(write)
+
+
 _TIMES = (TimestampType, TimestampNTZType)
-FrameFunction = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,23 +97,6 @@ class Job:
         return self.kept_at or local_path("checkpointLocation", str(self.to / CONTROL / "checkpoint"))
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One micro-batch: its rows, its speed, and how many records wait behind it, where Spark reports that.
-
-    `ends`: up to where the tables then hold the topic. `pieces`: the records that it read. `began_ms`: when.
-    """
-
-    batch: int
-    rows: int
-    rows_per_second: float
-    seconds: float
-    lag: int | None
-    ends: Ends = field(default_factory=dict)
-    pieces: tuple[Piece, ...] = ()
-    began_ms: int = 0
-
-
 def source_options(job: Job) -> dict[str, str]:
     """Return the options of the source: which topic to read, and how."""
     return {
@@ -141,48 +133,36 @@ def events(spark: SparkSession, job: Job, columns: Sequence[str] = ()) -> DataFr
         return spark.readStream.format("penstock").options(**options).load()
 
 
-def start_lake(spark: SparkSession, job: Job) -> "Running":
-    """Start the query that writes a topic to one table for each event type."""
-    with asking():
-        rows, options = lake_rows(events(spark, job), job.mode, job.to)
-    return _start(rows, job, options)
+def begin(spark: SparkSession, job: Job, declared: Pipeline | None = None) -> "Running":
+    """Start the query of a job: into a lake, or as a pipeline is declared. Raises InvalidPipeline.
 
-
-def start_function(spark: SparkSession, job: Job, name: str, function: FrameFunction) -> "Running":
-    """Start a user's pipeline: the function gets the topic, and one table its result.
-
-    Raises InvalidPipeline.
+    A lake has one table for each event type. A declared pipeline writes to a table or a topic, batch by batch
+    or record by record.
     """
+    if declared is None:
+        with asking():
+            rows, options = lake_rows(events(spark, job), job.mode, job.to)
+        return _into_tables(rows, job, options)
+    if declared.each_record:
+        places = events(spark, job, PLACE)
+        return _start(places.writeStream.foreachBatch(_handed_out(declared, job)), job)
+    if declared.each_batch:
+        return _start(events(spark, job).writeStream.foreachBatch(_identified(declared, job)), job)
     source = events(spark, job)
     with asking():
-        made = function(source)
-    made = _checked(name, made)
+        made = declared.function(source)
+    made = _checked(declared.name, made)
+    if declared.topic is not None:
+        with asking():
+            writer = made.writeStream.format("penstock").outputMode("append")
+        target = {"url": job.url, "topic": declared.topic, "prefix": job.names.prefix}
+        return _start(writer.options(**target).option("schema", job.names.schema or ""), job)
     with asking():
         times = [each.name for each in made.schema if isinstance(each.dataType, _TIMES)]
     Partitioning.parse(job.partition_by).check(times)
     with asking():
         rows, options = function_rows(made, job.mode, job.to)
-    return _start(rows, job, options, each_batch=job.mode.upserts)
-
-
-def start_declared(spark: SparkSession, job: Job, declared: Pipeline) -> "Running":
-    """Start a declared pipeline: into a table or a topic, batch by batch or record by record.
-
-    Raises InvalidPipeline.
-    """
-    if declared.each_record:
-        places = events(spark, job, PLACE)
-        return _begin(places.writeStream.foreachBatch(_handed_out(declared, job)), job)
-    if declared.each_batch:
-        return _begin(events(spark, job).writeStream.foreachBatch(_identified(declared, job)), job)
-    if declared.topic is None:
-        return start_function(spark, job, declared.name, declared.function)
-    source = events(spark, job)
-    with asking():
-        made = _checked(declared.name, declared.function(source))
-        writer = made.writeStream.format("penstock").outputMode("append")
-    target = {"url": job.url, "topic": declared.topic, "prefix": job.names.prefix}
-    return _begin(writer.options(**target).option("schema", job.names.schema or ""), job)
+    return _into_tables(rows, job, options, each_batch=job.mode.upserts)
 
 
 def _handed_out(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None]:
@@ -215,16 +195,18 @@ def _checked(name: str, made: Any) -> DataFrame:
     return made
 
 
-def _start(frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: bool = False) -> "Running":
+def _into_tables(
+    frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: bool = False
+) -> "Running":
     check_tables(job.to)
     options = options | job.sink_options()
     writer = frame.writeStream.format(job.sink).outputMode("append").options(**options)
     if each_batch:
         writer = batch_by_batch(frame, job.mode, job.sink, options, str(job.checkpoint))
-    return _begin(writer, job)
+    return _start(writer, job)
 
 
-def _begin(writer: DataStreamWriter, job: Job) -> "Running":
+def _start(writer: DataStreamWriter, job: Job) -> "Running":
     begin_checkpoint(job.to, job.checkpoint)
     writer = writer.queryName(reader_name(job.to)).option("checkpointLocation", str(job.checkpoint))
     if job.once:
@@ -266,7 +248,7 @@ class Running:
                 return []
             follows = last["batchId"] == self._told + 1
             recent = [last] if follows else self._query.recentProgress
-        found = [each for each in map(_progress, recent) if each.rows and each.batch > self._told]
+        found = [each for each in map(progress_of, recent) if each.rows and each.batch > self._told]
         if found:
             self._told = found[-1].batch
         elif not follows:
@@ -317,17 +299,3 @@ def _in_full(error: Exception) -> str:
         said.append(str(cause))
         cause = getattr(cause, "_cause", None)
     return "\n".join(said)
-
-
-def _progress(raw: Any) -> Progress:
-    topics = source_metrics(raw)
-    return Progress(
-        raw["batchId"],
-        raw["numInputRows"],
-        raw["processedRowsPerSecond"] or 0.0,
-        raw["durationMs"].get("triggerExecution", 0) / 1000,
-        None if any(each.lag is None for each in topics) else sum(each.lag or 0 for each in topics),
-        topics[0].ends if len(topics) == 1 else {},
-        topics[0].pieces if len(topics) == 1 else (),
-        to_ms(datetime.fromisoformat(raw["timestamp"])),
-    )

@@ -4,34 +4,35 @@ Its position in the log moves after a batch is in the tables, never before. It d
 that no longer runs holds retention back until an operator deletes it (`penstock groups delete`), and
 `penstock doctor` names it. If the position cannot be written, as with a read-only role, the pipeline runs
 without it.
+
+Rows stay in Spark, and the driver sees none of them. So while spans are recorded, it reads the first records
+of a batch from the log, where their headers are, to add the batch to their traces.
 """
 
 import logging
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 
-from penstock.errors import Error, UnknownTopic
-from penstock.log.store import open_store
+from penstock import tracing
+from penstock.errors import Error, Undecodable, UnknownTopic
+from penstock.log.contract import OffsetRange
+from penstock.model.context import context_of
+from penstock.wire.kafka.headers import decode_headers
 
-from .batch_spans import tell_progress
-from .kafka_address import is_kafka
-from .lake_state import (
-    check_tables,
-    forget_reader,
-    is_unnamed,
-    known_reader,
-    known_tables,
-    reader_name,
-)
+from .address import is_kafka
+from .lake.state import check_tables, forget_reader, is_unnamed, known_reader, known_tables, reader_name
 from .offsets import Ends, Piece, before_starts
-from .options import EARLIEST, LATEST, ReadingPlace, read_offsets, read_options
-from .query import Job, Progress, source_options
+from .progress import Progress
+from .query import Job, source_options
 from .settings import PipelineSettings
-from .source import continued
-from .view import open_view, removed, report_removed
+from .source.options import EARLIEST, LATEST, ReadingPlace, read_offsets, read_options
+from .source.stream import continued
+from .source.view import HeldView, removed, report_removed
 
 logger = logging.getLogger("penstock.pipeline")
 _FROM = "--from"  # the command's name for `startingOffsets`
+_RECORDS, _BYTES = 500, 1 << 20  # the most read of a batch for its span
 
 
 class PipelineReader:
@@ -39,6 +40,7 @@ class PipelineReader:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._view = HeldView(job.url, job.names, job.topic)
         self._keeps_folder: bool | None = None  # whether it existed before the name, if we made the name
         self._holds = PipelineSettings.load().hold_retention
         self._warned = False
@@ -59,7 +61,7 @@ class PipelineReader:
         """
         job = self._job
         if is_unnamed(job.to):
-            with closing(open_view(job.url, job.names, job.topic)) as view:
+            with self._view.used() as view:
                 view.resolve(_starting(job), view.heads(), _FROM)
 
     def begin(self) -> None:
@@ -70,7 +72,7 @@ class PipelineReader:
         """
         job = self._job
         check_tables(job.to, but=known_tables(job.to).again)
-        with closing(open_view(job.url, job.names, job.topic)) as view:
+        with self._view.used() as view:
             heads = view.heads()
             found = continued(job.to, view, heads)
             named = known_reader(job.to)
@@ -89,12 +91,42 @@ class PipelineReader:
         them.
         """
         job = self._job
-        tell_progress(job, self.name, batch)
+        if tracing.is_on() and batch.pieces and not is_kafka(job.url):
+            self._add_span(batch)
         wanted = sum(piece.end - piece.start for piece in batch.pieces)
         if job.fail_on_loss or batch.rows >= wanted:
             return
-        with suppress(Error), closing(open_view(job.url, job.names, job.topic)) as view:
+        with suppress(Error), self._view.used() as view:
             self._tell_loss(before_starts(batch.pieces, view.heads().starts()))
+
+    def _add_span(self, batch: Progress) -> None:
+        """Add a span to the traces of records that a batch has brought into the tables."""
+        given: dict[str, str | int] = {
+            "topic": self._job.topic,
+            "reader": self.name,
+            "batch": batch.batch,
+            "records": batch.rows,
+        }
+        try:
+            parents = list(self._contexts(batch))
+        except Error as exc:  # the batch is in the tables all the same
+            logger.warning("the span of batch %d of %s is left out: %s", batch.batch, self.name, exc)
+            return
+        tracing.tell_batch("penstock.load", parents, since_ms=batch.began_ms, **given)
+
+    def _contexts(self, batch: Progress) -> Iterator[Mapping[str, str]]:
+        """Yield the contexts of the first records of a batch."""
+        ranges, left = list[OffsetRange](), _RECORDS
+        for partition, start, end in batch.pieces:
+            ranges.append(OffsetRange(partition, start, min(end, start + left)))
+            left -= ranges[-1].high - start
+            if not left:
+                break
+        with self._view.used() as view:
+            found = view.entries(view.topic(), ranges, _BYTES)
+        for each in found:
+            with suppress(Undecodable):  # not published by us
+                yield context_of(decode_headers(each.headers or b""))
 
     def _tell_loss(self, lost: list[Piece]) -> None:
         """Report records that retention has removed, each once. Raises RecordsRemoved, unless allowed."""
@@ -112,9 +144,8 @@ class PipelineReader:
         """Release the hold and remove the folder, if the pipeline was new and failed to start."""
         if not self._new:
             return
-        if not is_kafka(self._job.url):
-            with suppress(Error), closing(open_store(self._job.url, self._job.names)) as store:
-                store.log.hold(self.name, store.log.topic(self._job.topic), {})
+        with suppress(Error), self._view.used() as view:
+            view.hold(view.topic(), self.name, {})
         if self._keeps_folder is not None:
             with suppress(Error, OSError):
                 forget_reader(self._job.to, keep_folder=self._keeps_folder)
@@ -126,20 +157,18 @@ class PipelineReader:
         """
         if batch.lag is not None or not batch.ends:
             return batch.lag
-        job = self._job
-        with suppress(Error), closing(open_view(job.url, job.names, job.topic)) as view:
+        with suppress(Error), self._view.used() as view:
             ends = view.heads().ends()
             return sum(max(0, end - batch.ends.get(partition, 0)) for partition, end in ends.items())
         return None
 
     def moved(self, ends: Ends) -> None:
         """Hold the records after the ends that the tables have; hold nothing if the settings say so."""
-        job = self._job
-        if not ends or is_kafka(job.url):  # a Kafka cluster has its own retention
+        if not ends:
             return
-        store = open_store(job.url, job.names)
         try:
-            store.log.hold(self.name, store.log.topic(job.topic), ends if self._holds else {})
+            with self._view.used() as view:
+                view.hold(view.topic(), self.name, ends if self._holds else {})
         except UnknownTopic:
             raise
         except Exception as exc:
@@ -147,8 +176,10 @@ class PipelineReader:
             if not passes and not self._warned:
                 self._warned = True
                 logger.warning("retention does not wait for pipeline %s: %s", self.name, exc)
-        finally:
-            store.close()
+
+    def close(self) -> None:
+        """Close the store."""
+        self._view.close()
 
 
 def _starting(job: Job) -> ReadingPlace:

@@ -15,9 +15,9 @@ from typing import Any
 
 from penstock.errors import MissingExtra, SparkNotStarted
 
+from .address import is_connect, said_of, without_token
 from .formats import register
 from .java import find_java
-from .reach import is_connect, said_of, without_token
 from .settings import PipelineSettings
 
 try:

@@ -1,12 +1,22 @@
-"""The differences between Spark 4.0 and 4.3, in one place, detected by feature and not by version number.
+"""Spark as it is: what its versions 4.0 to 4.3 lack, and its Python workers.
+
+Differences are detected by feature and not by version number.
 
 | since | Python sources and sinks have                                                  |
 |-------|--------------------------------------------------------------------------------|
 | 4.1   | stream writers that take Arrow                                                 |
 | 4.2   | `latestOffset(start, limit)`, `reportLatestOffset`, `trigger(availableNow=…)`   |
+
+Workers are reused from task to task, and Spark's daemon collects garbage after every task. The modules that a
+worker has imported by then are some hundred thousand permanent objects, and scanning them is most of the cost
+of a task in a small batch. So they are frozen once: the collector skips them, and still finds the garbage of
+tasks.
 """
 
+import gc
 import inspect
+import sys
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import MissingExtra
@@ -28,13 +38,23 @@ try:
     )
 
     TELLS_START = True  # Spark passes the start of a batch, and its limit, to a stream's reader
-except ImportError:
-    from .read_limits import (  # type: ignore[assignment]
-        ReadAllAvailable,
-        ReadLimit,
-        ReadMaxRows,
-        SupportsTriggerAvailableNow,
-    )
+except ImportError:  # Spark asks for the latest offset without a limit, and the reader keeps its own
+
+    class ReadLimit:  # type: ignore[no-redef]
+        """The limit of a batch."""
+
+    @dataclass(frozen=True)
+    class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
+        """No limit: all available records."""
+
+    @dataclass(frozen=True)
+    class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
+        """At most `max_rows` rows."""
+
+        max_rows: int
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """A source that can be told to end at its current end."""
 
     TELLS_START = False
 
@@ -46,6 +66,7 @@ __all__ = [
     "StreamArrowWriter",
     "SupportsTriggerAvailableNow",
     "arrow_schema_of",
+    "settle_in",
 ]
 
 StreamArrowWriter: Any
@@ -68,3 +89,20 @@ _IN_UTC: dict[str, Any] = (
 def arrow_schema_of(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that Spark hands to a sink, with times in UTC."""
     return to_arrow_schema(schema, **_IN_UTC)
+
+
+_DAEMON = "pyspark.daemon"
+_settled = False
+
+
+def settle_in() -> None:
+    """Freeze the loaded objects, once, in a worker of Spark; elsewhere do nothing."""
+    global _settled
+    if not _settled and _is_worker():
+        gc.collect()
+        gc.freeze()
+        _settled = True
+
+
+def _is_worker() -> bool:
+    return getattr(sys.modules["__main__"].__spec__, "name", None) == _DAEMON

@@ -1,13 +1,10 @@
-"""The shipped kit for your own tests: an outbox in memory, a clock to move, a crash laboratory, suites."""
+"""The shipped kit for your own tests: an outbox in memory, a clock to move, a crash laboratory."""
 
 from penstock.database.sqlite.memory import MemoryDialect
 
 from .clock import FakeClock
-from .idling import drain_until_idle
 from .lab import CrashLab, Report, World
-from .memory import memory_outbox
-from .relocation import relocated
-from .seeing import Scheduled, published, scheduled
+from .outbox import Scheduled, drain_until_idle, memory_outbox, published, relocated, scheduled
 
 __all__ = [
     "CrashLab",

@@ -14,7 +14,7 @@ from functools import partial
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock, own_ms
-from penstock.errors import Damaged
+from penstock.errors import Damaged, FileUnreadable
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
@@ -190,7 +190,7 @@ class DeliveryLoop:
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         if not (self._groups.may_start() if beside else self._groups.is_live()):
             return self._pause(now, now_ms)
-        damage: list[Damaged] = []
+        damage: list[Damaged | FileUnreadable] = []
         filled = self._fill(now, damage)
         self._start(damage, writes=not beside)
         if damage:  # only now: the other groups have their records
@@ -298,7 +298,7 @@ class DeliveryLoop:
     def _take_moved(self) -> None:
         self._cache.offer(self._moved.fetch())
 
-    def _fill(self, now: float, damage: list[Damaged]) -> bool:
+    def _fill(self, now: float, damage: list[Damaged | FileUnreadable]) -> bool:
         """Read on, up to the known ends of the log; return whether there was anything.
 
         Damage that prevents a read is added to `damage`: only its group waits for it.
@@ -310,7 +310,7 @@ class DeliveryLoop:
             topic_id = group.delivery.topic_id
             try:
                 filled |= group.delivery.fill(self._ends.of(topic_id), self._ends.news(topic_id))
-            except Damaged as exc:
+            except (Damaged, FileUnreadable) as exc:
                 damage.append(exc)
         self._ends.told()  # only now: a group that missed them because another failed gets them next time
         if filled:  # skipped records are settled, too
@@ -321,7 +321,7 @@ class DeliveryLoop:
             self._ends.plan_next(now, found=filled)
         return filled
 
-    def _start(self, damage: list[Damaged], *, writes: bool) -> None:
+    def _start(self, damage: list[Damaged | FileUnreadable], *, writes: bool) -> None:
         trials = self._trials
         if trials.is_overdue:
             for group in self._groups:
@@ -344,7 +344,7 @@ class DeliveryLoop:
             group.in_flight -= 1
             group.delivery.untake([task])
 
-    def _start_groups(self, damage: list[Damaged], *, writes: bool) -> None:
+    def _start_groups(self, damage: list[Damaged | FileUnreadable], *, writes: bool) -> None:
         """Hand out runnable records; a group whose waiting records are damaged waits, the others do not."""
         share = max(_LEAST_IN_FLIGHT, _IN_FLIGHT // max(1, len(self._groups)))
         for group in self._groups:
@@ -353,7 +353,7 @@ class DeliveryLoop:
             room = min(share, group.may_queue(self._threads)) - group.in_flight
             try:
                 tasks = group.delivery.start(room, bounds.RUN, writes=writes) if room > 0 else []
-            except Damaged as exc:
+            except (Damaged, FileUnreadable) as exc:
                 damage.append(exc)
                 continue
             if tasks:
@@ -361,7 +361,7 @@ class DeliveryLoop:
                 self._runner.submit(tasks)
         self._start_units(damage)
 
-    def _start_units(self, damage: list[Damaged]) -> None:
+    def _start_units(self, damage: list[Damaged | FileUnreadable]) -> None:
         """Share the threads among the groups that commit with their cursors, each turn another first."""
         groups = [
             (each, each.units)
@@ -374,7 +374,7 @@ class DeliveryLoop:
         for left, (group, delivery) in zip(range(len(groups), 0, -1), in_turn, strict=True):
             try:
                 units = delivery.start_units(self._units.room(delivery.out, left=left, groups=len(groups)))
-            except Damaged as exc:
+            except (Damaged, FileUnreadable) as exc:
                 damage.append(exc)
                 continue
             group.in_flight += sum(len(unit.tasks) for unit in units)

@@ -10,10 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.clock import Clock, steady
+from penstock.delivery.groups import measure_unread
+from penstock.delivery.lane import LaneId
 from penstock.delivery.store import GroupStore
-from penstock.delivery.unread import measure
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
-from penstock.errors import CursorBeyondEnd, Damaged
+from penstock.errors import CursorBeyondEnd, Damaged, FileUnreadable
 from penstock.log.contract import Topic
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
@@ -59,8 +60,8 @@ class Drain:
         self._deliveries: dict[tuple[str, int], GroupDelivery] = {}
         self._units: dict[GroupDelivery, TransactionalDelivery] = {}
         self._calls, self._counts = InlineCalls(), Counts()
-        self._parked: set[tuple[str, str | None, str]] = set()
-        self._damage: Damaged | CursorBeyondEnd | None = None
+        self._parked: set[tuple[str, str | None, LaneId]] = set()
+        self._damage: Damaged | FileUnreadable | CursorBeyondEnd | None = None
         self._next_beat = 0.0
         self._ticker: Ticker | None = None
         if periodic is not None and len(periodic.schedules):
@@ -69,8 +70,8 @@ class Drain:
     def run(self) -> Counts:
         """Drain until a whole round finds nothing to do.
 
-        Raises Damaged where some records cannot be read, CursorBeyondEnd for a group whose records the log
-        has lost, once all others are delivered.
+        Raises Damaged or FileUnreadable where some records cannot be read, CursorBeyondEnd for a group whose
+        records the log has lost, once all others are delivered.
         """
         self._member.join()
         try:
@@ -79,7 +80,7 @@ class Drain:
             with self._calls:
                 while self._sequence() | self._deliver():
                     pass
-            measure(self._store)
+            measure_unread(self._store)
             if self._damage is not None:
                 raise self._damage
         finally:
@@ -132,7 +133,7 @@ class Drain:
         for _ in range(topic.partitions):
             try:
                 return delivery.fill(self._log.ends(topic)) | self._work(delivery) | worked
-            except Damaged as exc:
+            except (Damaged, FileUnreadable) as exc:
                 self._damage = exc
                 worked |= self._work(delivery)
         return worked
@@ -149,7 +150,6 @@ class Drain:
                 from_start=subscription.start == "earliest",
                 catch_up=subscription.catch_up(self._processing.catch_up),
                 gone=self._member.gone,
-                has_former=self._member.has_former,
             )
             known = GroupDelivery(self._log, store, subscription, self._clock, barrier_seconds=0.0)
             self._deliveries[subscription.group, topic.id] = known

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, NoReturn, Self
 
 import msgspec
 
+from penstock.delivery.lane import LaneId
 from penstock.delivery.verdict import Rules
 from penstock.errors import InvalidHandler
 from penstock.model.event_types import EventTypes
@@ -206,7 +207,7 @@ class HandlerTask(msgspec.Struct, frozen=True, eq=False):
     """
 
     place: TaskPlace
-    lane: str
+    lane: LaneId
     handler: Handler
     record: Record
     failures: int

@@ -10,7 +10,7 @@ from penstock import metrics
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.database import Transaction
 from penstock.delivery.gauges import read_cursors, read_waiting
-from penstock.delivery.unread import measure
+from penstock.delivery.groups import measure_unread
 from penstock.log.contract import Bounds, Position, Topic
 from penstock.log.store import Store
 from penstock.membership.member import Member
@@ -68,7 +68,7 @@ class Measures:
         self._groups = set(found)
         for series, value in zip(_OF_STORE, of_store, strict=True):
             series.set(value, store=name)
-        measure(self._store)
+        measure_unread(self._store)
 
     def forget(self) -> None:
         """Remove them: the worker has ended, and its values would only grow old."""

@@ -10,9 +10,9 @@ from threading import Event, Thread
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
+from penstock.delivery.groups import note_seen
 from penstock.delivery.retention import Retention, Trimmed
 from penstock.delivery.retention_rule import RetentionSettings
-from penstock.delivery.seen import note_seen
 from penstock.log.sql.parted_writes import PartedWrites
 from penstock.log.store import Store
 from penstock.membership.member import Member

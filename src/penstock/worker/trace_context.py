@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from penstock import tracing
 from penstock.model.context import context_of, current, only
-from penstock.model.record import Record
-from penstock.model.trace import TRACEPARENT
+from penstock.model.record import TRACEPARENT, Record
 
 T = TypeVar("T")
 RecordCall = Callable[[Record], Any]

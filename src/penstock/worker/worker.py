@@ -15,7 +15,7 @@ from penstock.backoff import PollingSettings
 from penstock.clock import Clock, steady
 from penstock.database.bell_listener import LOGGED, BellConnection, notify_others
 from penstock.database.schema_watch import SchemaWatch
-from penstock.delivery.group_kind import make_groups
+from penstock.delivery.groups import make_groups
 from penstock.delivery.store import GroupStore
 from penstock.errors import Error, GroupsGivenUp, SchemaError
 from penstock.log.contract import Topic
@@ -302,7 +302,6 @@ class Worker:
             touch=lambda tx, group_id, topic_id: touch(tx, Domain(group_id, topic_id)),
             catch_up=subscription.catch_up(self._plan.processing.catch_up),
             gone=self._member.gone,
-            has_former=self._member.has_former,
         )
         delivery = GroupDelivery(
             self._store.log, store, subscription, self._clock, self._trials, settled=self._settled

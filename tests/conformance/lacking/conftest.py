@@ -13,9 +13,11 @@ from penstock.database.postgres.dialect import PostgresDialect
 from penstock.database.second_forms import FEATURES
 from penstock.database.sqlite.dialect import SqliteDialect
 from tests.architecture.sql_features import EXCEPTIONS, features
+from tests.services.budget import level_from_environment
 
 CALLERS = {name for name, reason in EXCEPTIONS.items() if "the caller's connection" in reason}
 KINDS = ("memory", "postgres")
+ON_POSTGRES = ("test_group_store", "test_log", "test_outbox")  # the long set asks it everything
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -27,6 +29,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if kind == "postgres" or each.path.stem != "test_group_store":
             each.add_marker(pytest.mark.slow)
     others = {each for each, kind in mine.items() if kind not in KINDS}
+    if level_from_environment() != "long":
+        others |= {
+            each for each, kind in mine.items() if kind == "postgres" and each.path.stem not in ON_POSTGRES
+        }
     config.hook.pytest_deselected(items=list(others))
     items[:] = [each for each in items if each not in others]
 

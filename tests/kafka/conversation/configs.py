@@ -1,6 +1,6 @@
 """What topics and brokers are set to."""
 
-from penstock.wire.kafka.apis.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from penstock.wire.kafka.apis.topics import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from penstock.wire.kafka.layout import Message
 
 from .bodies import made

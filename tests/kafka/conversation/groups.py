@@ -7,9 +7,11 @@ from penstock.wire.kafka.apis.groups import (
     JOIN_GROUP,
     LEAVE_GROUP,
     LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
     SYNC_GROUP,
 )
-from penstock.wire.kafka.apis.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
 from penstock.wire.kafka.layout import Message
 
 from .bodies import coordinated, made

@@ -1,7 +1,7 @@
 """Producers that number their batches, and transactions: begun, filled, ended, fenced."""
 
 from penstock.wire.kafka.apis.cluster import FIND_COORDINATOR
-from penstock.wire.kafka.apis.offsets import OFFSET_FETCH
+from penstock.wire.kafka.apis.groups import OFFSET_FETCH
 from penstock.wire.kafka.apis.records import DESCRIBE_PRODUCERS, FETCH, LIST_OFFSETS, PRODUCE
 from penstock.wire.kafka.apis.transactions import (
     ADD_OFFSETS_TO_TXN,

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from penstock.access import token_bucket
+from penstock.access import rate_limits
 from penstock.access.access import Access
 from penstock.access.audit_trail import AuditTrail
 from penstock.access.failures import Failures
 from penstock.access.password import hash_password, token_digest
 from penstock.access.policy import AccessPolicy, User
 from penstock.access.principal import Peer, Principal
+from penstock.access.rate_limits import RateLimit, RateLimiter
 from penstock.access.resource import AccessRight, topic
 from penstock.access.rule import parse_rule
 from penstock.access.scram import scram_secret
-from penstock.access.token_bucket import RateLimit, TokenBuckets
 from penstock.errors import NotAllowed, RateLimited, Unauthenticated
 from penstock.testing.clock import FakeClock
 
@@ -244,7 +244,7 @@ def test_a_limit_of_a_tenant_counts_beside_those_of_its_principals_and_of_parts_
 
 
 def test_no_number_of_names_gives_a_tenant_a_new_burst(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_bucket, "_MOST_BUCKETS", 10)
+    monkeypatch.setattr(rate_limits, "_MOST_BUCKETS", 10)
     own = RateLimit("*", "*", bytes_per_second=1_000_000)
     access = Access(AccessPolicy(limits=(own, TENANT)), clock=FakeClock())
     access.admit(Principal("team-a/ana"), "orders", 150)
@@ -335,6 +335,6 @@ def test_a_disk_that_fails_stops_nobody_and_is_told_once(
 
 
 def test_buckets_are_kept_by_as_much_of_a_name_as_a_topic_has() -> None:
-    buckets = TokenBuckets((RateLimit("*", "*", bytes_per_second=100),), FakeClock())
+    buckets = RateLimiter((RateLimit("*", "*", bytes_per_second=100),), FakeClock())
     buckets.charge("ana", "t" * 1_000_000, 1)
-    assert max(len(topic) for _, topic in buckets._levels) == 255
+    assert max(len(topic) for _, topic in buckets._buckets) == 255

@@ -13,8 +13,7 @@ from penstock.access.opening import Lock
 from penstock.access.password import hash_token
 from penstock.access.rule import parse_rule
 from penstock.access.settings import AccessSettings
-from penstock.cli.listen_address import ListenAddress
-from penstock.cli.lock_options import refuse_unlocked
+from penstock.cli.listeners import ListenAddress, refuse_unlocked
 from penstock.database.migrations import migrate
 from penstock.errors import LeftOpen
 from penstock.log.store import Store, open_store

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.access.access import Access
-from penstock.access.certificate_name import certificate_of
+from penstock.access.certificates import RevokedCertificates, certificate_of, credential_of, read_revoked
 from penstock.access.dev_certificates import DevCertificates
 from penstock.access.opening import tls_of
 from penstock.access.principal import Peer
-from penstock.access.revocation import RevokedCertificates, credential_of, read_revoked
 from penstock.access.settings import AccessSettings
 from penstock.access.tls import ServerTls, TlsFiles
 from penstock.access.watch import AccessWatch

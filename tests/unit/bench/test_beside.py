@@ -4,7 +4,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -89,27 +88,6 @@ def test_rounds_take_turns_and_what_does_not_depend_on_us_runs_once_in_each(
     assert [pair.before.median, pair.after.median] == [20.0, 8.0]
 
 
-def test_what_fails_in_one_round_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    case, rounds = a_case(Variant("ours", _nothing)), iter([None, "no server", None, None])
-
-    def round_of(case: Case, settings: Settings, environment: dict[str, str], *, peers: bool) -> Report:
-        reason = next(rounds)
-        result = case_result(case, 1, {"ours": [{"x_us": 1.0}]}, {"ours": reason} if reason else {})
-        return Report(machine=a_machine(), settings=settings, cases=[result])
-
-    monkeypatch.setattr(comparing, "_round", round_of)
-    [found] = comparing.compare(case, Settings(rounds=2), Tree("0ld", tmp_path)).cases
-
-    assert found.after.variants[0].not_measured == "no server"
-    assert list(found.pairs(["x_us"])) == []
-
-
-def test_a_round_that_fails_is_told_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(comparing, "sys", SimpleNamespace(executable="false"))
-    with pytest.raises(NotMeasured, match="a round of toy failed"):
-        comparing.compare(a_case(Variant("ours", _nothing)), Settings(rounds=1), Tree("0ld", tmp_path))
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "repository"
@@ -143,24 +121,9 @@ def test_the_package_of_an_earlier_commit_is_the_one_that_its_run_imports(
 def test_a_commit_that_is_not_there_is_refused_by_name(repository: Path, tmp_path: Path) -> None:
     with pytest.raises(NotMeasured, match="rev-parse"):
         tree_of("nonsense", repository=repository, home=tmp_path)
-    result = CliRunner().invoke(main, ["partition", "--beside", "nonsense"], obj=Bench(home=tmp_path))
+    result = CliRunner().invoke(main, ["record", "--beside", "nonsense"], obj=Bench(home=tmp_path))
     assert result.exit_code == 1
     assert "--beside nonsense: git rev-parse" in result.output
-
-
-def test_cases_have_to_be_named_unless_the_page_is_written() -> None:
-    result = CliRunner().invoke(main, ["--beside", "HEAD"])
-
-    assert result.exit_code == 2
-    assert "name the cases, or give --publish" in result.output
-
-
-def test_a_pair_has_the_ratio_of_each_round_and_peers_have_none() -> None:
-    [pair] = a_comparison().pairs(["wait_ms"])
-
-    assert (pair.variant, pair.before.median, pair.after.median) == ("ours", 6.0, 3.0)
-    assert pair.ratio is not None
-    assert (pair.ratio.min, pair.ratio.median, pair.ratio.max) == (0.5, 0.5, 0.5)
 
 
 def test_the_page_has_both_values_of_a_target_and_the_verdict_on_the_present_one() -> None:
@@ -222,12 +185,12 @@ def test_a_case_is_measured_with_the_package_of_an_earlier_commit(repository: Pa
     numbers = tmp_path / "numbers.json"
     rests = list[str]()
     bench = Bench(home=tmp_path, pages=tmp_path / "pages", let_rest=lambda: rests.append("before the case"))
-    words = ["partition", "--beside", "HEAD", "--rounds", "1", "--publish", "--json", str(numbers)]
+    words = ["record", "--beside", "HEAD", "--rounds", "1", "--publish", "--json", str(numbers)]
     result = CliRunner().invoke(main, words, obj=bench)
 
     [case] = Comparison.decode(numbers.read_bytes()).cases
-    assert case.name == "partition"
+    assert case.name == "record"
     assert all(len(variant.rounds) == 1 for half in (case.before, case.after) for variant in half.variants)
     assert rests == ["before the case"]
-    assert result.output.count("partition.cpu") == 1
-    assert "| partition.cpu \\* |" in (bench.pages / "before-after.md").read_text("utf-8")
+    assert result.output.count("record.create_cpu") == 1
+    assert "| record.create_cpu \\* |" in (bench.pages / "before-after.md").read_text("utf-8")

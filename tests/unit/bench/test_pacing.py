@@ -52,16 +52,6 @@ def test_a_publisher_that_cannot_keep_up_gives_up_soon_after_its_time(now: list[
     assert done == 12  # at 0, 0.1, ... 1.1 s
 
 
-def test_without_a_rate_the_connections_take_numbers_until_the_time_is_over(now: list[int]) -> None:
-    flood = itertools.count(7)
-    pace = Pace(rate=None, seconds=1, connections=2)
-    first, second = pace.turns(0, 0, flood), pace.turns(1, 0, flood)
-
-    assert [next(first), next(second), next(first)] == [(7, 0), (8, 0), (9, 0)]
-    now[0] = SECOND
-    assert [list(first), list(second)] == [[], []]
-
-
 @pytest.mark.parametrize("in_loop", [False, True])
 def test_each_event_is_published_once_and_noted(
     in_loop: bool, now: list[int], monkeypatch: pytest.MonkeyPatch
@@ -81,11 +71,3 @@ def test_each_event_is_published_once_and_noted(
     assert sorted(published) == sorted(number for number, _, _ in rows) == list(range(50))
     assert [due for _, due, _ in sorted(rows)] == pytest.approx([each * 20_000 for each in range(50)], abs=1)
     assert {committed for _, _, committed in rows} == {0}  # the clock stands still
-
-
-def test_a_publisher_that_fails_is_heard() -> None:
-    def publish(number: int) -> None:
-        raise RuntimeError("the database is away")
-
-    with pytest.raises(RuntimeError, match="the database is away"):
-        publish_in_threads(Pace(rate=None, seconds=1), [publish])

@@ -14,7 +14,7 @@ from bench.case import Extra
 from bench.catalogue import catalogue, of
 from bench.publishing import CASES, FOLDER, publish
 from bench.publishing.__main__ import judged_again
-from bench.publishing.chart import HEIGHT, WIDTH, Chart, Line, Point, svg
+from bench.publishing.chart import Chart, Line, Point, svg
 from bench.publishing.page import page
 from bench.result import Report
 from tests.unit.bench.fakes import SpentTime
@@ -44,29 +44,6 @@ def test_a_tenfold_value_is_the_same_step_upwards_everywhere() -> None:
     assert dots[0][1] - dots[1][1] == pytest.approx(dots[1][1] - dots[2][1], abs=0.1)
     assert dots[0][1] > dots[1][1] > dots[2][1]
     assert dots[1][0] - dots[0][0] == pytest.approx(dots[2][0] - dots[1][0], abs=0.2)
-
-
-@pytest.mark.parametrize("values", [(0.03, 7.0, 4321.0), (5.0,), (1000.0, 1000.0)])
-def test_every_point_lies_within_the_picture(values: tuple[float, ...]) -> None:
-    text = svg(a_chart(*values, low=0.5, high=3.0))
-
-    for x, y in circles(text):
-        assert 0 < x < WIDTH
-        assert 0 < y < HEIGHT
-    for line in ET.fromstring(text).iter(f"{SVG}line"):
-        assert 0 < float(line.attrib["y1"]) < HEIGHT
-
-
-def test_points_that_are_missing_or_below_zero_are_left_out() -> None:
-    assert len(circles(svg(a_chart(None, -2.0, 3.0)))) == 2  # one for each line
-    assert circles(svg(a_chart(None, None))) == []
-
-
-def test_names_are_written_as_text() -> None:
-    text = svg(a_chart(1.0))
-
-    assert next(found.text for found in ET.fromstring(text).iter(f"{SVG}title")) == "Wait & see"
-    assert "ours <us>" in [found.text for found in ET.fromstring(text).iter(f"{SVG}text")]
 
 
 FLOW = {

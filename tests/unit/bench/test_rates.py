@@ -1,20 +1,16 @@
 """What is worked out from commits and handlers: percentiles, latencies, the rule of the sustained rate."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from bench import NotMeasured, Run, rivals
+from bench import Run
 from bench.cases import sustained
 from bench.catalogue import catalogue
 from bench.meter import ProcessMeter
-from bench.peer_process import start
-from bench.rates import RATES, RATES_ON_A_FILE, Contender, penstock_on
-from bench.rates.contenders import RivalProcesses
+from bench.rates import Contender, penstock_on
 from bench.rates.measuring import measures, percentile
-from bench.rates.sustaining import BATCH, Probe, again, highest, probe_of
+from bench.rates.sustaining import BATCH, Probe, highest, probe_of
 from bench.result import Settings
 from bench.rivals.pacing import Pace
 from bench.run import Shared
@@ -65,30 +61,6 @@ def test_what_was_not_handled_counts_with_the_time_it_has_waited() -> None:
     assert (found["records"], found["unhandled"]) == (1, 3)
 
 
-def test_a_second_delivery_is_counted_and_the_first_is_timed() -> None:
-    found = measures(Pace(1, 1), [(0, 0, 0)], [(0, 3 * MS), (0, 90 * MS)], end_ns=SECOND)
-
-    assert (found["latency_p99_ms"], found["handled_again"]) == (3.0, 1)
-
-
-def test_a_publisher_that_took_longer_has_a_lower_rate() -> None:
-    found = measures(Pace(4, 1), [(0, 0, 0), (1, 0, 2 * SECOND)], [(0, MS)], end_ns=2 * SECOND)
-
-    assert found["published_per_second"] == 1.0
-
-
-def test_nothing_handled_is_not_measured() -> None:
-    with pytest.raises(NotMeasured, match="none of 1 events was handled"):
-        measures(Pace(1, 1), [(0, 0, 0)], [], end_ns=SECOND)
-
-
-def test_rates_rise_to_the_flood_and_a_file_has_one_writer() -> None:
-    names = ["1/s", "10/s", "100/s", "1000/s", "5000/s", "flat out"]
-    assert [rate.name for rate in RATES] == [rate.name for rate in RATES_ON_A_FILE] == names
-    assert {rate.pace(full=True).connections for rate in RATES_ON_A_FILE} == {1}
-    assert RATES[3].pace(full=True).rate == 1000
-
-
 def a_probe(**given: float) -> Probe:
     fields: dict[str, float] = {
         "target_per_second": 1000,
@@ -132,16 +104,6 @@ def a_flow(per_second: int, handled_per_second: int, seconds: int) -> Probe:
     return probe_of(per_second, published, seen, warm_seconds=1)
 
 
-def test_a_flow_that_keeps_up_has_no_growth() -> None:
-    probe = a_flow(1000, 1000, seconds=5)
-
-    assert probe.handled_per_second == pytest.approx(1000, rel=0.01)
-    assert probe.growth_per_second == pytest.approx(0, abs=10)
-    assert probe.final_backlog <= BATCH
-    assert probe.drain_seconds == pytest.approx(0.1, abs=0.01)
-    assert probe.is_sustained
-
-
 def test_a_flow_that_falls_behind_grows_by_the_difference() -> None:
     probe = a_flow(1000, 600, seconds=5)
 
@@ -168,17 +130,6 @@ def test_the_search_comes_close_below_the_limit(limit: float) -> None:
     assert len(tried) == len(set(tried))
 
 
-def test_a_search_without_an_end_is_given_up() -> None:
-    with pytest.raises(NotMeasured, match="in 18 attempts"):
-        highest(1000, lambda per_second: a_probe(target_per_second=per_second, handled_per_second=0))
-
-
-def test_a_later_round_lowers_what_is_no_longer_sustained() -> None:
-    found = again(1000, lambda rate: a_probe(target_per_second=rate, handled_per_second=min(rate, 900)))
-
-    assert found.target_per_second == pytest.approx(1000 * 0.95 * 0.95)
-
-
 @pytest.fixture
 def run() -> Iterator[Run]:
     with Shared() as shared:
@@ -198,16 +149,6 @@ def test_penstocks_processes_publish_and_handle_every_event_once(run: Run) -> No
         assert_that_all_is_handled_once(contender, Pace(rate=200, seconds=0.1))
         assert_that_all_is_handled_once(contender, Pace(rate=100, seconds=0.05, first=500))
     assert set(run.watched) == {"publisher", "worker"}
-
-
-def test_a_rivals_processes_answer_the_words_of_a_flow(tmp_path: Path) -> None:
-    script, address = Path(rivals.__file__).with_name("poll_flow.py"), str(tmp_path / "queue.db")
-    python = Path(sys.executable)
-    with start(python, script, [address]) as publisher, start(python, script, [address]) as worker:
-        publisher.ask(["install"])
-        publisher.ask(["connect", 1])
-        worker.ask(["work"])
-        assert_that_all_is_handled_once(RivalProcesses(publisher, worker), Pace(rate=200, seconds=0.1))
 
 
 @pytest.mark.slow

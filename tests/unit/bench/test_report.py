@@ -1,13 +1,11 @@
 import io
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from bench import Ratio, Target, Value
-from bench.report import print_case, print_targets, result_path, target_lines, write_json
+from bench.report import print_case, print_targets, result_path, write_json
 from bench.result import Report, Settings, TargetResult
-from bench.words import number
 from tests.unit.bench.fakes import SpentTime, a_case, a_machine, results_of
 
 
@@ -38,33 +36,6 @@ def a_target(**changes: object) -> TargetResult:
         "passed": True,
     }
     return TargetResult(**(said | changes))  # type: ignore[arg-type]  # a test's shorthand
-
-
-def test_a_target_line_says_what_how_much_which_bound_and_the_verdict() -> None:
-    assert target_lines([a_target()]) == [
-        "record.create_cpu   cpu_us of Record / plain slotted object   "
-        "0.52 x (0.49..0.58)   at most 3 x   PASS"
-    ]
-
-
-def test_target_lines_stand_in_columns() -> None:
-    short, long = target_lines([a_target(name="a.b", passed=False), a_target()])
-
-    assert short.index("cpu_us") == long.index("cpu_us")
-    assert short.endswith("   MISS")
-
-
-def test_a_target_that_was_not_measured_ends_in_its_reason() -> None:
-    (line,) = target_lines([a_target(value=None, passed=None, not_measured="the index is away")])
-
-    assert line.endswith("not measured: the index is away")
-
-
-def test_a_long_target_stays_one_line_on_a_narrow_terminal() -> None:
-    text = io.StringIO()
-    print_targets(Console(file=text, width=40, force_terminal=True), [a_target()])
-
-    assert len(text.getvalue().strip().splitlines()) == 1
 
 
 def test_the_cause_of_a_bound_that_is_not_kept_stands_below_its_line() -> None:
@@ -101,11 +72,3 @@ def test_a_report_holds_only_when_everything_was_measured() -> None:
 
     assert report.cases[0].targets[0].passed
     assert not report.holds
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0.00"), (0.0123, "0.0123"), (0.523, "0.52"), (-12.34, "-12.3"), (1234567.8, "1,234,568")],
-)
-def test_numbers_are_short(value: float, text: str) -> None:
-    assert number(value) == text

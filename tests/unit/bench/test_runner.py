@@ -7,7 +7,7 @@ import pytest
 
 from bench import Case, NotMeasured, Peer, Ratio, Run, Size, Target, Variant
 from bench.result import Settings
-from bench.runner import ROUNDS, Runner, rotated
+from bench.runner import ROUNDS, Runner
 from tests.unit.bench.fakes import Journal, SpentTime, a_case, results_of
 
 
@@ -19,10 +19,6 @@ def test_each_round_begins_with_the_next_variant() -> None:
 
     ran = "".join(line for line in time.journal if len(line) == 1)
     assert ran == "ABC" + "ABC" + "BCA" + "CAB" + "ABC"
-
-
-def test_rotating_nothing_gives_nothing() -> None:
-    assert rotated([], 3) == []
 
 
 def test_the_warm_up_round_is_thrown_away() -> None:
@@ -110,18 +106,6 @@ def test_a_variant_that_fails_is_left_out_and_the_others_go_on() -> None:
     assert any(line.startswith("Traceback") for line in watcher.lines)
 
 
-def test_a_variant_that_says_why_it_cannot_run_prints_no_traceback() -> None:
-    time, watcher = SpentTime(), Journal()
-
-    def absent(run: Run) -> None:
-        raise NotMeasured("no server here")
-
-    result = results_of(a_case(Variant("A", absent)), time, watcher=watcher)
-
-    assert result.variants[0].not_measured == "no server here"
-    assert not any("Traceback" in line for line in watcher.lines)
-
-
 def test_a_peer_that_cannot_be_installed_is_tried_once_and_its_target_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,13 +161,6 @@ def test_sizes_follow_quick_and_full(full: bool) -> None:
 
     assert set(seen) == {(20, 2) if full else (10, 1)}
     assert result.rounds == (ROUNDS.full if full else ROUNDS.quick)
-
-
-def test_the_command_line_outweighs_the_rounds_of_a_case() -> None:
-    case = Case(name="toy", about="a toy", variants=[Variant("A", lambda run: None)], rounds=2)
-
-    assert Runner(Settings(), SpentTime(), Journal()).run(case).rounds == 2
-    assert Runner(Settings(rounds=7), SpentTime(), Journal()).run(case).rounds == 7
 
 
 def test_a_case_that_warms_up_by_itself_has_no_round_before_the_first() -> None:

@@ -1,6 +1,5 @@
 """The stores that the cases about the outbox work on: equal copies, true recordings."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -14,12 +13,10 @@ from bench.meter import ProcessMeter
 from bench.result import CaseResult, Settings
 from bench.run import Shared
 from bench.runner import Runner
-from bench.stores import EVEN, ONE_KEY, Load, filled, sqlite
+from bench.stores import EVEN, filled, sqlite
 from bench.stores import filling as filling_module
 from bench.stores.mover import Mover, count_logged, count_staged, tape_of_drain
-from bench.stores.recording import Tape
 from bench.stores.sqlite import SqliteEngine, SqliteStore
-from penstock.model.content import encode_value
 from tests.unit.bench.fakes import Journal
 
 HISTORY = 300
@@ -60,19 +57,6 @@ def small(name: str, engine: str) -> CaseResult:
     return result
 
 
-@pytest.mark.parametrize("value_bytes", [200, 1024])
-def test_events_are_as_large_as_asked_but_for_the_digits_of_their_number(value_bytes: int) -> None:
-    [event] = Load(value_bytes=value_bytes).events(1, start=123_456_789)
-    data, _ = encode_value("t", event["value"])
-    assert data is not None
-    assert len(data) == value_bytes
-
-
-def test_keys_come_one_after_the_other_and_begin_again() -> None:
-    assert [event["key"] for event in Load(keys=2).events(3)] == ["order-0", "order-1", "order-0"]
-    assert {event["key"] for event in ONE_KEY.events(5)} == {"order-0"}
-
-
 def test_a_filled_store_is_in_use_and_has_as_many_staged_as_there_are_records(run: Run) -> None:
     with filled(sqlite, EVEN)(run) as store, closing(store.connect()) as conn:
         assert (count_logged(conn), count_staged(conn)) == (HISTORY, run.records)
@@ -97,29 +81,6 @@ def test_a_tape_gives_the_same_log_as_the_move_it_was_taken_from(run: Run) -> No
             played.play(conn, tape)
         assert log_of(played) == expected  # type: ignore[arg-type]
     assert len(expected) == HISTORY + run.records
-
-
-def test_nothing_is_recorded_outside_the_block(store: SqliteStore) -> None:
-    tape: Tape = []
-    with store.recording(tape), closing(store.connect()) as conn:
-        conn.execute("SELECT 1")
-        conn.cursor().execute("SELECT ?", (2,))
-        conn.executemany("INSERT INTO penstock_meta VALUES (?, ?)", [("a", "b")])
-    with closing(store.connect()) as conn:
-        conn.execute("SELECT 3")
-    assert [(call.sql, call.params, call.many) for call in tape] == [
-        ("SELECT 1", (), False),
-        ("SELECT ?", (2,), False),
-        ("INSERT INTO penstock_meta VALUES (?, ?)", [("a", "b")], True),
-    ]
-
-
-def test_a_held_snapshot_does_not_see_what_comes_later(store: SqliteStore) -> None:
-    with store.hold_snapshot(), closing(store.connect()) as conn:
-        conn.execute("DELETE FROM penstock_slot")
-        conn.commit()
-        with pytest.raises(sqlite3.OperationalError, match="locked"):
-            conn.execute("PRAGMA journal_mode=DELETE")  # a reader is there
 
 
 @pytest.mark.parametrize("name", ["move", "publish_many", "memory_growth"])

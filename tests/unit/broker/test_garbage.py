@@ -6,7 +6,7 @@ import sys
 _PROGRAM = """
 import sys
 from collections import deque
-from penstock.broker.garbage import collect_rarely
+from penstock.broker.process import collect_rarely
 
 collect_rarely()
 before = sys.getallocatedblocks()

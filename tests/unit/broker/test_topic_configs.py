@@ -5,7 +5,7 @@ import pytest
 from penstock.broker.topic_configs import UNIMPORTANT, read_configs, shown_configs
 from penstock.errors import InvalidConfig
 from penstock.log.contract import Topic
-from penstock.log.message_bounds import MESSAGE_BYTES
+from penstock.log.topics import MESSAGE_BYTES
 from penstock.model.partition import KAFKA
 
 

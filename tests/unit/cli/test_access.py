@@ -16,7 +16,7 @@ from penstock.access.access import Access
 from penstock.access.access_file import AccessFile
 from penstock.access.principal import Peer
 from penstock.cli import main
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 RULES = '''rules = """

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Outbox
 from penstock.cli import main
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Check = Callable[[str], tuple[int, dict[str, Any]]]
 HEAD = """
@@ -89,7 +89,7 @@ def test_a_program_that_serves_its_store_is_well(write: Any, check: Check, url: 
     ]
 
 
-def test_b_09_a_group_without_a_handler_is_a_problem(write: Any, check: Check, url: str) -> None:
+def test_a_group_without_a_handler_is_a_problem(write: Any, check: Check, url: str) -> None:
     put(url, "order.placed", group="books")
     write("shop", HEAD + MAILER)
     code, found = check("shop:outbox")
@@ -99,7 +99,7 @@ def test_b_09_a_group_without_a_handler_is_a_problem(write: Any, check: Check, u
     assert "penstock groups delete books" in one["remedy"]
 
 
-def test_b_09_a_filter_that_no_handler_serves_is_a_problem_and_in_part_a_warning(
+def test_a_filter_that_no_handler_serves_is_a_problem_and_in_part_a_warning(
     write: Any, check: Check, url: str
 ) -> None:
     put(url, "order.placed", group="mailer")
@@ -119,7 +119,7 @@ def test_b_09_a_filter_that_no_handler_serves_is_a_problem_and_in_part_a_warning
     outbox.close()
 
 
-def test_b_09_records_that_nobody_reads_are_a_problem(write: Any, check: Check, url: str) -> None:
+def test_records_that_nobody_reads_are_a_problem(write: Any, check: Check, url: str) -> None:
     put(url, "order.placed", "order.paid", topic="orders")
     write("shop", HEAD + MAILER)
     code, found = check("shop:outbox")
@@ -130,7 +130,7 @@ def test_b_09_records_that_nobody_reads_are_a_problem(write: Any, check: Check, 
     assert check("later:outbox")[0] == 0, "its first worker will read them"
 
 
-def test_b_09_a_handler_of_another_outbox_is_a_problem(write: Any, check: Check) -> None:
+def test_a_handler_of_another_outbox_is_a_problem(write: Any, check: Check) -> None:
     other = MAILER.replace("@outbox", "@other").replace("def send", "def forgotten")
     write("shop", HEAD + "other = Outbox({url!r})\n" + MAILER + other.replace("mailer", "books"))
     code, found = check("shop:outbox")
@@ -139,7 +139,7 @@ def test_b_09_a_handler_of_another_outbox_is_a_problem(write: Any, check: Check)
     assert "forgotten" in one["about"]
 
 
-def test_b_09_a_file_with_handlers_that_is_not_imported_is_a_problem(write: Any, check: Check) -> None:
+def test_a_file_with_handlers_that_is_not_imported_is_a_problem(write: Any, check: Check) -> None:
     write("store/__init__", "")
     write("store/app", HEAD + MAILER)
     write("store/books", "from store.app import Record, outbox\n" + MAILER.replace("mailer", "books"))

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from penstock.cli import group, main
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 WITHOUT_JSON = {
     "access add",

@@ -14,7 +14,7 @@ import pytest
 
 from penstock import Outbox, Record
 from penstock.cli import main
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 from tests.unit.cli.program import penstock
 
 SECONDS = 60

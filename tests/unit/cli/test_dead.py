@@ -14,8 +14,8 @@ import pytest
 from penstock import Outbox, Record
 from penstock.cli import main
 from penstock.model.retry import Fixed
-from penstock.testing.records import a_record
-from penstock.testing.refusal import refusal
+from tests.suites.records import a_record
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -222,7 +222,7 @@ def test_a_skip_lets_the_key_go_on_and_keeps_the_letter(run: Run, shop: Outbox) 
     assert (code, json.loads(out)["count"]) == (1, 0)
 
 
-def test_u_05_a_requeue_may_put_records_last_and_edit_their_headers(
+def test_a_requeue_may_put_records_last_and_edit_their_headers(
     run: Run, shop: Outbox, failing: list[int]
 ) -> None:
     requeue = ("dead", "requeue", "--group", "mailer", "--key", "o-1", "--last")

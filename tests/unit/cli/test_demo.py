@@ -17,13 +17,13 @@ from penstock.access.settings import AccessSettings
 from penstock.cli import demo, demo_reader, main
 from penstock.cli.console import served
 from penstock.cli.demo_reader import read_topic
-from penstock.cli.listen_address import ListenAddress
+from penstock.cli.listeners import ListenAddress
 from penstock.log.store import open_store
-from penstock.testing.refusal import refusal
 from penstock.testing.shop import Shop
 from tests.console.served import mark_of, text_of
 from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import need_java
+from tests.suites.refusal import refusal
 from tests.unit.cli.program import penstock
 
 Run = Callable[..., tuple[int, list[str], str]]

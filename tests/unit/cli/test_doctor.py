@@ -9,7 +9,7 @@ import pytest
 from penstock import Outbox
 from penstock.cli import doctor, main
 from penstock.operate.doctor import EXTRAS, DoctorFinding, PartState
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 FINDINGS = [
     DoctorFinding("Python", PartState.OK, "3.11", "everything", "install it"),

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Outbox
 from penstock.cli import main
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Show = Callable[..., tuple[int, str, str]]
 

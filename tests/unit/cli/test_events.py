@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock import Outbox, Record
-from penstock.cli import asking, main
+from penstock.cli import main, output
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -41,7 +41,7 @@ def run(shop: Outbox, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 
     def command(*args: str, typed: str | None = None) -> tuple[int, str, str]:
         monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt: typed)
-        monkeypatch.setattr(asking, "is_terminal", lambda: typed is not None)
+        monkeypatch.setattr(output, "is_terminal", lambda: typed is not None)
         with pytest.raises(SystemExit) as ended:
             main(["events", *args])
         out, err = capsys.readouterr()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.cli import main
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 SHOP = """
@@ -84,7 +84,7 @@ def listed(run: Run, *args: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_n_22_each_handler_is_shown_with_the_policy_that_counts_and_whose_it_is(run: Run) -> None:
+def test_each_handler_is_shown_with_the_policy_that_counts_and_whose_it_is(run: Run) -> None:
     shown = [(each["group"], each["id"], each["retry"], each["retry_from"]) for each in listed(run)]
     assert shown == [
         ("books", "books[all]", "1 retry after 1s; only OSError, shop.Busy", "handler"),

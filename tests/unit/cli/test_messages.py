@@ -11,7 +11,7 @@ from penstock import Outbox, Record
 from penstock.cli import main, options
 from penstock.database import database
 from penstock.database.sqlite import dialect
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 

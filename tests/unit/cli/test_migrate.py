@@ -11,7 +11,7 @@ import pytest
 from penstock.cli import main
 from penstock.database.migrations import chain_of
 from penstock.database.naming import Names
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 CHAIN = chain_of("sqlite", Names())
@@ -102,7 +102,7 @@ def test_check_names_drift_and_exits_with_1(run: Run, url: str, statement: str, 
 def test_check_changes_nothing(run: Run, url: str) -> None:
     run("--url", url, "--check")
     run("--url", url, "--sql")
-    assert run("--url", url, "--json")[1].count("staging") == 1
+    assert run("--url", url, "--json")[1].count("first_release") == 1
 
 
 def test_sql_prints_what_is_pending_and_no_more(run: Run, url: str) -> None:

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from penstock.cli import group, main
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 # What each command needs beside the store; `migrate` and `pipeline` have tests of their own.
 ARGUMENTS = {
@@ -122,7 +122,7 @@ def test_looking_at_what_migrate_would_do_makes_nothing(
     code = refusal(SystemExit, main, ["migrate", option, "--url", url]).code or 0
     out = capsys.readouterr().out
     assert code == (1 if option == "--check" else 0)
-    assert ("pending: 0001 " if option == "--check" else "CREATE TABLE penstock_topic") in out
+    assert ("pending: 0017 " if option == "--check" else "CREATE TABLE penstock_topic") in out
     assert list(tmp_path.iterdir()) == []
     main_code = refusal(SystemExit, main, ["migrate", "--url", url]).code or 0
     assert main_code == 0

@@ -10,9 +10,9 @@ import click
 import pytest
 
 from penstock import Outbox, Record
-from penstock.cli import asking, main
+from penstock.cli import main, output
 from penstock.cli.units import duration, duration_text, moment, size, size_text
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -58,7 +58,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     def command(*args: str, typed: str | None = None) -> tuple[int, str, str]:
         answers = iter([typed]) if typed is not None else iter([])
         monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt: next(answers))
-        monkeypatch.setattr(asking, "is_terminal", lambda: typed is not None)
+        monkeypatch.setattr(output, "is_terminal", lambda: typed is not None)
         left = refusal(SystemExit, main, list(args))
         printed = capsys.readouterr()
         return left.code if isinstance(left.code, int) else 0, printed.out, printed.err

@@ -14,8 +14,8 @@ import pytest
 
 from penstock import Outbox
 from penstock.cli import main
-from penstock.testing.refusal import refusal
 from tests.crash.waiting import wait_until
+from tests.suites.refusal import refusal
 from tests.unit.cli.program import penstock
 
 PROGRAM = """

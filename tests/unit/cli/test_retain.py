@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from penstock import Outbox
-from penstock.cli import asking, main
+from penstock.cli import main, output
 from penstock.testing import FakeClock
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -74,7 +74,7 @@ def test_erase_asks_unless_told_and_says_what_it_did(
     assert "nothing is erased yet" in run("erase", "ada", "--dry-run")[1]
     assert run("erase", "ada", "--json")[0] == 2
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
-    monkeypatch.setattr(asking, "is_terminal", lambda: True)
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
     code, out, err = run("erase", "ada")
     assert (code, out) == (130, "")
     assert "1 in the log" in err

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from penstock import Outbox
-from penstock.cli import tables
-from penstock.cli.output import cell
-from penstock.cli.tables import print_table
+from penstock.cli import output
+from penstock.cli.output import cell, print_table
 from tests.unit.cli.program import penstock
 
 COLUMNS = ("group", "record", "key", "id", "reason")
@@ -32,7 +31,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     """Give a way to print the table on a terminal of some width, or on none."""
 
     def shown(width: int | None) -> str:
-        monkeypatch.setattr(tables, "terminal_width", lambda: width)
+        monkeypatch.setattr(output, "terminal_width", lambda: width)
         print_table(COLUMNS, [tuple(map(cell, row)) for row in ROWS], prose=("reason",))
         return capsys.readouterr().out
 

@@ -11,7 +11,7 @@ import pytest
 from penstock import Outbox, Record
 from penstock.cli import main
 from penstock.model.retry import Fixed
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -15,8 +15,8 @@ import pytest
 
 from penstock import Outbox
 from penstock.cli import main
-from penstock.testing.refusal import refusal
 from tests.crash.waiting import wait_until
+from tests.suites.refusal import refusal
 from tests.unit.cli.program import penstock
 
 pytestmark = pytest.mark.usefixtures("brisk")
@@ -86,7 +86,7 @@ def test_it_delivers_and_leaves_when_told_to(folder: Path) -> None:
         assert conn.execute('SELECT max("offset") FROM penstock_cursor').fetchone() == (1,)
 
 
-def test_u_07_one_process_serves_several_stores(folder: Path) -> None:
+def test_one_process_serves_several_stores(folder: Path) -> None:
     (folder / "other.py").write_text(PROGRAM.replace("shop.db", "other.db").replace('"seen"', '"seen_other"'))
     with closing(Outbox(f"sqlite:///{folder}/other.db")) as outbox:
         outbox.migrate()

@@ -15,10 +15,10 @@ import pytest
 from penstock import Outbox
 from penstock.access.rule import parse_rule
 from penstock.cli import main
-from penstock.cli.listen_address import ListenAddress, ListenAddressType, refuse_open
+from penstock.cli.listeners import ListenAddress, ListenAddressType, refuse_open
 from penstock.operate import access_rules
-from penstock.testing.refusal import refusal
 from tests.crash.waiting import wait_until
+from tests.suites.refusal import refusal
 from tests.unit.gateway.served import served
 
 PROGRAM = """

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from penstock import Outbox
-from penstock.cli.logs import set_up
+from penstock.cli.service import set_up
 from penstock.logs import JsonFormatter
 from tests.crash.waiting import wait_until
 from tests.unit.cli.program import penstock

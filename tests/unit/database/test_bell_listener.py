@@ -26,11 +26,11 @@ from penstock.database.database import Database
 from penstock.database.dialects import open_database
 from penstock.database.naming import Names
 from penstock.errors import BellUnheard, InvalidUrl
-from penstock.testing.refusal import refusal
 from penstock.worker.worker import Worker
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.services.pooler import TransactionPooler
+from tests.suites.refusal import refusal
 
 pytestmark = pytest.mark.usefixtures("brisk")
 QUICK = PollingSettings(shortest_seconds=0.001, longest_seconds=0.02)

@@ -19,7 +19,7 @@ from penstock.database.naming import Names
 from penstock.errors import PickChanged, StoreLocked, StoreUnreachable, TopicVanished
 from penstock.log.sql.log import SqlLog
 from penstock.log.sql.topics import make_topic
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_a_transaction_of_ours_says_how_it_runs(database: Database, migrated_url
 
 
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
-def test_p4_a_commit_of_ours_in_a_file_survives_a_power_cut(database: Database) -> None:
+def test_a_commit_of_ours_in_a_file_survives_a_power_cut(database: Database) -> None:
     def settings(tx: Transaction) -> list[object]:
         return [tx.conn.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
 
@@ -212,7 +212,7 @@ def test_p4_a_commit_of_ours_in_a_file_survives_a_power_cut(database: Database) 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 @pytest.mark.parametrize("level", ["on", "local", "remote_apply", "off"])
-def test_p4_a_commit_of_ours_is_as_durable_as_the_server_is_set(
+def test_a_commit_of_ours_is_as_durable_as_the_server_is_set(
     database: Database, migrated_url: str, level: str
 ) -> None:
     """Also on a connection that has notified, which need not be durable."""

@@ -11,7 +11,8 @@ from penstock.database.migrations import chain_of
 from penstock.database.naming import Names
 from penstock.database.postgres import dialect as postgres
 from penstock.database.statements import statement
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, SchemaUnreleased
+from tests.conformance.next_release import KNOWN, NEXT, add_next
 
 DIALECTS = ("sqlite", "postgres")
 
@@ -38,20 +39,40 @@ def test_the_lock_is_that_of_our_own_migrations() -> None:
     assert str(postgres._MIGRATION_LOCK) in sql
 
 
-def test_what_is_there_is_not_made_again() -> None:
+def test_what_is_there_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    add_next(monkeypatch)
     conn = sqlite3.connect(":memory:")
 
     def execute(sql: str) -> Sequence[Any]:
         return conn.execute(sql).fetchall()
 
-    newest = chain_of("sqlite", Names())[-1].version
-    assert [step.version for step in upgrade("sqlite", Names(), execute, to=2)] == [1, 2]
-    assert [step.version for step in upgrade("sqlite", Names(), execute)] == list(range(3, newest + 1))
-    assert upgrade("sqlite", Names(), execute, to=1) == []
+    assert [step.version for step in upgrade("sqlite", Names(), execute, to=KNOWN)] == [KNOWN]
+    assert [step.version for step in upgrade("sqlite", Names(), execute)] == [NEXT]
+    assert upgrade("sqlite", Names(), execute, to=KNOWN) == []
     conn.close()
 
 
-@pytest.mark.parametrize(("since", "to"), [(-1, 2), (3, 2), (0, 99), (99, None)])
+def test_tables_of_an_unreleased_version_are_refused() -> None:
+    conn = sqlite3.connect(":memory:")
+
+    def execute(sql: str) -> Sequence[Any]:
+        return conn.execute(sql).fetchall()
+
+    upgrade("sqlite", Names(), execute)
+    conn.execute("UPDATE penstock_meta SET value = '16' WHERE name = 'schema_version'")
+    with pytest.raises(SchemaUnreleased, match="schema version 16, of an unreleased version"):
+        upgrade("sqlite", Names(), execute)
+    conn.close()
+
+
+def test_a_later_step_is_found_by_the_version_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    add_next(monkeypatch)
+    assert [step.version for step in steps_between("sqlite", Names(), 0)] == [KNOWN, NEXT]
+    assert [step.version for step in steps_between("sqlite", Names(), KNOWN)] == [NEXT]
+    assert [step.version for step in steps_between("sqlite", Names(), 0, KNOWN)] == [KNOWN]
+
+
+@pytest.mark.parametrize(("since", "to"), [(-1, KNOWN), (KNOWN, 0), (0, 16), (3, None), (0, 99), (99, None)])
 def test_versions_that_there_are_not_are_refused(since: int, to: int | None) -> None:
-    with pytest.raises(InvalidInput, match="this Penstock has 1 to"):
+    with pytest.raises(InvalidInput, match=f"this Penstock has {KNOWN} to {KNOWN}"):
         steps_between("sqlite", Names(), since, to)

@@ -5,11 +5,24 @@ from collections.abc import Iterator, Set
 
 import pytest
 
-from penstock.delivery.lane_names import LaneName, alone_name, is_late, late_name, read_name, stored_name
-from penstock.delivery.machine import Delivery, Partition, Settlement, StoredLane
-from penstock.delivery.passed_over import NOTED_TYPES, LateMove, PassedOver, PassedRecord, PassedType
+from penstock.delivery.lane import (
+    WHOLE,
+    LaneId,
+    SideLane,
+    StoredLane,
+    WaitState,
+    alone_in,
+    columns_of,
+    is_late,
+    key_lane,
+    late_lane,
+    live_lane,
+    shared_lane,
+    stored_lane,
+)
+from penstock.delivery.machine import Delivery, Partition, Settlement
+from penstock.delivery.unhandled_types import NOTED_TYPES, LateMove, PassedOver, PassedRecord, PassedType
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
-from penstock.delivery.wait_state import WaitState
 from tests.property.delivery_model import Rows
 
 MOVE = LateMove("x", 10, 4)
@@ -118,10 +131,10 @@ def test_late_records_go_out_once_they_are_written() -> None:
     partition.deliver_late([(1, "k"), (3, "k"), (2, "other")], [MOVE])
     assert take(partition) == []
     found = settled(partition, rows)
-    assert found.entries == [("#late#k", 1), ("#late#k", 3), ("#late#other", 2)]
+    assert found.entries == [(late_lane("k"), 1), (late_lane("k"), 3), (late_lane("other"), 2)]
     assert [(lane.key, lane.state) for lane in found.lanes] == [
-        ("#late#k", WaitState.SLOW),
-        ("#late#other", WaitState.SLOW),
+        (late_lane("k"), WaitState.SLOW),
+        (late_lane("other"), WaitState.SLOW),
     ]
     assert found.late_moves == [MOVE]
     assert take(partition) == [1, 3, 2]
@@ -145,7 +158,7 @@ def test_late_records_that_come_while_others_are_written_wait_for_the_next_time(
     partition.deliver_late([(2, "k")], [])
     partition.confirm(skips=True)
     assert take(partition) == [1]
-    assert settled(partition).entries == [("#late#k", 2)]
+    assert settled(partition).entries == [(late_lane("k"), 2)]
     partition.finish(1, Passed())
     assert take(partition) == [2]
 
@@ -254,8 +267,8 @@ def test_a_late_record_that_dies_or_goes_alone_stays_late() -> None:
     partition.finish(1, Dead(1, "no", hold=True))
     partition.finish(2, Parked(LATER, 1, "no", alone=True))
     found = settled(partition, rows)
-    assert [(each.lane, each.holding) for each in found.dead] == [("#late#a", True)]
-    assert rows.entries == {2: "#2##late#b", 3: "#late#b"}
+    assert [(each.lane, each.holding) for each in found.dead] == [(late_lane("a"), True)]
+    assert rows.entries == {2: SideLane("b", late=True, alone=2), 3: late_lane("b")}
     assert partition.late_count == rows.load().late_count == 1  # not what waits for its retry
 
 
@@ -295,7 +308,7 @@ def test_a_late_lane_that_ends_while_more_of_it_is_written_goes_on() -> None:
     rows.apply(found)
     partition.confirm(skips=True)
     settled(partition, rows)
-    assert (rows.entries, list(rows.lanes)) == ({2: "#late#k"}, ["#late#k"])
+    assert (rows.entries, list(rows.lanes)) == ({2: late_lane("k")}, [late_lane("k")])
     assert take(partition) == [2]
     partition.finish(2, Passed())
     settled(partition, rows)
@@ -327,24 +340,24 @@ def test_what_waited_and_has_no_handler_any_more_is_noted_with_its_entry() -> No
 # -- names
 
 
-@pytest.mark.parametrize("key", ["o-1", "#1", "late#", "#late#x", "#7#x"])
-def test_the_name_of_a_late_lane_is_read_as_its_key(key: str) -> None:
-    own = stored_name(key)
-    late = late_name(own)
-    assert read_name(own) == LaneName(key, None, late=False)
-    assert read_name(late) == LaneName(key, None, late=True)
-    assert read_name(alone_name(late, 7)) == LaneName(key, 7, late=True)
-    assert read_name(alone_name(own, 7)) == LaneName(key, 7, late=False)
-    assert [is_late(each) for each in (own, late, alone_name(late, 7), alone_name(own, 7))] == [
-        False,
-        True,
-        True,
-        False,
-    ]
+@pytest.mark.parametrize("lane", ["o-1", "", "\\x6f0a", WHOLE])
+def test_a_lane_is_read_as_its_columns_tell(lane: LaneId) -> None:
+    late = late_lane(lane)
+    lanes = [lane, late, alone_in(late, 7), alone_in(lane, 7), alone_in(lane, 0)]
+    assert [stored_lane(*columns_of(each)) for each in lanes] == lanes
+    assert [is_late(each) for each in lanes] == [False, True, True, False, False]
+    assert [live_lane(each) for each in lanes] == [None, lane, None, None, None]
+    assert [shared_lane(each) for each in lanes] == [lane, late, late, lane, lane]
+    assert len({columns_of(each) for each in lanes}) == len(lanes)
+
+
+def test_a_key_that_is_written_in_hex_is_read_as_it_was() -> None:
+    keys = ["o-1", "#7#x", "", "a\nb", "\\x41", "\udce9", "\0"]
+    assert [SideLane(key_lane(key)).key for key in keys] == keys
 
 
 def test_a_lane_that_waits_for_a_retry_is_late_as_its_name_says() -> None:
-    lane = StoredLane("#late#k", WaitState.RETRYING, 1, 0, "no")
+    lane = StoredLane(late_lane("k"), WaitState.RETRYING, 1, 0, "no")
     partition = Partition(10, b"", [(lane, [1])])
     (delivery,) = partition.take(0, 10)
-    assert (delivery.lane, delivery.again, partition.entry_count) == ("#late#k", True, 1)
+    assert (delivery.lane, delivery.again, partition.entry_count) == (late_lane("k"), True, 1)

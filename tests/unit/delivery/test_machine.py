@@ -3,8 +3,7 @@
 import pytest
 
 from penstock.delivery import machine
-from penstock.delivery.going_out import GoingOut
-from penstock.delivery.lane_names import alone_name
+from penstock.delivery.lane import StoredLane, WaitState, alone_in
 from penstock.delivery.machine import (
     LANE_AHEAD,
     SLOW_WAITING,
@@ -13,10 +12,9 @@ from penstock.delivery.machine import (
     NewDeadLetter,
     Partition,
     Settlement,
-    StoredLane,
 )
+from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.verdict import Dead, Parked, Passed
-from penstock.delivery.wait_state import WaitState
 from tests.property.delivery_model import Rows
 
 ALL = 1_000_000
@@ -270,7 +268,7 @@ def test_a_record_retried_alone_lets_its_followers_go_on(partition: Partition) -
     partition.finish(0, ALONE)
 
     assert work(partition) == [1, 2]
-    assert partition.take(LATER, ALL) == [Delivery(0, alone_name("a", 0), failures=1, again=True)]
+    assert partition.take(LATER, ALL) == [Delivery(0, alone_in("a", 0), failures=1, again=True)]
 
 
 def test_a_record_retried_alone_may_fail_alone_again(partition: Partition) -> None:
@@ -282,11 +280,11 @@ def test_a_record_retried_alone_may_fail_alone_again(partition: Partition) -> No
     partition.finish(0, Parked(2 * LATER, 2, "again", alone=True))
 
     assert partition.stored_count == 1
-    assert partition.take(2 * LATER, ALL) == [Delivery(0, alone_name("a", 0), failures=2, again=True)]
+    assert partition.take(2 * LATER, ALL) == [Delivery(0, alone_in("a", 0), failures=2, again=True)]
 
 
 def test_a_key_that_looks_like_the_lane_of_a_lone_record_is_a_lane_of_its_own(partition: Partition) -> None:
-    twin = alone_name("a", 0)
+    twin = "#0#a"
     partition.feed(0, "a", wanted=True)
     take(partition)
     partition.finish(0, ALONE)
@@ -353,11 +351,11 @@ def test_a_dead_letter_of_a_lone_record_holds_nothing(partition: Partition) -> N
     partition.finish(1, PASSED)
 
     found = settled(partition)
-    assert found.dead == [NewDeadLetter(0, alone_name("a", 0), False, 4, "ValueError: no")]
-    assert (found.lanes, found.lanes_gone, found.entries_gone) == ([], [alone_name("a", 0)], [0])
+    assert found.dead == [NewDeadLetter(0, alone_in("a", 0), False, 4, "ValueError: no")]
+    assert (found.lanes, found.lanes_gone, found.entries_gone) == ([], [alone_in("a", 0)], [0])
 
 
-def test_b_04_a_dead_record_does_not_block_the_rest_of_its_key(partition: Partition) -> None:
+def test_a_dead_record_does_not_block_the_rest_of_its_key(partition: Partition) -> None:
     feed(partition, "aaa")
     take(partition)
     partition.finish(0, ALONE)
@@ -574,9 +572,9 @@ def test_an_entry_that_moves_to_a_lane_of_its_own_is_deleted_and_written(
     partition.finish(0, Parked(2 * LATER, 2, "no", alone=True))
 
     found = settled(partition)
-    assert (found.entries_gone, found.entries) == ([0], [(alone_name("a", 0), 0)])
+    assert (found.entries_gone, found.entries) == ([0], [(alone_in("a", 0), 0)])
     rows.apply(found)
-    assert rows.entries == {0: alone_name("a", 0), 1: "a"}
+    assert rows.entries == {0: alone_in("a", 0), 1: "a"}
 
 
 # -- the next owner
@@ -841,12 +839,12 @@ def test_a_settlement_after_a_refused_skip_frees_nothing(partition: Partition) -
 
 def put_last(*waiting: int, held: bool = False) -> Partition:
     """Return a partition where offset 0 was put behind what waits of its key."""
-    last = StoredLane(alone_name("a", 0), WaitState.LAST, 0, 0, "last"), [0]
+    last = StoredLane(alone_in("a", 0), WaitState.LAST, 0, 0, "last"), [0]
     main = StoredLane("a", WaitState.HELD if held else WaitState.SLOW, 0, 0, ""), waiting
     return Partition(10, lanes=[last, main] if waiting or held else [last])
 
 
-def test_u_05_a_record_that_was_put_last_comes_after_what_waits_of_its_key() -> None:
+def test_a_record_that_was_put_last_comes_after_what_waits_of_its_key() -> None:
     assert work(put_last(3, 5)) == [3, 5, 0]
     assert work(put_last()) == [0]
 
@@ -881,8 +879,8 @@ def test_the_last_may_be_taken_back_parked_and_settled_as_any_other() -> None:
     assert take(partition, LATER) == [0]
     partition.finish(0, HELD)
     written = settled(partition)
-    assert written.dead == [NewDeadLetter(0, alone_name("a", 0), False, 4, "ValueError: no")]
-    assert sorted(written.lanes_gone) == sorted([alone_name("a", 0), "a"])
+    assert written.dead == [NewDeadLetter(0, alone_in("a", 0), False, 4, "ValueError: no")]
+    assert set(written.lanes_gone) == {alone_in("a", 0), "a"}
     assert sorted(written.entries_gone) == [0, 3]
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from penstock.delivery.lane_names import WHOLE, read_name
+from penstock.delivery.lane import LaneId
 from penstock.delivery.machine import Partition
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from tests.property.delivery_model import Rows
@@ -60,7 +60,7 @@ class Life:
             partition.feed(offset, self._keys[offset], self._wanted[offset])
 
     def _work(self, partition: Partition, ended: set[int]) -> None:
-        failed = set[str]()
+        failed = set[LaneId]()
         for each in partition.take(self._now_ms, self._rng.randrange(1, 9), self._rng.randrange(1, 5)):
             if each.lane in failed:
                 continue
@@ -76,7 +76,7 @@ class Life:
             else:
                 ended.add(each.offset)
 
-    def _take_back(self, partition: Partition, lane: str) -> None:
+    def _take_back(self, partition: Partition, lane: LaneId) -> None:
         """Take back what was out behind a record that failed, the last one first."""
         waiting = set(partition.stored(lane))
         for offset in sorted(partition.out_offsets() & waiting, reverse=True):
@@ -99,7 +99,7 @@ def test_no_record_overtakes_another_of_its_key_when_the_option_changes(seed: in
     Life(seed, changes=True).run()
 
 
-def test_its_lane_is_never_spilled_and_its_name_is_no_key() -> None:
+def test_its_lane_is_never_spilled() -> None:
     partition = Partition(0)
     partition.work_as_one_lane()
     for offset in range(500):
@@ -107,5 +107,3 @@ def test_its_lane_is_never_spilled_and_its_name_is_no_key() -> None:
     partition.relieve()
     assert partition.stored_count == partition.entry_count == 0
     assert [each.offset for each in partition.take(0, 1000, 1000)] == list(range(100))
-    assert read_name(WHOLE).whole
-    assert [read_name(f"#{WHOLE}"), read_name(f"#7#{WHOLE}").alone] == [(WHOLE, None, False, False), 7]

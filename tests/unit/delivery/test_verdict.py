@@ -165,7 +165,7 @@ def attempts(rules: Rules, what: Outcome | Exception) -> Iterator[int]:
     ids=lambda value: type(value).__name__ if isinstance(value, RetryPolicy) else None,
 )
 @pytest.mark.parametrize("what", [ValueError("no"), Retry()], ids=["error", "retry"])
-def test_b_05_attempts_are_made_exactly_so_often_and_then(
+def test_attempts_are_made_exactly_so_often_and_then(
     policy: RetryPolicy, times: list[int], what: Outcome | Exception
 ) -> None:
     assert list(attempts(some_rules(retry=policy), what)) == [1000 * each for each in times]
@@ -194,7 +194,7 @@ def chained(*words: str) -> Exception:
     return error
 
 
-def test_b_16_the_reason_holds_the_whole_chain_root_cause_first() -> None:
+def test_the_reason_holds_the_whole_chain_root_cause_first() -> None:
     verdict = after(some_rules(), chained("order failed", "card failed", "socket closed"))
 
     assert isinstance(verdict, Parked)
@@ -204,7 +204,7 @@ def test_b_16_the_reason_holds_the_whole_chain_root_cause_first() -> None:
 
 
 @pytest.mark.parametrize("failures", [0, 3], ids=["parked", "dead"])
-def test_b_16_a_long_reason_keeps_its_root_cause_within_a_thousand_characters(failures: int) -> None:
+def test_a_long_reason_keeps_its_root_cause_within_a_thousand_characters(failures: int) -> None:
     verdict = after(some_rules(), chained("x" * 5000, "y" * 700, "socket closed"), failures)
 
     assert isinstance(verdict, Parked | Dead)

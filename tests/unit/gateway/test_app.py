@@ -20,10 +20,9 @@ from starlette.testclient import TestClient
 
 from penstock import Fixed, Outbox, Record, gateway, metrics
 from penstock.errors import InvalidInput
-from penstock.gateway import store_probe
-from penstock.gateway.exposition import CONTENT_TYPE
-from penstock.gateway.scrape import scrape
-from penstock.gateway.store_probe import MOST_CALLS, StoreProbe, StoreSilence
+from penstock.gateway import readiness
+from penstock.gateway.exposition import CONTENT_TYPE, scrape
+from penstock.gateway.readiness import MOST_CALLS, StoreProbe, StoreSilence
 from penstock.metrics import SERIES
 from penstock.testing import FakeClock
 from tests.architecture.alone import run_alone
@@ -232,7 +231,7 @@ def probing() -> int:
 def silent(tmp_path: Path, outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outbox]:
     """Give an outbox whose file is locked exclusively: whoever opens it waits."""
     outbox.store.close()
-    monkeypatch.setattr(store_probe, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(readiness, "ANSWER_SECONDS", 0.05)
     with closing(Outbox("sqlite:///shop.db")) as asked, locked(tmp_path, *EXCLUSIVE):
         yield asked
     wait_until(lambda: probing() == 0, "no thread is left behind")
@@ -243,7 +242,7 @@ def test_a_store_that_hangs_is_told_in_time_and_the_event_loop_goes_on(
 ) -> None:
     app = gateway.app(silent, worker=False)
     assert reasons(app) == ["store_silent"]
-    monkeypatch.setattr(store_probe, "ANSWER_SECONDS", 600)  # as long as the store hangs
+    monkeypatch.setattr(readiness, "ANSWER_SECONDS", 600)  # as long as the store hangs
 
     async def story() -> int:
         question = asyncio.ensure_future(called(app, "/readyz"))
@@ -267,7 +266,7 @@ def test_a_store_is_asked_once_at_a_time_and_again_when_a_call_seems_lost(silent
     for calls in (1, 2, 3, MOST_CALLS, MOST_CALLS):
         assert {type(each) for each in asyncio.run(ask(50))} == {StoreSilence}
         assert probing() == calls
-        clock.advance(timedelta(seconds=store_probe.HOPELESS_SECONDS))
+        clock.advance(timedelta(seconds=readiness.HOPELESS_SECONDS))
 
 
 def test_a_scrape_takes_nothing_away_from_another(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +300,7 @@ def test_a_call_that_gets_no_thread_is_not_waited_for(
 def test_a_store_that_hung_answers_again(
     tmp_path: Path, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_probe, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(readiness, "ANSWER_SECONDS", 0.05)
     outbox.store.close()
     with closing(Outbox("sqlite:///shop.db")) as asked:
         app = gateway.app(asked, worker=False)

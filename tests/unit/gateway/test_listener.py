@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from penstock import Outbox, gateway
+from penstock import Outbox, gateway, sockets
 from penstock.errors import AddressRefused
-from penstock.gateway import event_loop
 from penstock.gateway import listener as listening
 from penstock.gateway.listener import GatheringTransport, HttpListener
 from penstock.testing import memory_outbox
@@ -42,7 +41,7 @@ def test_it_answers_from_start_to_stop_and_leaves_nothing_behind(
     outbox: Outbox, host: str, has_uvloop: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_uvloop:
-        monkeypatch.setattr(event_loop, "uvloop", None)
+        monkeypatch.setattr(sockets, "uvloop", None)
     listener = HttpListener(gateway.app(outbox), host, 0)
     try:
         listener.open()

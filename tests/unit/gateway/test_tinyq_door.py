@@ -46,7 +46,7 @@ def test_a_client_that_shows_what_is_wrong_locks_out_nobody_and_its_guesses_take
         for number in range(54):
             with pytest.raises(Unauthenticated, match=r"is wrong|not known"):
                 await door.authenticate(hashlib.sha256(b"%d" % number).hexdigest(), HERE)
-        secrets = [TOKEN, TOKEN, *([PASSWORD] * 2 if door.settings.password_sha256 else [])]
+        secrets = [TOKEN, TOKEN, *([PASSWORD] * 2 if door.tinyq.password_sha256 else [])]
         return [(await door.authenticate(each, HERE)).name for each in secrets]
 
     monkeypatch.setattr("penstock.gateway.tinyq.door.asyncio.sleep", sleep)

@@ -8,7 +8,7 @@ from penstock.backoff import Backoff, PollingSettings
 from penstock.errors import SettingOutOfRange, StoreUnreachable
 
 
-def test_n_25_pauses_double_while_nothing_comes_and_are_short_again_after_work() -> None:
+def test_pauses_double_while_nothing_comes_and_are_short_again_after_work() -> None:
     backoff = Backoff("x", PollingSettings(shortest_seconds=1.0, longest_seconds=8.0))
     assert backoff.active() == 1.0
     pauses = [backoff.idle() for _ in range(5)]
@@ -19,7 +19,7 @@ def test_n_25_pauses_double_while_nothing_comes_and_are_short_again_after_work()
     assert backoff.idle() <= 2.0
 
 
-def test_n_25_a_fixed_pause_stays_and_work_is_followed_up_at_once() -> None:
+def test_a_fixed_pause_stays_and_work_is_followed_up_at_once() -> None:
     backoff = Backoff("x", PollingSettings(trigger="fixed"))
     assert [backoff.idle() for _ in range(5)] == [2.0] * 5
     assert backoff.active() == 0.05

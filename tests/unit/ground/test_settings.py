@@ -320,7 +320,7 @@ def test_every_default_is_within_its_own_range_and_has_a_help_text() -> None:
         assert one.rule.help.endswith("."), one.path
 
 
-def test_b14_the_defaults_are_those_of_appendix_d() -> None:
+def test_the_defaults_are_those_of_the_requirements() -> None:
     retry, limits = RetrySettings.load(environ={}), LimitsSettings.load(environ={})
 
     assert asdict(retry) == {

@@ -1,8 +1,8 @@
 """What the contract itself does on top of an engine."""
 
 from penstock.log.contract import Position, Topic
-from penstock.testing.list_log import ListLog
-from penstock.testing.records import a_record
+from tests.suites.list_log import ListLog
+from tests.suites.records import a_record
 
 
 class Noting(ListLog):
@@ -16,7 +16,7 @@ class Noting(ListLog):
         self.asked.append(position)
 
 
-def test_p4_an_append_returns_when_the_last_record_of_each_partition_is_durable() -> None:
+def test_an_append_returns_when_the_last_record_of_each_partition_is_durable() -> None:
     log = Noting()
     log.create_topic("t", partitions=3)
     given = log.append("t", [a_record(f"k-{n}") for n in range(20)])

@@ -10,11 +10,10 @@ import pytest
 from penstock.database.migrations import migrate
 from penstock.log.batches import Write, WriteResult
 from penstock.log.contract import Topic
-from penstock.log.open_batches import open_batches
 from penstock.log.sql import write_turns
 from penstock.log.sql.batches import SqlBatchLog
 from penstock.log.sql.write_turns import WaitingWrite, WriteTurns
-from penstock.log.store import open_store
+from penstock.log.store import open_batches, open_store
 from penstock.model.partition import KAFKA
 from penstock.wire.kafka.records import NewRecord, encode_records
 

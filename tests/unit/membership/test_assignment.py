@@ -57,7 +57,7 @@ def test_pins_to_rows_that_are_not_there_say_nothing() -> None:
     assert sizes(NOBODY, pinned("a", 100), Participant("b")) == {"b": 8}
 
 
-def test_n_07_256_rows_are_shared_evenly_among_1_to_16() -> None:
+def test_256_rows_are_shared_evenly_among_1_to_16() -> None:
     for count in range(1, 17):
         shares = sizes(dict.fromkeys(range(256)), *(Participant(f"m-{n:02}") for n in range(count)))
         assert len(shares) == count
@@ -65,7 +65,7 @@ def test_n_07_256_rows_are_shared_evenly_among_1_to_16() -> None:
         assert max(shares.values()) - min(shares.values()) <= 1
 
 
-def test_n_07_of_three_two_are_left_with_128_each() -> None:
+def test_of_three_two_are_left_with_128_each() -> None:
     three = assign(dict.fromkeys(range(256)), [Participant(id) for id in "abc"])
     assert sorted(Counter(three.values()).values()) == [85, 85, 86]
     two = assign(three, [Participant("a"), Participant("c")])

@@ -35,7 +35,7 @@ def registry() -> EventTypes:
     return EventTypes()
 
 
-def test_n_29_an_event_goes_through_a_codec_of_its_own_and_says_which() -> None:
+def test_an_event_goes_through_a_codec_of_its_own_and_says_which() -> None:
     outbox, got = Outbox("memory://"), list[Any]()
     outbox.migrate()
     outbox.event("point.seen", key=lambda point: str(point.x), codec=Packed())(Point)
@@ -97,7 +97,7 @@ def test_what_is_no_codec_is_refused(registry: EventTypes, name: str, value: Any
         registry.register(Point, "point.seen", codec=codec)
 
 
-def test_u_08_a_value_stored_under_an_old_name_is_brought_up_to_date(registry: EventTypes) -> None:
+def test_a_value_stored_under_an_old_name_is_brought_up_to_date(registry: EventTypes) -> None:
     def from_v1(old: Any) -> Any:
         return {"order_id": old["id"], "customer": {"id": old["customer"]}}
 
@@ -119,14 +119,14 @@ def test_u_08_a_value_stored_under_an_old_name_is_brought_up_to_date(registry: E
             kind.decode(data, "order.v1")
 
 
-def test_u_08_an_upgrade_of_a_codec_of_ones_own_is_given_the_bytes(registry: EventTypes) -> None:
+def test_an_upgrade_of_a_codec_of_ones_own_is_given_the_bytes(registry: EventTypes) -> None:
     aliases = {"point.v1": lambda data: data + bytes(4), "point.v0": lambda data: Point(9, 9)}
     kind = registry.register(Point, "point.v2", aliases=aliases, codec=Packed())
     old = kind.decode(struct.pack(">i", 7), "point.v1")
     assert (old.x, old.y, kind.decode(b"", "point.v0").x) == (7, 0, 9)
 
 
-def test_u_08_a_handler_is_given_old_and_new_values_alike() -> None:
+def test_a_handler_is_given_old_and_new_values_alike() -> None:
     outbox, got = Outbox("memory://"), list[str]()
     outbox.migrate()
     with outbox.transaction() as conn:  # as a program of before has done
@@ -169,7 +169,7 @@ def test_what_can_be_no_parent_is_refused(
     assert registry.find("order.placed") is None
 
 
-def test_n_15_headers_are_read_by_paths(registry: EventTypes) -> None:
+def test_headers_are_read_by_paths(registry: EventTypes) -> None:
     kind = registry.register(PlainOrder, "order.placed", headers={"order": "order_id", "who": "customer.id"})
     assert kind.headers_of is not None
     assert kind.headers_of(PlainOrder("o-1", PlainCustomer("c-1"))) == {"order": "o-1", "who": "c-1"}
@@ -192,7 +192,7 @@ def test_n_15_headers_are_read_by_paths(registry: EventTypes) -> None:
         ({"": "order_id"}, "printable characters"),
     ],
 )
-def test_n_15_paths_of_headers_are_checked_when_the_class_is_registered(
+def test_paths_of_headers_are_checked_when_the_class_is_registered(
     registry: EventTypes, headers: Any, words: str
 ) -> None:
     with pytest.raises((NotAnEventClass, InvalidHeaders), match=words):

@@ -163,7 +163,7 @@ def test_headers_together_have_a_limit_in_bytes_of_names_and_values() -> None:
         (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC), 253_402_300_799_000),
     ],
 )
-def test_t11_a_moment_is_whole_milliseconds_also_in_the_past(moment: datetime | timedelta, ms: int) -> None:
+def test_a_moment_is_whole_milliseconds_also_in_the_past(moment: datetime | timedelta, ms: int) -> None:
     assert check_moment("at", moment, NOW_MS) == ms
 
 
@@ -200,7 +200,7 @@ def test_a_naive_datetime_is_refused_with_the_remedy(moment: datetime) -> None:
         datetime.max.replace(tzinfo=timezone(timedelta(hours=-23))),
     ],
 )
-def test_t11_a_negative_time_or_one_beyond_9999_is_refused(moment: datetime | timedelta) -> None:
+def test_a_negative_time_or_one_beyond_9999_is_refused(moment: datetime | timedelta) -> None:
     with pytest.raises(InvalidTime, match="must lie between the years 1970 and 9999"):
         check_moment("at", moment, NOW_MS)
 

@@ -165,6 +165,6 @@ def test_a_record_can_be_copied_changed_and_sent_to_another_process() -> None:
 
 
 @pytest.mark.parametrize(("attempt", "failures", "is_retry"), [(1, 0, False), (2, 1, True), (5, 4, True)])
-def test_n_16_an_attempt_is_one_more_than_the_failures(attempt: int, failures: int, is_retry: bool) -> None:
+def test_an_attempt_is_one_more_than_the_failures(attempt: int, failures: int, is_retry: bool) -> None:
     record = a_record(attempt=attempt, redelivered=True)
     assert (record.failures, record.is_retry) == (failures, is_retry)

@@ -174,7 +174,7 @@ def policy_of(rule: str) -> RetryPolicy:
 @pytest.mark.parametrize(
     ("rule", "build", "expected"), TABLE, ids=[f"{number}-{row[0]}" for number, row in enumerate(TABLE)]
 )
-def test_b06_an_error_is_tried_again_as_the_table_says(
+def test_an_error_is_tried_again_as_the_table_says(
     rule: str, build: Callable[[], BaseException], expected: bool
 ) -> None:
     policy, error = policy_of(rule), build()
@@ -184,11 +184,11 @@ def test_b06_an_error_is_tried_again_as_the_table_says(
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_b06_no_rule_allows_more_than_max_retries(rule: str) -> None:
+def test_no_rule_allows_more_than_max_retries(rule: str) -> None:
     assert not policy_of(rule).retries(4, Transient("busy"))
 
 
-def test_b06_retries_end_after_max_retries_failures() -> None:
+def test_retries_end_after_max_retries_failures() -> None:
     policy = Fixed(max_retries=2)
 
     assert [policy.retries(n, ValueError()) for n in (1, 2, 3)] == [True, True, False]

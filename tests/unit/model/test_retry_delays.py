@@ -48,7 +48,7 @@ def attempt_times(policy: RetryPolicy) -> list[float]:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, RetryPolicy) else "",
 )
-def test_b05_the_delay_after_each_of_six_failures(policy: RetryPolicy, seconds: list[float]) -> None:
+def test_the_delay_after_each_of_six_failures(policy: RetryPolicy, seconds: list[float]) -> None:
     assert [policy.delay_after(n).total_seconds() for n in SIX] == seconds
     assert [policy.base_delay_ms(n) for n in SIX] == [round(each * 1000) for each in seconds]
 
@@ -64,19 +64,19 @@ def test_b05_the_delay_after_each_of_six_failures(policy: RetryPolicy, seconds: 
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, RetryPolicy) else "",
 )
-def test_b05_the_times_of_all_four_attempts(policy: RetryPolicy, times: list[float]) -> None:
+def test_the_times_of_all_four_attempts(policy: RetryPolicy, times: list[float]) -> None:
     assert attempt_times(policy) == times
 
 
-def test_b05_the_default_run_waits_2_4_and_8_seconds_and_then_gives_up() -> None:
+def test_the_default_run_waits_2_4_and_8_seconds_and_then_gives_up() -> None:
     assert seconds_between(Exponential()) == [2, 4, 8]
 
 
-def test_b05_power_of_two_waits_2_4_8_16_and_32_seconds_and_then_gives_up() -> None:
+def test_power_of_two_waits_2_4_8_16_and_32_seconds_and_then_gives_up() -> None:
     assert seconds_between(PowerOfTwo()) == [2, 4, 8, 16, 32]
 
 
-def test_b05_no_retries_means_one_attempt() -> None:
+def test_no_retries_means_one_attempt() -> None:
     assert attempt_times(Fixed(max_retries=0)) == [0]
 
 

@@ -17,14 +17,14 @@ from penstock.model.retry_settings import RetrySettings
         ("power_of_two", PowerOfTwo()),
     ],
 )
-def test_n22_a_policy_without_arguments_equals_the_policy_from_empty_settings(
+def test_a_policy_without_arguments_equals_the_policy_from_empty_settings(
     name: str, policy: RetryPolicy
 ) -> None:
     assert RetrySettings(policy=name).to_policy() == policy
     assert RetrySettings.load(environ={"PENSTOCK_RETRY_POLICY": name}).to_policy() == policy
 
 
-def test_n22_empty_settings_give_the_default_policy() -> None:
+def test_empty_settings_give_the_default_policy() -> None:
     assert RetrySettings.load(environ={}).to_policy() == Exponential()
 
 

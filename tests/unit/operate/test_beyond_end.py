@@ -11,11 +11,11 @@ from penstock import Outbox, Record
 from penstock.errors import CursorBeyondEnd
 from penstock.log.files.log import FileLog, _read_passed
 from penstock.log.store import open_store
-from penstock.operate.restored import restored
+from penstock.operate.drop import restored
 from penstock.operate.stalls import examine_stalls
 from penstock.operate.why.answer import Code
-from penstock.operate.why.asking import why
-from penstock.testing.records import a_record
+from penstock.operate.why.question import why
+from tests.suites.records import a_record
 
 
 def opened(path: Path, group: str) -> tuple[Outbox, list[str]]:

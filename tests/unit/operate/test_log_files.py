@@ -18,8 +18,8 @@ from penstock.log.files.verify import Kind
 from penstock.log.store import Store, open_store
 from penstock.operate import log_files
 from penstock.operate.log_files import Verified
-from penstock.testing.records import a_record
-from penstock.testing.refusal import refusal
+from tests.suites.records import a_record
+from tests.suites.refusal import refusal
 from tests.unit.log.files.unreadable import refuse_segments
 
 Run = Callable[..., tuple[int, str, str]]

@@ -18,8 +18,8 @@ from penstock.log.contract import Bounds, Log, OffsetRange, Topic
 from penstock.log.entry import Entry
 from penstock.operate import reconcile as reconciling
 from penstock.operate.reconcile import Reconciliation, TableFigures, gaps, reconcile
-from penstock.operate.walk import walk
-from penstock.testing.records import a_record
+from penstock.operate.records import walk
+from tests.suites.records import a_record
 
 
 class Shop:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from penstock.delivery.wait_state import WaitState
+from penstock.delivery.lane import WaitState, alone_in
 from penstock.log.contract import Topic
-from penstock.operate.why.finding import Logged, looks_like_id, moment_of
+from penstock.operate.why.finder import Logged, looks_like_id, moment_of
 from penstock.operate.why.history import Act
+from penstock.operate.why.record_case import Lane
 from penstock.operate.why.sentences import again
-from penstock.operate.why.standing import Lane
 from penstock.operate.why.unlogged import Writer
 from penstock.operate.why.wording import ago, ahead, counted, short, times
 
@@ -116,4 +116,4 @@ def test_an_act_concerns_what_its_selection_may_have_held(
     ],
 )
 def test_a_record_that_a_person_put_back_is_told_so(state: WaitState, text: str) -> None:
-    assert again(Lane("#0#a", state, 0, 0, state.text, 0), NOON, hindered=False) == text
+    assert again(Lane(alone_in("a", 0), state, 0, 0, state.text, 0), NOON, hindered=False) == text

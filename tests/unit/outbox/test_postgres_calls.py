@@ -9,7 +9,7 @@ from penstock.outbox.adapters.postgres_calls import (
     postgres_call,
     postgres_sql,
 )
-from penstock.outbox.steps import Step
+from penstock.outbox.contract import Step
 
 STATEMENTS = {"stage": 10, "stage_many": 10, "schedule": 11, "schedule_many": 11, "cancel": 2}
 

@@ -20,10 +20,10 @@ from penstock.operate.erase import erase
 from penstock.outbox.move import Pick, Picked
 from penstock.outbox.relay import Relay
 from penstock.outbox.sequencer import BEFORE_COMMIT, Sequencer, SequencerSettings
-from penstock.testing.list_log import ListLog
 from tests.conformance.engines import StoreEngine
 from tests.crash.passing_by import passing_by
 from tests.crash.waiting import wait_until
+from tests.suites.list_log import ListLog
 
 SECOND = timedelta(seconds=1)
 
@@ -148,7 +148,7 @@ def test_what_was_appended_and_not_committed_is_not_doubled(
     assert (logged(engine), engine.count("staged")) == ([1, 2, 3, 4], 0)
 
 
-def test_p4_rows_stay_until_the_log_says_that_their_records_are_durable(
+def test_rows_stay_until_the_log_says_that_their_records_are_durable(
     engine: StoreEngine, member: Member, log: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log that loses power before that has lost nothing that is not still staged."""

@@ -14,8 +14,8 @@ from penstock.log.sql.fence import Fence
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
-from penstock.testing.outbox_suite import in_one_partition, keys, logged
 from tests.conformance.engines import StoreEngine
+from tests.suites.outbox_suite import in_one_partition, keys, logged
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import timedelta
-from hashlib import blake2b
 from typing import Any
 
 import pytest
@@ -11,10 +10,9 @@ from penstock import points
 from penstock.errors import InvalidInput, InvalidSelection, InvalidTime, InvalidTopic, TokenReused
 from penstock.model.limits import LimitsSettings
 from penstock.model.token import check_token, digest
+from penstock.outbox.contract import Step, Steps, arun, run
 from penstock.outbox.event import StagedEvent, staged_event
-from penstock.outbox.scheduled import cancel_steps, reschedule_steps
-from penstock.outbox.staging import Staged, stage_steps
-from penstock.outbox.steps import Step, Steps, arun, run
+from penstock.outbox.staging import Staged, cancel_steps, reschedule_steps, stage_steps
 from penstock.outbox.tokens import find_steps, wait_steps
 
 NOW_MS = 1_700_000_000_000
@@ -249,7 +247,7 @@ def test_a_token_older_than_the_window_is_free_whether_it_was_removed_or_not() -
     assert set(tokens.values()) == {(event.id, NOW_MS, content)}
 
 
-def test_d17_a_token_is_of_its_topic() -> None:
+def test_a_token_is_of_its_topic() -> None:
     tokens = Tokens()
     first, other = an_event(token="t", topic="orders"), an_event(token="t", topic="billing")
     assert tokens.stage(first, other).ids == [first.id, other.id]
@@ -265,7 +263,7 @@ def test_d17_a_token_is_of_its_topic() -> None:
 
 
 @pytest.mark.parametrize("other", [{"key": "k-2"}, {"type": "u"}, {"value": 2}])
-def test_d17_a_token_with_other_content_is_refused_and_takes_nothing(other: dict[str, Any]) -> None:
+def test_a_token_with_other_content_is_refused_and_takes_nothing(other: dict[str, Any]) -> None:
     tokens = Tokens()
     content: dict[str, Any] = {"type": "t", "value": 1, "key": "k-1"}
     first = an_event(token="t", **content)
@@ -291,21 +289,3 @@ def test_a_token_that_is_refused_in_a_second_look_leaves_no_other_taken() -> Non
             an_event(token="t", type="t", value=2, key="k-1"),
         )
     assert list(tokens) == [token.hash]
-
-
-def test_d17_what_the_version_before_has_stored_counts_in_every_topic() -> None:
-    """It has one token for the whole store, and says nothing of the content."""
-    tokens = Tokens()
-    tokens[check_token("t", "events").store_hash] = ("old", NOW_MS - 1, None)
-    for topic in ("events", "orders"):
-        assert tokens.stage(an_event(token="t", topic=topic)) == Staged(["old"], [], ["t"])
-        asked = check_token("t", topic)
-        assert run(find_steps(asked, NOW_MS, WINDOW_MS), tokens.execute) == "old"
-    assert len(tokens) == 1
-
-
-def test_d17_what_is_published_now_is_known_to_the_version_before() -> None:
-    tokens = Tokens()
-    event = an_event(token="t")
-    tokens.stage(event)
-    assert tokens[blake2b(b"t", digest_size=16).digest()][0] == event.id

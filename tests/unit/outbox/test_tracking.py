@@ -1,4 +1,4 @@
-"""What `track` refuses, before any row is written."""
+"""What `track` refuses before any row is written, and which addresses are of one database."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, column_property, mapped_colu
 from penstock import Outbox
 from penstock.errors import InvalidTopic, InvalidTracking, InvalidType
 from penstock.outbox.tracking.declaration import text_of
+from penstock.outbox.tracking.sqlalchemy import address_of
 from tests.architecture.alone import run_alone
 
 
@@ -114,3 +115,19 @@ def test_the_text_of_a_key() -> None:
 def test_without_sqlalchemy_track_says_what_to_install() -> None:
     done = run_alone("import penstock\npenstock.Outbox('memory://').track(int)")
     assert "pip install 'penstock[sqlalchemy]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("postgresql+psycopg://a@db/shop", "postgres://b:c@db:5432/shop", True),
+        ("postgresql://db/shop", "postgresql://db:5433/shop", False),
+        ("mysql+pymysql://db/shop", "mysql+pymysql://db/shop", True),
+        ("mysql+pymysql://db:5432/shop", "postgresql://db/shop", False),
+    ],
+)
+def test_addresses_are_of_one_database_if_its_kind_and_place_are_the_same(
+    one: str, other: str, same: bool
+) -> None:
+    assert (address_of(one) == address_of(other)) is same
+    assert (address_of(one).kind == address_of(other).kind) is (one[:5] == other[:5])

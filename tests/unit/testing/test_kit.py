@@ -1,16 +1,13 @@
-"""The kit for tests: a clock in the hand, errors asked for, records made, suites that need no framework."""
+"""The kit for tests: a clock in the hand, errors asked for, records made."""
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from penstock.clock import Clock
 from penstock.testing import FakeClock
-from penstock.testing.records import a_record, some_records
-from penstock.testing.refusal import refusal
-from tests.unit.ground.child import SOURCE
+from tests.suites.records import a_record, some_records
+from tests.suites.refusal import refusal
 
 
 def test_a_fake_clock_stands_still_until_it_is_moved() -> None:
@@ -47,20 +44,3 @@ def test_another_error_is_not_taken_for_the_refusal() -> None:
 def test_records_differ_by_their_ids() -> None:
     assert len({record.id for record in some_records(5)}) == 5
     assert a_record("k", b"v", type="x", id="mine").id == "mine"
-
-
-@pytest.mark.slow
-def test_the_suites_can_be_used_without_pytest() -> None:
-    """They ask with plain asserts; whoever runs them brings the framework."""
-    program = (
-        "import sys; sys.modules['pytest'] = None\n"
-        "from penstock import Outbox\n"
-        "from penstock.testing.log_suite import LogSuite\n"
-        "import penstock.testing.handling_suite\n"
-        "suite = LogSuite()\n"
-        "for name in sorted(dir(suite)):\n"
-        "    if name.startswith('test_') and 'thousands' not in name:\n"
-        "        outbox = Outbox('memory://'); outbox.migrate()\n"
-        "        getattr(suite, name)(outbox.log); outbox.close()\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": str(SOURCE)})

@@ -17,8 +17,8 @@ from penstock.model.retry import Fixed
 from penstock.testing import CrashLab, World
 from penstock.testing.lab.laboratory import FIRST_DRAWN, kills_of
 from penstock.testing.lab.worlds import worlds_at
-from penstock.testing.refusal import refusal
 from tests.services.postgres import PostgresServer
+from tests.suites.refusal import refusal
 from tests.unit.testing import bank
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Outbox, Record
 from penstock.testing import FakeClock, published, relocated
-from penstock.testing.relocation import OF_THE_PROGRAM, OF_THE_STORE
+from penstock.testing.outbox import OF_THE_PROGRAM, OF_THE_STORE
 
 
 @dataclass

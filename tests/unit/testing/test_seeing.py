@@ -9,7 +9,7 @@ from penstock import Outbox, Record
 from penstock.model.outcome import Snooze
 from penstock.model.retry import Fixed
 from penstock.testing import FakeClock, drain_until_idle, memory_outbox, published, scheduled
-from penstock.testing.refusal import refusal
+from tests.suites.refusal import refusal
 
 
 @pytest.fixture

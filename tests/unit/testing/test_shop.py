@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.testing import shop as shop_module
-from penstock.testing.shop import POISON, Shop, Tally
-from penstock.testing.shop_processes import ShopWorker
+from penstock.testing.shop import POISON, Shop, ShopWorker, Tally
 from tests.crash.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("brisk")

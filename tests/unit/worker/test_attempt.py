@@ -27,10 +27,10 @@ from penstock.delivery.verdict import Dead, OnExhausted, OnFailure, Parked, Pass
 from penstock.model.record import Record
 from penstock.redaction import ErrorText
 from penstock.testing import FakeClock
-from penstock.testing.records import a_record
 from penstock.worker.calling.attempt import attempt
 from penstock.worker.calling.loop import InlineCalls
 from penstock.worker.handler import Handler
+from tests.suites.records import a_record
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def failed_twice() -> Exception:
         return error
 
 
-def test_b16_log_and_reason_hold_the_whole_chain_root_cause_first(
+def test_log_and_reason_hold_the_whole_chain_root_cause_first(
     calls: InlineCalls, caplog: pytest.LogCaptureFixture
 ) -> None:
     record = a_record(key="o-7", attempt=1)
@@ -309,7 +309,7 @@ def test_a_predicate_that_fails_beside_an_error_shows_nothing_of_its_values(
     assert "canary" not in caplog.text
 
 
-def test_b16_the_reason_keeps_its_root_cause_within_a_thousand_characters(calls: InlineCalls) -> None:
+def test_the_reason_keeps_its_root_cause_within_a_thousand_characters(calls: InlineCalls) -> None:
     error = LookupError("x" * 5000)
     error.__cause__ = OSError("the root")
     verdict = tried(calls, a_handler(raising(error)), failures=1)
@@ -318,7 +318,7 @@ def test_b16_the_reason_keeps_its_root_cause_within_a_thousand_characters(calls:
     assert verdict.reason.startswith("OSError: the root <- LookupError: xxx")
 
 
-def test_b16_the_root_logger_is_left_alone(calls: InlineCalls) -> None:
+def test_the_root_logger_is_left_alone(calls: InlineCalls) -> None:
     root = logging.getLogger()
     before = (root.level, list(root.handlers))
     tried(calls, a_handler(raising(LookupError())))
@@ -337,7 +337,7 @@ def test_b16_the_root_logger_is_left_alone(calls: InlineCalls) -> None:
         (OnFailure.ALONE, OnExhausted.RELEASE, True, False),
     ],
 )
-def test_b04_with_the_stop_flag_off_a_dead_record_holds_nothing(
+def test_with_the_stop_flag_off_a_dead_record_holds_nothing(
     calls: InlineCalls, on_failure: OnFailure, on_exhausted: OnExhausted, alone: bool, hold: bool
 ) -> None:
     handler = a_handler(raising(LookupError()), Rules(Fixed(max_retries=1), on_failure, on_exhausted))
@@ -347,7 +347,7 @@ def test_b04_with_the_stop_flag_off_a_dead_record_holds_nothing(
     assert (parked.alone, dead.hold) == (alone, hold)
 
 
-def test_b04_where_the_first_failure_is_final_nothing_waits(calls: InlineCalls) -> None:
+def test_where_the_first_failure_is_final_nothing_waits(calls: InlineCalls) -> None:
     handler = a_handler(raising(LookupError("x")), Rules(Fixed(max_retries=9), OnFailure.DEAD))
     assert tried(calls, handler) == Dead(1, "LookupError: x", hold=False)
 
@@ -364,7 +364,7 @@ def test_b04_where_the_first_failure_is_final_nothing_waits(calls: InlineCalls) 
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_b05_the_times_of_all_attempts_are_exact(
+def test_the_times_of_all_attempts_are_exact(
     calls: InlineCalls, policy: RetryPolicy, seconds: list[int]
 ) -> None:
     clock, failures, times = FakeClock(), 0, []
@@ -412,7 +412,7 @@ KEY, OS = KeyError("k"), OSError("o")
         ({"no_retry_on": OSError}, ExceptionGroup("several", [KEY, OS]), False),
     ],
 )
-def test_b06_the_condition_decides_whether_it_is_tried_again(
+def test_the_condition_decides_whether_it_is_tried_again(
     calls: InlineCalls, lists: dict[str, Any], error: Exception, again: bool
 ) -> None:
     handler = a_handler(raising(error), Rules(Exponential(**lists)))

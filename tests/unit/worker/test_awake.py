@@ -15,11 +15,11 @@ from penstock.delivery.verdict import Parked, Passed
 from penstock.log.contract import Topic
 from penstock.log.sql.log import SqlLog
 from penstock.log.store import store_of
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
 from penstock.worker.handler import HandlerTask
 from tests.conformance.engines import StoreEngine
+from tests.suites.handling_suite import Seen, publish_values, subscribe
 
 PARTITIONS, EVENTS, STEPS = 8, 60, 600
 

@@ -15,8 +15,8 @@ import pytest
 from penstock.errors import InvalidHandler, Undecodable
 from penstock.model.event_types import EventTypes
 from penstock.model.record import Record
-from penstock.testing.records import a_record
 from penstock.worker.binding import Binding, id_of
+from tests.suites.records import a_record
 
 
 @dataclass
@@ -312,7 +312,7 @@ def test_async_functions_are_told_apart_by_what_calling_them_gives() -> None:
     assert not bound(typed).is_async
 
 
-def test_b08_ids_are_equal_over_decorators_and_partials() -> None:
+def test_ids_are_equal_over_decorators_and_partials() -> None:
     wrapped: list[Callable[..., Any]] = [
         typed,
         logged(typed),
@@ -329,7 +329,7 @@ def test_b08_ids_are_equal_over_decorators_and_partials() -> None:
     [lambda record: None, functools.partial(lambda record: None), logged(lambda record: None), Mailer()],
     ids=["lambda", "partial", "decorated", "object"],
 )
-def test_b08_what_has_no_name_needs_an_id(function: Callable[..., Any]) -> None:
+def test_what_has_no_name_needs_an_id(function: Callable[..., Any]) -> None:
     with pytest.raises(InvalidHandler, match="needs id="):
         id_of(function, "g")
 
@@ -343,9 +343,7 @@ if __name__ == "__main__":
 """
 
 
-def test_b08_ids_are_equal_over_reloads_and_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_are_equal_over_reloads_and_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "b08_shop.py").write_text(SHOP, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     shop = importlib.import_module("b08_shop")

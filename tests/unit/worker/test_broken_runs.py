@@ -6,10 +6,10 @@ from penstock import Done, Retry
 from penstock.clock import SYSTEM
 from penstock.delivery.verdict import Parked, Verdict
 from penstock.model.record import Record
-from penstock.testing.records import a_record
 from penstock.worker.calling.runner import Runner
 from penstock.worker.handler import HandlerTask, TaskPlace
 from tests.crash.waiting import wait_until
+from tests.suites.records import a_record
 from tests.unit.worker.test_runner import a_handler
 
 

@@ -13,9 +13,9 @@ from penstock.delivery.store import GroupStore
 from penstock.membership import member
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.process import Process
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.refusal import refusal
 from tests.conformance.engines import StoreEngine
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.refusal import refusal
 
 LEASE = timedelta(seconds=30)
 

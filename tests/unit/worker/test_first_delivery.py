@@ -6,9 +6,9 @@ import pytest
 
 from penstock import Outbox
 from penstock.clock import SYSTEM
-from penstock.testing.handling_suite import Seen, subscribe
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, subscribe
 from tests.working import working
 
 

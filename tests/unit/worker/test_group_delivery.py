@@ -12,21 +12,21 @@ from penstock import Record, points
 from penstock.database.database import Database
 from penstock.database.dialects import open_database
 from penstock.database.naming import Names
-from penstock.delivery.lane_names import lane_of
+from penstock.delivery.lane import lane_of
 from penstock.delivery.store import GroupStore
 from penstock.delivery.trial import Trial, stored_trial
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.errors import StoreUnreachable
 from penstock.log.sql.log import SqlLog
 from penstock.log.store import store_of
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
-from penstock.testing.outbox_suite import in_one_partition
-from penstock.testing.records import some_records
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
 from penstock.worker.group.suspects import ALONE_SECONDS, QUIET_SECONDS, Trials
 from penstock.worker.handler import HandlerTask
 from tests.conformance.engines import StoreEngine
+from tests.suites.handling_suite import Seen, publish_values, subscribe
+from tests.suites.outbox_suite import in_one_partition
+from tests.suites.records import some_records
 
 
 @pytest.fixture(params=["memory"])

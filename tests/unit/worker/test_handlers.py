@@ -11,9 +11,9 @@ import pytest
 from penstock import Exponential, Fixed, Outbox, Record
 from penstock.delivery.verdict import OnExhausted, OnFailure, Rules
 from penstock.errors import DuplicateHandler, InvalidHandler, InvalidTopic, InvalidType
-from penstock.testing.records import a_record
 from penstock.worker.handler_options import HandlerOptions
 from penstock.worker.handlers import Handlers
+from tests.suites.records import a_record
 
 
 def one(record: Record) -> None:

@@ -15,12 +15,12 @@ from penstock import Fixed, Outbox, Record, points
 from penstock.errors import StoreUnreachable
 from penstock.operate.dead import DeadSelection, dead_letters, requeue
 from penstock.operate.topics import delete
-from penstock.testing.outbox_suite import in_one_partition
 from penstock.worker.group import bounds
 from penstock.worker.served_groups import LeaseCheck
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.services.slow import but_the_first
+from tests.suites.outbox_suite import in_one_partition
 from tests.working import working
 
 
@@ -68,7 +68,7 @@ def test_a_partition_whose_settling_was_in_doubt_goes_on(outbox: Outbox, transac
 def test_what_waits_for_a_thread_is_not_done_twice_when_its_partition_is_taken_afresh(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As beside a worker of the version before: records that have not begun are handled once."""
+    """Records that have not begun are handled once."""
     monkeypatch.setenv("PENSTOCK_PROCESSING_CONCURRENCY", "1")
     calls: list[tuple[int, bool]] = []
     fails, goes_on = [True], Event()
@@ -87,7 +87,7 @@ def test_what_waits_for_a_thread_is_not_done_twice_when_its_partition_is_taken_a
         fails[0] = False
         publish(outbox, *((f"k-{value}", value) for value in range(1, 60)))
         wait_until(lambda: calls, "the second is being handled, and the rest waits")
-        requeue_beside_an_older_version(outbox)
+        requeue_and_seize(outbox)
         wait_until(lambda: is_taken_again(outbox), "the worker has taken the partition afresh")
         goes_on.set()
         wait_until(lambda: {value for value, _ in calls} == set(range(60)), "all are handled")
@@ -95,10 +95,10 @@ def test_what_waits_for_a_thread_is_not_done_twice_when_its_partition_is_taken_a
     assert [marked for value, marked in calls if value == 1] == [False, True]
 
 
-def requeue_beside_an_older_version(outbox: Outbox) -> None:
-    """Requeue all, as if owners did not look for changed lanes: they have to take their cursors afresh."""
+def requeue_and_seize(outbox: Outbox) -> None:
+    """Requeue all, and let owners take their cursors afresh, as an erasure does."""
     with outbox.transaction() as conn:
-        conn.execute("UPDATE penstock_cursor SET lanes_epoch = -1")
+        conn.execute("UPDATE penstock_cursor SET owner = NULL, epoch = epoch + 1, crashes = 1")
     requeue(outbox._database, DeadSelection(group="g", all=True))
 
 
@@ -122,7 +122,7 @@ def test_what_was_done_and_not_settled_is_marked_when_it_comes_again(outbox: Out
         calls.append((record.value, record.redelivered))
         if record.value == 1 and not handled.is_set():
             handled.set()
-            requeue_beside_an_older_version(outbox)
+            requeue_and_seize(outbox)
 
     with working(outbox):
         publish(outbox, ("poison", 0))
@@ -352,7 +352,7 @@ def test_a_unit_that_wakes_after_its_lease_calls_nobody(
     assert len(asked) > 3
 
 
-def test_d5_a_retry_comes_in_time_though_the_clock_is_put_back(
+def test_a_retry_comes_in_time_though_the_clock_is_put_back(
     outbox: Outbox, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[int] = []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.testing.handling_suite import publish_values
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
 from tests.conformance.engines import StoreEngine
+from tests.suites.handling_suite import publish_values
 from tests.unit.worker.test_group_delivery import (
     Make,
     database,  # noqa: F401

@@ -10,11 +10,11 @@ from penstock import Outbox
 from penstock.clock import SYSTEM
 from penstock.log.entry import Entry
 from penstock.log.sql.log import SqlLog
-from penstock.testing.handling_suite import Seen, subscribe
 from penstock.worker.group import read_cache
 from penstock.worker.group.read_cache import MovedRecords
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, subscribe
 from tests.working import working
 
 

@@ -59,7 +59,7 @@ LEVELS: dict[str, tuple[Callable[..., Any], Any, Any, Any, Origin]] = {
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_n_22_the_policy_of_the_first_level_that_says_one_counts(
+def test_the_policy_of_the_first_level_that_says_one_counts(
     level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function, retry, outbox, policy, origin = LEVELS[level]
@@ -68,7 +68,7 @@ def test_n_22_the_policy_of_the_first_level_that_says_one_counts(
     assert (handler.rules.retry, handler.retry_from) == (policy, origin)
 
 
-def test_n_22_empty_settings_and_a_policy_built_with_nothing_are_the_same() -> None:
+def test_empty_settings_and_a_policy_built_with_nothing_are_the_same() -> None:
     assert registered(plain).rules.retry == Exponential()
 
 

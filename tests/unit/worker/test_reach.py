@@ -8,9 +8,9 @@ import pytest
 
 from penstock import Outbox, Record
 from penstock.errors import DuplicateHandler, InvalidHandler, Undecodable
-from penstock.testing.records import a_record
 from penstock.worker.membership_loop import filters_of
 from tests.crash.waiting import wait_until
+from tests.suites.records import a_record
 
 
 class Priced(Protocol):
@@ -76,14 +76,14 @@ FAMILY = ("order.event", "order.placed", "order.made", "gift.given", "order.paid
         ("order.m*", [None] * 5),  # no prefix: it does not end in a dot and a star
     ],
 )
-def test_n_12_a_name_stands_for_its_type_its_aliases_and_all_beneath(
+def test_a_name_stands_for_its_type_its_aliases_and_all_beneath(
     outbox: Outbox, match: str, wanted: list[str | None]
 ) -> None:
     add(outbox, "h", match=match)
     assert chosen(outbox, *FAMILY) == wanted
 
 
-def test_u_08_a_prefix_finds_a_type_by_its_older_names_too() -> None:
+def test_a_prefix_finds_a_type_by_its_older_names_too() -> None:
     outbox = Outbox("memory://")
     outbox.event("billing.placed", aliases=["order.placed"])(Placed)
     add(outbox, "h", match="order.*")
@@ -91,7 +91,7 @@ def test_u_08_a_prefix_finds_a_type_by_its_older_names_too() -> None:
     outbox.close()
 
 
-def test_n_12_a_class_stands_for_itself_and_all_beneath_each_decoded_into_its_own(outbox: Outbox) -> None:
+def test_a_class_stands_for_itself_and_all_beneath_each_decoded_into_its_own(outbox: Outbox) -> None:
     got: list[Any] = []
 
     def take(event: OrderEvent) -> None:
@@ -109,7 +109,7 @@ def test_n_12_a_class_stands_for_itself_and_all_beneath_each_decoded_into_its_ow
     )
 
 
-def test_n_12_a_class_that_is_only_a_parent_may_be_asked_for(outbox: Outbox) -> None:
+def test_a_class_that_is_only_a_parent_may_be_asked_for(outbox: Outbox) -> None:
     def take(event: Priced) -> None: ...
 
     add(outbox, "h", take)
@@ -175,7 +175,7 @@ def test_types_that_are_parents_of_each_other_end() -> None:
     outbox.close()
 
 
-def test_n_17_an_id_that_another_handler_had_before_is_refused(outbox: Outbox) -> None:
+def test_an_id_that_another_handler_had_before_is_refused(outbox: Outbox) -> None:
     add(outbox, "x", aliases="y")
     for id, aliases in (("y", ()), ("z", ["x"]), ("z", ["y"])):
         with pytest.raises(DuplicateHandler, match=f"same id: {'x' if aliases == ['x'] else 'y'}"):

@@ -13,10 +13,10 @@ from penstock.database.naming import Names
 from penstock.log.contract import Chunk, OffsetRange, Topic
 from penstock.log.sql.log import SqlLog
 from penstock.testing import FakeClock
-from penstock.testing.records import a_record
 from penstock.worker.group import read_cache as cache_module
 from penstock.worker.group.read_cache import ReadCache
 from tests.conformance.engines import StoreEngine
+from tests.suites.records import a_record
 
 ALL = 1 << 30
 

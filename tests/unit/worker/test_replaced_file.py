@@ -11,8 +11,8 @@ import pytest
 
 from penstock import Outbox
 from penstock.errors import StoreReplaced, StoreUnreachable
-from penstock.testing.handling_suite import Seen, subscribe
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, subscribe
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")

@@ -13,11 +13,11 @@ from datetime import timedelta
 import pytest
 
 from penstock import Fixed, Outbox, Record
-from penstock.errors import SchemaBehind, SchemaMissing
+from penstock.errors import SchemaMissing, SchemaUnreleased
 from penstock.operate import groups
-from penstock.testing.handling_suite import Seen, publish_values, subscribe
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import Seen, publish_values, subscribe
 from tests.working import working
 
 pytestmark = pytest.mark.usefixtures("brisk")
@@ -185,7 +185,7 @@ def test_a_worker_needs_the_tables_of_its_version(engine: StoreEngine) -> None:
         version = conn.execute(read).fetchone()[0]
         conn.execute("UPDATE penstock_meta SET value = '2' WHERE name = 'schema_version'")
         conn.commit()
-        with pytest.raises(SchemaBehind, match="has schema version 2, but this Penstock needs"):
+        with pytest.raises(SchemaUnreleased, match="have schema version 2, of an unreleased version"):
             engine.outbox.run()
         conn.execute(f"UPDATE penstock_meta SET value = '{version}' WHERE name = 'schema_version'")
         conn.commit()

@@ -18,12 +18,12 @@ from penstock.errors import WrongSettingType
 from penstock.model.event_types import EventTypes
 from penstock.model.record import Record
 from penstock.testing import FakeClock
-from penstock.testing.records import a_record
 from penstock.worker.calling.hung_calls import HungCalls
 from penstock.worker.calling.limiter import Limiter
 from penstock.worker.calling.runner import ProcessingSettings, Runner
 from penstock.worker.handler import Handler, HandlerTask, TaskPlace
 from tests.crash.waiting import wait_until
+from tests.suites.records import a_record
 
 WAIT = 60.0  # seconds after which a test gives up; none waits so long
 asking: ContextVar[str] = ContextVar("asking", default="nobody")

@@ -4,10 +4,10 @@ from collections import Counter
 
 from penstock import Fixed
 from penstock.delivery.verdict import Dead, Rules
-from penstock.testing.records import a_record
 from penstock.worker.calling.begun_calls import FallbackCall
 from penstock.worker.calling.thread_pool import QueuedCall, ThreadQueue
 from penstock.worker.handler import Handler, HandlerTask, TaskPlace
+from tests.suites.records import a_record
 
 
 def some_tasks(group: str, many: int) -> list[HandlerTask]:

@@ -14,10 +14,10 @@ from penstock import Outbox, Record, metrics
 from penstock.clock import SYSTEM, from_ms
 from penstock.database.sqlite.dialect import SqliteDialect
 from penstock.operate import periodic
-from penstock.testing.handling_suite import subscribe
 from penstock.worker.ticker import TickingService
 from tests.crash.clocks import ShiftedClock
 from tests.crash.waiting import wait_until
+from tests.suites.handling_suite import subscribe
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.access.resource import CLUSTER, AccessRight
-from penstock.gateway.rest.observing import of_topics_seen
+from penstock.gateway.rest.store import of_topics_seen
 from penstock.operate.members import Presence
 from penstock.operate.overview import GroupGlance, StoreOverview
 from penstock.operate.overview import overview as overview_of
 
-from ..charts import Sparkline, sparkline
-from ..history import Curve
+from ..history import Curve, Sparkline, sparkline
 from ..visit import PageView, PageVisit, address
 from ..wording import age, lasting, number, rate, short
 
@@ -63,7 +62,7 @@ def looked(visit: PageVisit, *, fresh: bool = False) -> StoreOverview:
     call.allow(
         AccessRight.DESCRIBE, CLUSTER
     )  # another visitor, who may see more topics, may have taken the kept one
-    kept = visit.history.now(lambda: overview_of(call.store, clock=call.api.clock), fresh=fresh)
+    kept = visit.history.now(lambda: overview_of(call.store, clock=call.door.clock), fresh=fresh)
     return of_topics_seen(call, kept)
 
 

@@ -1,4 +1,4 @@
--- Drops every table, view and function of Penstock: the opposite of schema.sql.
+-- Drops every table, view and function of Penstock: the opposite of the migrations.
 DROP VIEW IF EXISTS penstock_events;
 DROP FUNCTION IF EXISTS penstock_headers(bytea), penstock_json(bytea), penstock_text(bytea);
 

@@ -1,4 +1,4 @@
--- Drops every table and view of Penstock: the opposite of schema.sql.
+-- Drops every table and view of Penstock: the opposite of the migrations.
 DROP VIEW IF EXISTS penstock_events;
 DROP TABLE IF EXISTS penstock_meta;
 DROP TABLE IF EXISTS penstock_staged;

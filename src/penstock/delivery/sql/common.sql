@@ -94,7 +94,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
 -- without update_from: for_each(targets, cursors_reset_one)
 WITH w AS MATERIALIZED (SELECT t.partition, t.place FROM rows(:targets, partition integer, place bigint) AS t)
 UPDATE penstock_cursor AS c
-SET "offset" = w.place, passed = '', epoch = c.epoch + 1, version = c.version + 1, trying = NULL,
+SET "offset" = w.place, passed = '', epoch = c.epoch + 1, version = c.version + 1,
     handed_to = least(c.handed_to, w.place + :in_hand::bigint), kept_back = '',
     trial = '', crashes = CASE WHEN c.owner = ANY(:living::text[]) THEN 1 ELSE least(c.crashes, 1) END,
     owner = CASE WHEN c.owner = ANY(:living::text[]) THEN NULL ELSE c.owner END
@@ -104,7 +104,7 @@ WHERE c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = w.part
 -- name: cursors_reset_one
 -- The second form of cursors_reset, for one cursor; walks the primary key; the row is locked already.
 UPDATE penstock_cursor
-SET "offset" = :place, passed = '', epoch = epoch + 1, version = version + 1, trying = NULL,
+SET "offset" = :place, passed = '', epoch = epoch + 1, version = version + 1,
     handed_to = least(handed_to, :place::bigint + :in_hand::bigint), kept_back = '',
     trial = '', crashes = CASE WHEN owner = ANY(:living::text[]) THEN 1 ELSE least(crashes, 1) END,
     owner = CASE WHEN owner = ANY(:living::text[]) THEN NULL ELSE owner END
@@ -120,13 +120,10 @@ SET epoch = epoch + 1, crashes = CASE WHEN owner = ANY(:living::text[]) THEN gre
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: cursors_lanes_changed
--- Record that lanes of cursors were changed, so that an owner that does not know of it writes nothing. An owner that checks
--- for it keeps its cursor; without an owner, or with one of a previous version, the cursor must be taken afresh, as by
--- cursors_seize. Walks the primary key; the rows are locked already.
+-- Record that lanes of cursors were changed, so that an owner that does not know of it writes nothing before it has learned
+-- of it. Walks the primary key; the rows are locked already.
 UPDATE penstock_cursor
-SET lanes_version = lanes_version + 1, epoch = CASE WHEN lanes_epoch = epoch THEN epoch ELSE epoch + 1 END,
-    crashes = CASE WHEN lanes_epoch <> epoch AND owner = ANY(:living::text[]) THEN greatest(crashes, 1) ELSE crashes END,
-    owner = CASE WHEN lanes_epoch <> epoch AND owner = ANY(:living::text[]) THEN NULL ELSE owner END
+SET lanes_version = lanes_version + 1
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: cursors_lanes_versions
@@ -144,7 +141,7 @@ ORDER BY partition FOR UPDATE;
 -- name: cursors_settle_one
 -- The second form of cursors_settle, for one cursor; walks the primary key, locks that row.
 UPDATE penstock_cursor
-SET "offset" = :base, passed = :passed, version = version + 1, crashes = :crashes, trying = NULL, trial = :trial,
+SET "offset" = :base, passed = :passed, version = version + 1, crashes = :crashes, trial = :trial,
     handed_to = :handed_to, kept_back = :kept_back
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
   AND owner = :owner AND epoch = :epoch AND version = :version AND lanes_version = :lanes_version;
@@ -161,7 +158,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND owner = ANY(:owners::tex
 -- the table.
 -- without returning: find_then_change(cursors_take_find, cursors_take_write)
 UPDATE penstock_cursor
-SET owner = :owner, epoch = epoch + 1, lanes_epoch = epoch + 1,
+SET owner = :owner, epoch = epoch + 1,
     crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     SELECT c.partition FROM rows(:ends, partition integer, place bigint) AS h
@@ -170,7 +167,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
       AND (h.place > c."offset" OR EXISTS (
             SELECT 1 FROM penstock_lane l
             WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
-              AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
+              AND l.state <> 'held' AND l.due_ms <= now_ms(:now_ms)))
     ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED))
 RETURNING partition, "offset", epoch, version, passed, crashes, trial, lanes_version, handed_to, kept_back;
 
@@ -185,14 +182,13 @@ WHERE (c.owner IS NULL OR c.owner <> ALL(:living::text[]))
   AND (h.place > c."offset" OR EXISTS (
         SELECT 1 FROM penstock_lane l
         WHERE l.group_id = c.group_id AND l.topic_id = c.topic_id AND l.partition = c.partition
-          AND NOT l.held AND l.due_ms <= now_ms(:now_ms)))
+          AND l.state <> 'held' AND l.due_ms <= now_ms(:now_ms)))
 ORDER BY c.partition FOR UPDATE OF c SKIP LOCKED;
 
 -- name: cursors_take_write
 -- The second form of cursors_take, second step; walks the primary key, the rows are locked already.
 UPDATE penstock_cursor
-SET crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, owner = :owner, epoch = epoch + 1,
-    lanes_epoch = epoch + 1
+SET crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END, owner = :owner, epoch = epoch + 1
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:found::integer[]);
 
 -- name: cursors_take_wanted
@@ -201,7 +197,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:found::
 -- rows. As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
 -- without returning: find_then_change(cursors_take_wanted_find, cursors_take_write)
 UPDATE penstock_cursor
-SET owner = :owner, epoch = epoch + 1, lanes_epoch = epoch + 1,
+SET owner = :owner, epoch = epoch + 1,
     crashes = crashes + CASE WHEN owner IS NULL THEN 0 ELSE 1 END
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(ARRAY(
     SELECT partition FROM penstock_cursor
@@ -240,11 +236,6 @@ VALUES (:group_id, :topic_id, :partition, :place, :metadata, :leader_epoch);
 UPDATE penstock_cursor SET "offset" = :place, metadata = :metadata, leader_epoch = :leader_epoch, version = version + 1
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 
--- name: cursors_committed
--- The commits of a client group on a topic; walks the primary key, locks nothing.
-SELECT partition, "offset", metadata, leader_epoch FROM penstock_cursor WHERE group_id = :group_id AND topic_id = :topic_id
-ORDER BY partition;
-
 -- name: cursors_of_client
 -- All commits of a client group; walks the primary key, locks nothing.
 SELECT topic_id, partition, "offset", metadata, leader_epoch FROM penstock_cursor
@@ -282,14 +273,6 @@ DELETE FROM penstock_pending_offset WHERE producer_id = :producer_id;
 
 -- == Dead letters: records that a group has given up
 
--- name: dead_find
--- One dead letter with all its content; walks the primary key, locks nothing.
-SELECT d.died_ms, d.group_id, d.topic_id, d.partition, d."offset", g.name, d.id, d.key, d.type, d.failures,
-       d.reason, d.holding, d.reset_ms, d.value, d.headers, d.timestamp_ms
-FROM penstock_dead d
-JOIN penstock_group g ON g.id = d.group_id
-WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = :partition AND d."offset" = :offset;
-
 -- name: dead_headers
 -- The headers of dead letters, by their places; walks the primary key, locks nothing. The cursors' locks are held already.
 SELECT d.partition, d."offset", d.headers
@@ -300,75 +283,42 @@ CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id 
 -- name: dead_holding
 -- Those of some lanes that a dead letter holds; walks the primary key over their partitions, once, locks nothing. The
 -- cursors' locks are held already.
-SELECT DISTINCT partition, lane FROM penstock_dead
+SELECT DISTINCT partition, lane, whole, late, alone FROM penstock_dead
 WHERE group_id = :group_id AND topic_id = :topic_id AND holding
-  AND partition IN (SELECT w.partition FROM rows(:lanes, partition integer, lane text) AS w)
-  AND (partition, lane) IN (SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w);
-
--- name: dead_list
--- A page of dead letters, the newest first, after a place in that order; walks ix_penstock_dead_died backwards, locks
--- nothing.
-SELECT d.died_ms, d.group_id, d.topic_id, d.partition, d."offset", g.name, d.id, d.key, d.type, d.failures,
-       d.reason, d.holding, d.reset_ms, d.timestamp_ms
-FROM penstock_dead d
-CROSS JOIN penstock_group g ON g.id = d.group_id
-WHERE (d.died_ms, d.group_id, d.topic_id, d.partition, d."offset")
-      < (:died_ms::bigint, :after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_offset::bigint)
-  AND (:group_id::integer IS NULL OR d.group_id = :group_id::integer)
-  AND (:topic_id::integer IS NULL OR d.topic_id = :topic_id::integer)
-  AND (:id::text IS NULL OR d.id = :id::text)
-  AND (:key::bytea IS NULL OR d.key = :key::bytea)
-  AND (:type::text IS NULL OR d.type = :type::text)
-  AND (:error::text IS NULL OR substr(d.reason, 1, length(:error::text)) = :error::text)
-  AND (:since_ms::bigint IS NULL OR d.died_ms >= :since_ms::bigint)
-  AND (:before_ms::bigint IS NULL OR d.died_ms < :before_ms::bigint)
-ORDER BY d.died_ms DESC, d.group_id DESC, d.topic_id DESC, d.partition DESC, d."offset" DESC
-LIMIT :limit;
+  AND partition IN (SELECT w.partition FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w)
+  AND (partition, lane, whole, late, alone) IN (
+    SELECT w.partition, w.lane, w.whole, w.late, w.alone FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w);
 
 -- name: dead_peek
 -- Dead letters by their places; walks the primary key, locks nothing. The cursors' locks are held already.
-SELECT d.partition, d."offset", d.lane, d.holding
+SELECT d.partition, d."offset", d.lane, d.whole, d.late, d.alone, d.holding
 FROM rows(:letters, partition integer, place bigint) AS w
 CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
  AND d."offset" = w.place;
 
--- name: dead_pick
--- The places of a group's dead letters, in the order of the log, after one of them; walks the primary key, locks nothing:
--- a hint, to be looked at again under the cursors' locks.
-SELECT topic_id, partition, "offset", holding FROM penstock_dead
-WHERE group_id = :group_id
-  AND (topic_id, partition, "offset") > (:after_topic::bigint, :after_partition::bigint, :after_offset::bigint)
-  AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer)
-  AND (:id::text IS NULL OR id = :id::text)
-  AND (:key::bytea IS NULL OR key = :key::bytea)
-  AND (:type::text IS NULL OR type = :type::text)
-  AND (:error::text IS NULL OR substr(reason, 1, length(:error::text)) = :error::text)
-  AND (:since_ms::bigint IS NULL OR died_ms >= :since_ms::bigint)
-  AND (:before_ms::bigint IS NULL OR died_ms < :before_ms::bigint)
-ORDER BY topic_id, partition, "offset"
-LIMIT :limit;
-
 -- name: dead_put
 -- Store a record that is given up, with all its content; walks the primary key. The cursors' locks are held already.
 -- without on_conflict: update_or_insert_each(rows, dead_put_update, dead_put_insert)
-INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
-                           id, key, type, value, headers, timestamp_ms, owner)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, whole, late, alone, holding, failures, reason,
+                           died_ms, id, key, type, value, headers, timestamp_ms, owner)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (group_id, topic_id, partition, "offset")
-DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = excluded.failures, reason = excluded.reason,
-              died_ms = excluded.died_ms, reset_ms = NULL;
+DO UPDATE SET lane = excluded.lane, whole = excluded.whole, late = excluded.late, alone = excluded.alone,
+              holding = excluded.holding, failures = excluded.failures, reason = excluded.reason, died_ms = excluded.died_ms, reset_ms = NULL;
 
 -- name: dead_put_update
 -- The second form of dead_put, for an existing letter; walks the primary key, locks that row.
 UPDATE penstock_dead
-SET lane = :lane, holding = :holding, failures = :failures, reason = :reason, died_ms = :died_ms, reset_ms = NULL
+SET lane = :lane, whole = :whole, late = :late, alone = :alone, holding = :holding, failures = :failures, reason = :reason, died_ms = :died_ms, reset_ms = NULL
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :place;
 
 -- name: dead_put_insert
 -- The second form of dead_put, for a new letter; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
-                           id, key, type, value, headers, timestamp_ms, owner)
-VALUES (:group_id, :topic_id, :partition, :place, :lane, :holding, :failures, :reason, :died_ms,
+INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, whole, late, alone, holding, failures, reason,
+                           died_ms, id, key, type, value, headers, timestamp_ms, owner)
+VALUES (:group_id, :topic_id, :partition, :place, :lane, :whole, :late, :alone, :holding, :failures, :reason, :died_ms,
         :id, :key, :type, :value, :headers, :timestamp_ms, :owner);
 
 -- name: dead_reset
@@ -395,11 +345,11 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition;
 UPDATE penstock_dead SET holding = false
 WHERE group_id = :group_id AND topic_id = :topic_id AND holding AND (partition, "offset") IN (
     SELECT w.partition, w.place FROM rows(:letters, partition integer, place bigint) AS w)
-RETURNING partition, "offset", lane, true;
+RETURNING partition, "offset", lane, whole, late, alone, true;
 
 -- name: dead_skip_find
 -- The second form of dead_skip, first step; walks the primary key, locks those rows.
-SELECT d.partition, d."offset", d.lane, true
+SELECT d.partition, d."offset", d.lane, d.whole, d.late, d.alone, true
 FROM rows(:letters, partition integer, place bigint) AS w
 CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
  AND d."offset" = w.place
@@ -418,7 +368,7 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND holding AND (partition, 
 -- without returning: find_then_change(dead_peek, dead_drop)
 DELETE FROM penstock_dead WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
     SELECT w.partition, w.place FROM rows(:letters, partition integer, place bigint) AS w)
-RETURNING partition, "offset", lane, holding;
+RETURNING partition, "offset", lane, whole, late, alone, holding;
 
 -- name: dead_drop
 -- The second form of dead_take, second step; walks the primary key. The cursors' locks are held already.
@@ -452,34 +402,18 @@ DELETE FROM penstock_fallback WHERE topic_id = :topic_id AND EXISTS (
     SELECT 1 FROM rows(:ranges, partition integer, low bigint, high bigint) AS w
     WHERE w.partition = penstock_fallback.partition AND w.high > penstock_fallback."offset");
 
--- name: fallbacks_list
--- A page of the records that only a fallback completed, by group, topic, partition and offset, after one of them; walks the
--- primary key, locks nothing.
-SELECT f.group_id, f.topic_id, f.partition, f."offset", g.name, f.failures, f.reason, f.completed_ms
-FROM penstock_fallback f
-CROSS JOIN penstock_group g ON g.id = f.group_id
-WHERE (f.group_id, f.topic_id, f.partition, f."offset")
-      > (:after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_offset::bigint)
-  AND (:group_id::integer IS NULL OR f.group_id = :group_id::integer)
-  AND (:topic_id::integer IS NULL OR f.topic_id = :topic_id::integer)
-ORDER BY f.group_id, f.topic_id, f.partition, f."offset"
-LIMIT :limit;
-
--- name: fallback_find
--- How a fallback completed records at some offsets, for several groups; walks the primary key, locks nothing.
-SELECT group_id, "offset", failures, reason, completed_ms FROM penstock_fallback
-WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND "offset" = ANY(:offsets::bigint[]);
-
 -- == Entries: records that wait in lanes
 
 -- name: entries_count
 -- How many records wait in each of some lanes; walks the primary key over their partitions, once, locks nothing.
-SELECT partition, lane, count(*) FROM penstock_lane_entry
+SELECT partition, lane, whole, late, alone, count(*) FROM penstock_lane_entry
 WHERE group_id = :group_id AND topic_id = :topic_id
-  AND partition IN (SELECT w.partition FROM rows(:lanes, partition integer, lane text) AS w)
-  AND (partition, lane) IN (SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w)
-GROUP BY partition, lane;
+  AND partition IN (SELECT w.partition FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w)
+  AND (partition, lane, whole, late, alone) IN (
+    SELECT w.partition, w.lane, w.whole, w.late, w.alone FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w)
+GROUP BY partition, lane, whole, late, alone;
 
 -- name: entries_drop
 -- Remove settled records of waiting lanes; walks the primary key. The cursors' locks are held already.
@@ -495,15 +429,18 @@ CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :top
 
 -- name: entries_heads
 -- The oldest record of each of some lanes; walks the primary key over their partitions, once, locks nothing.
-SELECT partition, lane, min("offset") FROM penstock_lane_entry
+SELECT partition, lane, whole, late, alone, min("offset") FROM penstock_lane_entry
 WHERE group_id = :group_id AND topic_id = :topic_id
-  AND partition IN (SELECT w.partition FROM rows(:lanes, partition integer, lane text) AS w)
-  AND (partition, lane) IN (SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w)
-GROUP BY partition, lane;
+  AND partition IN (SELECT w.partition FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w)
+  AND (partition, lane, whole, late, alone) IN (
+    SELECT w.partition, w.lane, w.whole, w.late, w.alone FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w)
+GROUP BY partition, lane, whole, late, alone;
 
 -- name: entries_load
 -- The records of the waiting lanes of some partitions, and whether each has a copy; walks the primary key, locks nothing.
-SELECT partition, lane, "offset", id IS NOT NULL FROM penstock_lane_entry
+SELECT partition, lane, whole, late, alone, "offset", id IS NOT NULL FROM penstock_lane_entry
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
 ORDER BY "offset";
 
@@ -511,21 +448,22 @@ ORDER BY "offset";
 -- Write records of waiting lanes that the cursor passes; an existing one only changes its lane. Walks the primary key. The
 -- cursors' locks are held already.
 -- without on_conflict: update_or_insert_each(entries, entries_put_update, entries_put_insert)
-INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane)
-SELECT :group_id, :topic_id, e.partition, e.place, e.lane
-FROM rows(:entries, partition integer, place bigint, lane text) AS e
+INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane, whole, late, alone)
+SELECT :group_id, :topic_id, e.partition, e.place, e.lane, e.whole, e.late, e.alone
+FROM rows(:entries, partition integer, place bigint, lane text, whole boolean, late boolean, alone bigint) AS e
 WHERE true
-ON CONFLICT (group_id, topic_id, partition, "offset") DO UPDATE SET lane = excluded.lane;
+ON CONFLICT (group_id, topic_id, partition, "offset")
+DO UPDATE SET lane = excluded.lane, whole = excluded.whole, late = excluded.late, alone = excluded.alone;
 
 -- name: entries_put_update
 -- The second form of entries_put, for an existing entry; walks the primary key, locks that row.
-UPDATE penstock_lane_entry SET lane = :lane
+UPDATE penstock_lane_entry SET lane = :lane, whole = :whole, late = :late, alone = :alone
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :place;
 
 -- name: entries_put_insert
 -- The second form of entries_put, for a new entry; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane)
-VALUES (:group_id, :topic_id, :partition, :place, :lane);
+INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane, whole, late, alone)
+VALUES (:group_id, :topic_id, :partition, :place, :lane, :whole, :late, :alone);
 
 -- name: entries_reset
 -- Remove the records of waiting lanes from an offset on, in each of some partitions; walks the primary key. The cursors'
@@ -538,11 +476,11 @@ DELETE FROM penstock_lane_entry WHERE group_id = :group_id AND topic_id = :topic
 -- name: entries_return
 -- Put dead letters back into lanes, each with the copy of its record: the log may have lost it by now. Walks the primary
 -- keys. The cursors' locks are held already.
-INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane,
+INSERT INTO penstock_lane_entry (group_id, topic_id, partition, "offset", lane, whole, late, alone,
                                  id, key, type, value, headers, timestamp_ms, owner)
-SELECT d.group_id, d.topic_id, d.partition, d."offset", w.lane,
+SELECT d.group_id, d.topic_id, d.partition, d."offset", w.lane, w.whole, w.late, w.alone,
        d.id, d.key, d.type, d.value, d.headers, d.timestamp_ms, d.owner
-FROM rows(:entries, partition integer, place bigint, lane text) AS w
+FROM rows(:entries, partition integer, place bigint, lane text, whole boolean, late boolean, alone bigint) AS w
 CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
  AND d."offset" = w.place;
 
@@ -552,11 +490,11 @@ CROSS JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id 
 -- without returning: find_then_change(entries_take_find, entries_drop)
 DELETE FROM penstock_lane_entry WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, "offset") IN (
     SELECT w.partition, w.place FROM rows(:entries, partition integer, place bigint) AS w)
-RETURNING partition, "offset", lane;
+RETURNING partition, "offset", lane, whole, late, alone;
 
 -- name: entries_take_find
 -- The second form of entries_take, first step; walks the primary key, locks those rows.
-SELECT e.partition, e."offset", e.lane
+SELECT e.partition, e."offset", e.lane, e.whole, e.late, e.alone
 FROM rows(:entries, partition integer, place bigint) AS w
 CROSS JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
  AND e."offset" = w.place
@@ -567,54 +505,44 @@ FOR UPDATE OF e;
 UPDATE penstock_lane_entry SET headers = :headers::bytea
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND "offset" = :offset;
 
--- name: erase_find
--- Some places where records of an owner wait or lie as dead letters; walks ix_penstock_lane_entry_owner and
--- ix_penstock_dead_owner, locks nothing: a hint, looked at again under the cursors' locks.
-SELECT * FROM (
-    SELECT topic_id, partition, "offset", id FROM penstock_lane_entry WHERE owner = :owner LIMIT :limit) AS waiting
-UNION
-SELECT * FROM (
-    SELECT topic_id, partition, "offset", id FROM penstock_dead WHERE owner = :owner LIMIT :limit) AS letters;
-
 -- == Lanes that wait
 
 -- name: lanes_drop
 -- Remove lanes that flow again; walks the primary key. The cursors' locks are held already.
-DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, lane) IN (
-    SELECT w.partition, w.lane FROM rows(:lanes, partition integer, lane text) AS w);
+DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id AND (partition, lane, whole, late, alone) IN (
+    SELECT w.partition, w.lane, w.whole, w.late, w.alone FROM
+    rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w);
 
 -- name: lanes_forget
 -- Remove the lanes of some partitions that have neither a record nor a letter that holds them; walks the primary keys,
 -- each once. The cursors' locks are held already.
 DELETE FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id
   AND partition = ANY(:partitions::integer[])
-  AND (partition, lane) NOT IN (
-    SELECT e.partition, e.lane FROM penstock_lane_entry e WHERE e.group_id = :group_id AND e.topic_id = :topic_id)
-  AND (partition, lane) NOT IN (
-    SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
+  AND (partition, lane, whole, late, alone) NOT IN (
+    SELECT e.partition, e.lane, e.whole, e.late, e.alone FROM penstock_lane_entry e WHERE e.group_id = :group_id AND e.topic_id = :topic_id)
+  AND (partition, lane, whole, late, alone) NOT IN (
+    SELECT d.partition, d.lane, d.whole, d.late, d.alone FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
 
 -- name: lanes_held
 -- Those of some lanes that are held; walks the primary key, locks nothing. The cursors' locks are held already.
-SELECT l.partition, l.lane
-FROM rows(:lanes, partition integer, lane text) AS w
+SELECT l.partition, l.lane, l.whole, l.late, l.alone
+FROM rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w
 CROSS JOIN penstock_lane l ON l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition
- AND l.lane = w.lane
-WHERE l.held;
+ AND l.lane = w.lane AND l.whole = w.whole AND l.late = w.late AND l.alone = w.alone
+WHERE l.state = 'held';
 
 -- name: lanes_moved
 -- Those of some lanes that wait for another partition; walks the primary key, locks nothing. The cursors' locks are held
 -- already.
-SELECT l.partition, l.lane
-FROM rows(:lanes, partition integer, lane text) AS w
+SELECT l.partition, l.lane, l.whole, l.late, l.alone
+FROM rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w
 CROSS JOIN penstock_lane l ON l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition
- AND l.lane = w.lane
+ AND l.lane = w.lane AND l.whole = w.whole AND l.late = w.late AND l.alone = w.alone
 WHERE l.state = 'moved';
 
 -- name: lanes_load
 -- The waiting lanes of some partitions; walks the primary key, locks nothing.
-SELECT partition, lane,
-       CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
-       failures, due_ms, reason, wait_ms FROM penstock_lane
+SELECT partition, lane, whole, late, alone, state, failures, due_ms, reason, wait_ms FROM penstock_lane
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]);
 
 -- name: whole_lanes_first
@@ -622,43 +550,45 @@ WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partiti
 -- entries and the letters of these partitions, locks nothing.
 SELECT partition, min("offset") FROM (
     SELECT partition, "offset" FROM penstock_lane_entry
-    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]) AND lane = '#partition#'
+    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
+      AND whole AND NOT late AND alone = -1
     UNION ALL
     SELECT partition, "offset" FROM penstock_dead
-    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[]) AND lane = '#partition#'
-      AND holding
+    WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
+      AND whole AND NOT late AND alone = -1 AND holding
 ) AS waiting GROUP BY partition;
 
 -- name: lanes_put
--- Write waiting lanes, also in the column that the previous version reads; walks the primary key. The cursors' locks are
--- held already.
+-- Write waiting lanes; walks the primary key. The cursors' locks are held already.
 -- without on_conflict: update_or_insert_each(lanes, lanes_put_update, lanes_put_insert)
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
-SELECT :group_id, :topic_id, l.partition, l.lane, l.state = 'held', l.state, l.failures, l.due_ms, l.reason, l.wait_ms
-FROM rows(:lanes, partition integer, lane text, state text, failures integer, due_ms bigint, reason text, wait_ms bigint) AS l
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, whole, late, alone, state, failures, due_ms, reason, wait_ms)
+SELECT :group_id, :topic_id, l.partition, l.lane, l.whole, l.late, l.alone, l.state, l.failures, l.due_ms, l.reason, l.wait_ms
+FROM rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint, state text, failures integer,
+          due_ms bigint, reason text, wait_ms bigint) AS l
 WHERE true
-ON CONFLICT (group_id, topic_id, partition, lane)
-DO UPDATE SET held = excluded.held, state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms,
+ON CONFLICT (group_id, topic_id, partition, lane, whole, late, alone)
+DO UPDATE SET state = excluded.state, failures = excluded.failures, due_ms = excluded.due_ms,
               reason = excluded.reason, wait_ms = excluded.wait_ms;
 
 -- name: lanes_put_update
 -- The second form of lanes_put, for an existing lane; walks the primary key, locks that row.
 UPDATE penstock_lane
-SET held = (:state::text = 'held'), state = :state, failures = :failures, due_ms = :due_ms, reason = :reason, wait_ms = :wait_ms
-WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition AND lane = :lane;
+SET state = :state, failures = :failures, due_ms = :due_ms, reason = :reason, wait_ms = :wait_ms
+WHERE group_id = :group_id AND topic_id = :topic_id AND partition = :partition
+  AND lane = :lane AND whole = :whole AND late = :late AND alone = :alone;
 
 -- name: lanes_put_insert
 -- The second form of lanes_put, for a new lane; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_lane (group_id, topic_id, partition, lane, held, state, failures, due_ms, reason, wait_ms)
-VALUES (:group_id, :topic_id, :partition, :lane, :state::text = 'held', :state, :failures, :due_ms, :reason, :wait_ms);
+INSERT INTO penstock_lane (group_id, topic_id, partition, lane, whole, late, alone, state, failures, due_ms, reason, wait_ms)
+VALUES (:group_id, :topic_id, :partition, :lane, :whole, :late, :alone, :state, :failures, :due_ms, :reason, :wait_ms);
 
 -- name: lanes_unhold
 -- Release the lanes of some partitions that no letter holds any more; walks the primary keys, each once. The cursors' locks
 -- are held already.
-UPDATE penstock_lane SET held = false, state = 'slow', failures = 0, due_ms = 0, reason = :reason
-WHERE group_id = :group_id AND topic_id = :topic_id AND held AND partition = ANY(:partitions::integer[])
-  AND (partition, lane) NOT IN (
-    SELECT d.partition, d.lane FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
+UPDATE penstock_lane SET state = 'slow', failures = 0, due_ms = 0, reason = :reason
+WHERE group_id = :group_id AND topic_id = :topic_id AND state = 'held' AND partition = ANY(:partitions::integer[])
+  AND (partition, lane, whole, late, alone) NOT IN (
+    SELECT d.partition, d.lane, d.whole, d.late, d.alone FROM penstock_dead d WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.holding);
 
 -- == Notes: the records a group has passed over, because it had no handler for the type
 
@@ -735,21 +665,6 @@ UPDATE penstock_note SET wanted_ms = :wanted_ms
 WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:partitions::integer[])
   AND type = ANY(:types::text[]) AND (wanted_ms IS NULL OR wanted_ms > :wanted_ms);
 
--- name: notes_of_group
--- All notes of a group; walks the primary key, locks nothing.
-SELECT topic_id, partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms, again FROM penstock_note
-WHERE group_id = :group_id
-ORDER BY topic_id, type, partition, until_offset
-LIMIT :limit;
-
--- name: notes_of_type
--- The notes of some types in a partition, of several groups; walks the primary key, locks nothing.
-SELECT group_id, type, partition, type, until_offset, first_offset, end_offset, records, holes, wanted_ms, again
-FROM penstock_note
-WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND type = ANY(:types::text[])
-ORDER BY until_offset;
-
 -- == Groups
 
 -- name: filter_keep
@@ -806,8 +721,8 @@ WHERE g.kind = 'handler';
 -- each counted up to a limit; reads the lanes and walks the letters' primary key up to it, locks nothing.
 SELECT g.name,
        (SELECT count(*) FROM (
-           SELECT 1 FROM penstock_lane l WHERE l.group_id = g.id AND NOT l.held LIMIT :most) AS w),
-       (SELECT count(*) FROM (SELECT 1 FROM penstock_lane l WHERE l.group_id = g.id AND l.held LIMIT :most) AS h),
+           SELECT 1 FROM penstock_lane l WHERE l.group_id = g.id AND l.state <> 'held' LIMIT :most) AS w),
+       (SELECT count(*) FROM (SELECT 1 FROM penstock_lane l WHERE l.group_id = g.id AND l.state = 'held' LIMIT :most) AS h),
        (SELECT count(*) FROM (SELECT 1 FROM penstock_dead d WHERE d.group_id = g.id LIMIT :most) AS d)
 FROM penstock_group g WHERE g.kind = 'handler';
 
@@ -900,41 +815,9 @@ SELECT DISTINCT topic_id FROM penstock_cursor;
 
 -- == For operations and listings
 
--- name: groups_on_partition
--- The groups on a partition and their positions; walks the groups, and the primary key of cursors for each, locks nothing.
-SELECT g.id, g.name, g.created_ms, g.filters, g.paused_ms, g.seen_ms,
-       c."offset", c.passed, c.owner, c.crashes, c.trial
-FROM penstock_group g
-CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id AND c.partition = :partition
-WHERE :group_id::integer IS NULL OR g.id = :group_id::integer
-ORDER BY g.name;
-
--- name: topics_groups
--- The groups that have cursors on some topics; reads the groups and, for each of them and each topic, walks the primary key of
--- the cursors to the first. Locks nothing.
-SELECT w.topic_id, g.name
-FROM rows(:topics, topic_id integer) AS w
-CROSS JOIN penstock_group g
-WHERE (SELECT c.partition FROM penstock_cursor c
-       WHERE c.group_id = g.id AND c.topic_id = w.topic_id LIMIT 1) IS NOT NULL
-ORDER BY w.topic_id, g.name;
-
--- name: cursors_below
--- The groups that have yet to reach an offset of a partition, and their positions; walks the primary key, locks nothing.
-SELECT g.name, c."offset" FROM penstock_group g
-CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id AND c.partition = :partition
-WHERE c."offset" < :before
-ORDER BY g.name;
-
 -- name: group_cursors_delete
 -- Remove the cursors of a group; walks the primary key, locks the rows.
 DELETE FROM penstock_cursor WHERE group_id = :group_id;
-
--- name: group_dead
--- How many dead letters groups have; walks the primary key.
-SELECT group_id, topic_id, count(*) FROM penstock_dead
-WHERE group_id = ANY(:groups::integer[])
-GROUP BY group_id, topic_id;
 
 -- name: group_dead_delete
 -- Remove the dead letters of a group; walks the primary key, locks the rows.
@@ -952,17 +835,6 @@ DELETE FROM penstock_lane_entry WHERE group_id = :group_id;
 -- Forget how records of a group were completed; walks the primary key, locks the rows.
 DELETE FROM penstock_fallback WHERE group_id = :group_id;
 
--- name: group_filters
--- All groups with their filters; reads the table, which is small.
-SELECT name, filters FROM penstock_group WHERE kind = 'handler' ORDER BY name;
-
--- name: group_lanes
--- How many lanes of groups wait by themselves, and how many for a person; walks the primary key.
-SELECT group_id, topic_id, sum(CASE WHEN held THEN 0 ELSE 1 END), sum(CASE WHEN held THEN 1 ELSE 0 END)
-FROM penstock_lane
-WHERE group_id = ANY(:groups::integer[])
-GROUP BY group_id, topic_id;
-
 -- name: group_lanes_delete
 -- Remove the waiting lanes of a group; walks the primary key, locks the rows.
 DELETE FROM penstock_lane WHERE group_id = :group_id;
@@ -970,22 +842,6 @@ DELETE FROM penstock_lane WHERE group_id = :group_id;
 -- name: group_notes_delete
 -- Remove the notes of a group; walks the primary key, locks the rows.
 DELETE FROM penstock_note WHERE group_id = :group_id;
-
--- name: group_list
--- A page of the groups, by name, after one of them; walks the unique index on name.
-SELECT name, id, created_ms, paused_ms, filter_version, kind FROM penstock_group
-WHERE name > :after
-ORDER BY name
-LIMIT :limit;
-
--- name: group_owners
--- The owners of partitions of a group; walks the primary key.
-SELECT DISTINCT owner FROM penstock_cursor WHERE group_id = :group_id AND owner IS NOT NULL;
-
--- name: group_passed
--- The offsets that groups have passed above their cursors; walks the primary key.
-SELECT group_id, topic_id, passed FROM penstock_cursor
-WHERE group_id = ANY(:groups::integer[]) AND passed <> '';
 
 -- name: group_pause
 -- Pause a group, unless it is paused already; walks the primary key, locks the row.
@@ -996,207 +852,10 @@ WHERE id = :group_id AND paused_ms IS NULL;
 -- Resume a paused group; walks the primary key, locks the row.
 UPDATE penstock_group SET paused_ms = NULL WHERE id = :group_id AND paused_ms IS NOT NULL;
 
--- name: group_show
--- A group by name, with its filters; walks the unique index on name.
-SELECT name, id, created_ms, paused_ms, filter_version, kind, filters FROM penstock_group WHERE name = :name;
-
 -- name: group_topics
 -- The topics that a group has cursors on; walks the primary key.
 SELECT DISTINCT topic_id FROM penstock_cursor WHERE group_id = :group_id;
 
--- name: groups_on_topic
--- The groups that have a cursor on a topic; walks the cursors, locks nothing.
-SELECT DISTINCT g.id, g.name FROM penstock_cursor c JOIN penstock_group g ON g.id = c.group_id
-WHERE c.topic_id = :topic_id ORDER BY g.name;
-
--- name: waiting_counts
--- How many lanes and records wait in the partitions that some members own of some groups; walks their primary keys, locks
--- nothing.
-SELECT group_id, owner, sum(lanes)::bigint, sum(entries)::bigint FROM (
-    SELECT c.group_id, c.owner,
-           (SELECT count(*) FROM penstock_lane p
-            WHERE p.group_id = c.group_id AND p.topic_id = c.topic_id AND p.partition = c.partition) AS lanes,
-           (SELECT count(*) FROM penstock_lane_entry p
-            WHERE p.group_id = c.group_id AND p.topic_id = c.topic_id AND p.partition = c.partition) AS entries
-    FROM penstock_cursor c
-    WHERE c.group_id = ANY(:groups::integer[]) AND c.topic_id = :topic_id AND c.owner = ANY(:owners::text[])) AS counted
-GROUP BY group_id, owner;
-
--- name: dead_by_id
--- A record that some group gave up, by its id; reads the dead letters, locks nothing.
-SELECT topic_id, partition, "offset", id, key, type, timestamp_ms FROM penstock_dead
-WHERE id = :id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer) LIMIT 1;
-
--- name: kept_letter
--- A dead letter's content of its record; reads the dead letters, locks nothing.
-SELECT value, headers, owner FROM penstock_dead WHERE id = :id LIMIT 1;
-
--- name: kept_entry
--- A waiting record's own content, where retention has taken it from the log; reads the waiting records of all groups, locks
--- nothing.
-SELECT value, headers, owner FROM penstock_lane_entry WHERE id = :id LIMIT 1;
-
--- name: entry_lane
--- The lanes in which records at some offsets wait, of several groups; walks the primary key, locks nothing.
-SELECT group_id, "offset", lane FROM penstock_lane_entry
-WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND "offset" = ANY(:offsets::bigint[]);
-
--- name: entry_by_id
--- A waiting record by its id, where retention has taken it from the log; reads the
--- waiting records of all groups, locks nothing.
-SELECT topic_id, partition, "offset", id, key, type, timestamp_ms FROM penstock_lane_entry
-WHERE id = :id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer) LIMIT 1;
-
--- name: group_by_name
--- A group by its name; walks the unique index on name, locks nothing.
-SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group WHERE name = :name;
-
--- name: groups_all
--- All groups, by name; reads the table, which is small, locks nothing.
-SELECT id, name, created_ms, filters, paused_ms, seen_ms FROM penstock_group ORDER BY name;
-
--- name: lanes_by_partition
--- The waiting lanes of a group on a topic: held, resting until later and the first due time of these, due, and behind
--- another partition; and whether the partition itself is a lane that is held or rests, so that nothing else goes on. Walks
--- the primary key, locks nothing.
-SELECT partition, count(CASE WHEN held THEN 1 END), count(CASE WHEN NOT held AND due_ms > :now_ms THEN 1 END),
-       min(CASE WHEN NOT held AND due_ms > :now_ms THEN due_ms END),
-       count(CASE WHEN NOT held AND due_ms <= :now_ms AND state <> 'moved' THEN 1 END),
-       count(CASE WHEN state = 'moved' THEN 1 END),
-       count(CASE WHEN lane = '#partition#' AND (held OR due_ms > :now_ms) THEN 1 END)
-FROM penstock_lane WHERE group_id = :group_id AND topic_id = :topic_id GROUP BY partition;
-
--- name: lane_head
--- The first and the last record that wait in some lanes of several groups, and how many do; walks the primary key of the
--- partition, locks nothing.
-SELECT group_id, lane, min("offset"), max("offset"), count(*) FROM penstock_lane_entry
-WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND lane = ANY(:lanes::text[])
-GROUP BY group_id, lane;
-
--- name: dead_of_lane
--- The dead letters of a partition that hold a lane, or are of a key, of several groups, the oldest offset first; walks the
--- primary key, locks nothing.
-SELECT group_id, "offset", id, failures, reason, died_ms, holding, lane FROM penstock_dead
-WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND ((holding AND lane = :lane::text) OR key = :key::bytea)
-ORDER BY "offset";
-
--- name: dead_at
--- The dead letters at some offsets, of several groups; walks the primary key, locks nothing.
-SELECT group_id, "offset", id, failures, reason, died_ms, holding, lane FROM penstock_dead
-WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND "offset" = ANY(:offsets::bigint[]);
-
--- name: cursors_of_group
--- The position of a group in each partition of a topic, with the offsets it has passed and not settled, also before the
--- starts of the kept records; walks the primary keys, locks nothing.
-SELECT c.partition, c."offset", c.passed,
-       (SELECT count(*) FROM penstock_lane_entry e
-        WHERE e.group_id = c.group_id AND e.topic_id = c.topic_id AND e.partition = c.partition) AS held,
-       (SELECT count(*) FROM penstock_dead d
-        WHERE d.group_id = c.group_id AND d.topic_id = c.topic_id AND d.partition = c.partition) AS dead,
-       (SELECT count(*) FROM penstock_lane_entry e
-        WHERE e.group_id = c.group_id AND e.topic_id = c.topic_id AND e.partition = c.partition
-          AND e."offset" < h.place)
-       + (SELECT count(*) FROM penstock_dead d
-          WHERE d.group_id = c.group_id AND d.topic_id = c.topic_id AND d.partition = c.partition
-            AND d."offset" < h.place) AS before
-FROM rows(:starts, partition integer, place bigint) AS h
-CROSS JOIN penstock_cursor c ON c.group_id = :group_id AND c.topic_id = :topic_id AND c.partition = h.partition;
-
--- name: group_partitions
--- A page of a group's cursors, by topic and partition, after one of them; walks the primary key, locks nothing.
-SELECT topic_id, partition, "offset", passed, owner, owner_wanted, epoch, crashes
-FROM penstock_cursor
-WHERE group_id = :group_id
-  AND (topic_id, partition) > (:after_topic::bigint, :after_partition::bigint)
-  AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer)
-ORDER BY topic_id, partition
-LIMIT :limit;
-
--- name: group_places
--- The positions of groups in every partition that they read; walks the primary key, locks nothing.
-SELECT group_id, topic_id, partition, "offset" FROM penstock_cursor
-WHERE group_id = ANY(:groups::integer[])
-ORDER BY group_id, topic_id, partition;
-
--- name: cursors_holding
--- The positions of the groups that retention waits for in each partition of a topic; reads the groups and, for each, walks
--- the primary key of cursors, locks nothing.
-SELECT g.name, c.partition, c."offset"
-FROM penstock_group g
-JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id
-WHERE g.holds AND greatest(g.seen_ms, g.created_ms) >= :seen_since
-ORDER BY g.name, c.partition;
-
--- name: groups_expired
--- The groups that were last seen too long ago to hold retention back, when that was, and their positions; walks the
--- cursors, locks nothing.
-SELECT g.name, greatest(g.seen_ms, g.created_ms), c.topic_id, c.partition, c."offset"
-FROM penstock_group g
-JOIN penstock_cursor c ON c.group_id = g.id
-WHERE g.holds AND greatest(g.seen_ms, g.created_ms) < now_ms(:now_ms) - :expires_ms
-ORDER BY g.name;
-
--- name: group_cursors
--- The position of a group in each partition that it reads; walks the primary key, locks nothing.
-SELECT topic_id, partition, "offset", passed, owner, crashes, trial
-FROM penstock_cursor
-WHERE group_id = :group_id AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer)
-ORDER BY topic_id, partition;
-
--- name: entries_page
--- A page of the records that wait in lanes, by group, topic, partition and offset, with the content of their copies; walks
--- the primary key, locks nothing.
-SELECT e.group_id, e.topic_id, e.partition, e."offset", g.name, e.id, e.key, nullif(e.type, ''), e.timestamp_ms
-FROM penstock_lane_entry e
-CROSS JOIN penstock_group g ON g.id = e.group_id
-WHERE (e.group_id, e.topic_id, e.partition, e."offset")
-      > (:after_group::integer, :after_topic::integer, :after_partition::integer, :after_offset::bigint)
-  AND (:topic_id::integer IS NULL OR e.topic_id = :topic_id::integer)
-  AND (:group_id::integer IS NULL OR e.group_id = :group_id::integer)
-ORDER BY e.group_id, e.topic_id, e.partition, e."offset"
-LIMIT :limit;
-
--- name: cursors_highest
--- The position of the foremost group in each partition of a topic; walks the cursors, locks nothing.
-SELECT partition, max("offset") FROM penstock_cursor WHERE topic_id = :topic_id GROUP BY partition;
-
--- name: cursors_lowest
--- The lowest cursor of all groups in each partition of a topic; walks the groups and, for each, the primary key, locks
--- nothing.
-SELECT c.partition, min(c."offset")
-FROM penstock_group g
-CROSS JOIN penstock_cursor c ON c.group_id = g.id AND c.topic_id = :topic_id
-GROUP BY c.partition;
-
--- name: unfinished
--- The records of a range that wait or are dead letters in some group; walks the groups and, for each, the primary keys,
--- locks nothing.
-SELECT e."offset" FROM penstock_group g
-CROSS JOIN penstock_lane_entry e ON e.group_id = g.id AND e.topic_id = :topic_id AND e.partition = :partition
-WHERE e."offset" >= :low AND e."offset" < :high
-UNION
-SELECT d."offset" FROM penstock_group g
-CROSS JOIN penstock_dead d ON d.group_id = g.id AND d.topic_id = :topic_id AND d.partition = :partition
-WHERE d."offset" >= :low AND d."offset" < :high;
-
--- name: topic_waiting
--- How many lanes of a topic wait, and how many dead letters it has; reads the tables, which hold failures only.
-SELECT (SELECT count(*) FROM penstock_lane WHERE topic_id = :topic_id),
-       (SELECT count(*) FROM penstock_dead WHERE topic_id = :topic_id);
-
--- name: group_counts
--- How many groups and dead letters there are; reads the tables, locks nothing.
-SELECT (SELECT count(*) FROM penstock_group), (SELECT count(*) FROM penstock_dead);
-
--- name: owner_counted
--- How many waiting records and dead letters have an owner tag; walks the indexes on owner, locks nothing.
-SELECT (SELECT count(*) FROM penstock_lane_entry WHERE owner = :owner),
-       (SELECT count(*) FROM penstock_dead WHERE owner = :owner);
-
 -- name: lanes_next
 -- When the next lane that waits by itself is due after a moment; reads the lanes, locks nothing.
-SELECT min(due_ms) FROM penstock_lane WHERE NOT held AND due_ms > :now_ms::bigint;
+SELECT min(due_ms) FROM penstock_lane WHERE state <> 'held' AND due_ms > :now_ms::bigint;

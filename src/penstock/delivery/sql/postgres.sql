@@ -31,7 +31,7 @@ WITH locked AS MATERIALIZED (
     WHERE group_id = :group_id AND topic_id = :topic_id AND partition = ANY(:settled.partition::integer[])
     ORDER BY partition FOR UPDATE)
 UPDATE penstock_cursor c
-SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trying = NULL, trial = s.trial,
+SET "offset" = s.base, passed = s.passed, version = c.version + 1, crashes = s.crashes, trial = s.trial,
     handed_to = s.handed_to, kept_back = s.kept_back
 FROM rows(:settled, partition integer, base bigint, passed text, crashes integer, trial text, epoch bigint,
           version bigint, lanes_version bigint, handed_to bigint, kept_back text) AS s
@@ -45,22 +45,23 @@ RETURNING c.partition;
 -- name: dead_holding
 -- Those of some lanes that a dead letter holds; walks the primary key over their partitions, locks nothing. The cursors'
 -- locks are held already.
-SELECT DISTINCT d.partition, d.lane
-FROM rows(:lanes, partition integer, lane text) AS w
+SELECT DISTINCT d.partition, d.lane, d.whole, d.late, d.alone
+FROM rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w
 JOIN penstock_dead d ON d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition
- AND d.lane = w.lane
+ AND d.lane = w.lane AND d.whole = w.whole AND d.late = w.late AND d.alone = w.alone
 WHERE d.holding;
 
 -- name: dead_put
 -- Store records that are given up, with all their content; walks the primary key. The cursors' locks are held already.
-INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, holding, failures, reason, died_ms,
-                           id, key, type, value, headers, timestamp_ms, owner)
-SELECT * FROM unnest(?::integer[], ?::integer[], ?::integer[], ?::bigint[], ?::text[], ?::boolean[], ?::integer[],
+INSERT INTO penstock_dead (group_id, topic_id, partition, "offset", lane, whole, late, alone, holding, failures, reason,
+                           died_ms, id, key, type, value, headers, timestamp_ms, owner)
+SELECT * FROM unnest(?::integer[], ?::integer[], ?::integer[], ?::bigint[], ?::text[], ?::boolean[], ?::boolean[], ?::bigint[],
+                     ?::boolean[], ?::integer[],
                      ?::text[], ?::bigint[], ?::text[], ?::bytea[], ?::text[], ?::bytea[], ?::bytea[], ?::bigint[],
                      ?::text[])
 ON CONFLICT (group_id, topic_id, partition, "offset")
-DO UPDATE SET lane = excluded.lane, holding = excluded.holding, failures = excluded.failures, reason = excluded.reason,
-              died_ms = excluded.died_ms, reset_ms = NULL;
+DO UPDATE SET lane = excluded.lane, whole = excluded.whole, late = excluded.late, alone = excluded.alone,
+              holding = excluded.holding, failures = excluded.failures, reason = excluded.reason, died_ms = excluded.died_ms, reset_ms = NULL;
 
 -- name: dead_skip
 -- Make dead letters hold their lanes no longer, and return those that did; walks the primary key, locks those rows. The
@@ -69,7 +70,7 @@ UPDATE penstock_dead d SET holding = false
 FROM rows(:letters, partition integer, place bigint) AS w
 WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition AND d."offset" = w.place
   AND d.holding
-RETURNING d.partition, d."offset", d.lane, true;
+RETURNING d.partition, d."offset", d.lane, d.whole, d.late, d.alone, true;
 
 -- name: dead_take
 -- Remove dead letters that are decided on, and return them; walks the primary key, locks those rows. The cursors' locks are
@@ -77,17 +78,17 @@ RETURNING d.partition, d."offset", d.lane, true;
 DELETE FROM penstock_dead d
 USING rows(:letters, partition integer, place bigint) AS w
 WHERE d.group_id = :group_id AND d.topic_id = :topic_id AND d.partition = w.partition AND d."offset" = w.place
-RETURNING d.partition, d."offset", d.lane, d.holding;
+RETURNING d.partition, d."offset", d.lane, d.whole, d.late, d.alone, d.holding;
 
 -- == Entries: records that wait in lanes
 
 -- name: entries_count
 -- How many records wait in each of some lanes; walks the primary key over their partitions, locks nothing.
-SELECT e.partition, e.lane, count(*)
-FROM rows(:lanes, partition integer, lane text) AS w
+SELECT e.partition, e.lane, e.whole, e.late, e.alone, count(*)
+FROM rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w
 JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
- AND e.lane = w.lane
-GROUP BY e.partition, e.lane;
+ AND e.lane = w.lane AND e.whole = w.whole AND e.late = w.late AND e.alone = w.alone
+GROUP BY e.partition, e.lane, e.whole, e.late, e.alone;
 
 -- name: entries_drop
 -- Remove settled records of waiting lanes; walks the primary key. The cursors' locks are held already.
@@ -97,11 +98,11 @@ WHERE e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.part
 
 -- name: entries_heads
 -- The oldest record of each of some lanes; walks the primary key over their partitions, locks nothing.
-SELECT e.partition, e.lane, min(e."offset")
-FROM rows(:lanes, partition integer, lane text) AS w
+SELECT e.partition, e.lane, e.whole, e.late, e.alone, min(e."offset")
+FROM rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w
 JOIN penstock_lane_entry e ON e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition
- AND e.lane = w.lane
-GROUP BY e.partition, e.lane;
+ AND e.lane = w.lane AND e.whole = w.whole AND e.late = w.late AND e.alone = w.alone
+GROUP BY e.partition, e.lane, e.whole, e.late, e.alone;
 
 -- name: entries_read
 -- The records that retention has copied to some entries of lanes, in that order and within a bound of bytes (but one record
@@ -134,15 +135,16 @@ WHERE e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.part
 DELETE FROM penstock_lane_entry e
 USING rows(:entries, partition integer, place bigint) AS w
 WHERE e.group_id = :group_id AND e.topic_id = :topic_id AND e.partition = w.partition AND e."offset" = w.place
-RETURNING e.partition, e."offset", e.lane;
+RETURNING e.partition, e."offset", e.lane, e.whole, e.late, e.alone;
 
 -- == Lanes that wait
 
 -- name: lanes_drop
 -- Remove lanes that flow again; walks the primary key. The cursors' locks are held already.
 DELETE FROM penstock_lane l
-USING rows(:lanes, partition integer, lane text) AS w
-WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition AND l.lane = w.lane;
+USING rows(:lanes, partition integer, lane text, whole boolean, late boolean, alone bigint) AS w
+WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = w.partition
+ AND l.lane = w.lane AND l.whole = w.whole AND l.late = w.late AND l.alone = w.alone;
 
 -- name: lanes_forget
 -- Remove the lanes of some partitions that have neither a record nor a letter that holds them; walks the primary keys. The
@@ -151,39 +153,23 @@ DELETE FROM penstock_lane l
 WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.partition = ANY(:partitions::integer[])
   AND NOT EXISTS (
     SELECT 1 FROM penstock_lane_entry e
-    WHERE e.group_id = l.group_id AND e.topic_id = l.topic_id AND e.partition = l.partition AND e.lane = l.lane)
+    WHERE e.group_id = l.group_id AND e.topic_id = l.topic_id AND e.partition = l.partition
+ AND e.lane = l.lane AND e.whole = l.whole AND e.late = l.late AND e.alone = l.alone)
   AND NOT EXISTS (
     SELECT 1 FROM penstock_dead d
-    WHERE d.group_id = l.group_id AND d.topic_id = l.topic_id AND d.partition = l.partition AND d.lane = l.lane
+    WHERE d.group_id = l.group_id AND d.topic_id = l.topic_id AND d.partition = l.partition
+ AND d.lane = l.lane AND d.whole = l.whole AND d.late = l.late AND d.alone = l.alone
       AND d.holding);
-
--- name: lanes_list
--- A page of waiting lanes, by group, topic, partition and lane, after one of them; with `lane` those of one key, also where
--- a record of it is retried alone. Walks the primary key, locks nothing.
-SELECT l.group_id, l.topic_id, l.partition, l.lane, g.name,
-       CASE WHEN l.held THEN 'held' WHEN l.state <> 'snoozed' AND (l.failures > 0 OR l.due_ms > 0) THEN 'retrying' ELSE l.state END,
-       l.failures, l.due_ms, l.reason
-FROM penstock_lane l
-JOIN penstock_group g ON g.id = l.group_id
-WHERE (l.group_id, l.topic_id, l.partition, l.lane)
-      > (:after_group::bigint, :after_topic::bigint, :after_partition::bigint, :after_lane::text)
-  AND (:group_id::integer IS NULL OR l.group_id = :group_id::integer)
-  AND (:topic_id::integer IS NULL OR l.topic_id = :topic_id::integer)
-  AND (:held::boolean IS NULL OR l.held = :held::boolean)
-  AND (:lane::text IS NULL OR l.lane IN (:lane::text, '#late#' || :lane::text)
-       OR (l.lane ~ '^#[0-9]+#'
-           AND substr(l.lane, strpos(substr(l.lane, 2), '#') + 2) IN (:lane::text, '#late#' || :lane::text)))
-ORDER BY l.group_id, l.topic_id, l.partition, l.lane
-LIMIT :limit;
 
 -- name: lanes_unhold
 -- Release the lanes of some partitions that no letter holds any more; walks the primary keys. The cursors' locks are held
 -- already.
-UPDATE penstock_lane l SET held = false, state = 'slow', failures = 0, due_ms = 0, reason = :reason
-WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.held AND l.partition = ANY(:partitions::integer[])
+UPDATE penstock_lane l SET state = 'slow', failures = 0, due_ms = 0, reason = :reason
+WHERE l.group_id = :group_id AND l.topic_id = :topic_id AND l.state = 'held' AND l.partition = ANY(:partitions::integer[])
   AND NOT EXISTS (
     SELECT 1 FROM penstock_dead d
-    WHERE d.group_id = l.group_id AND d.topic_id = l.topic_id AND d.partition = l.partition AND d.lane = l.lane
+    WHERE d.group_id = l.group_id AND d.topic_id = l.topic_id AND d.partition = l.partition
+ AND d.lane = l.lane AND d.whole = l.whole AND d.late = l.late AND d.alone = l.alone
       AND d.holding);
 
 -- == Retention: the records that groups still need
@@ -223,36 +209,3 @@ FROM unnest(?::text[], ?::bytea[], ?::text[], ?::bytea[], ?::bytea[], ?::bigint[
             ?::integer[], ?::integer[], ?::integer[], ?::bigint[])
      AS w (id, key, type, value, headers, timestamp_ms, owner, group_id, topic_id, partition, place)
 WHERE e.group_id = w.group_id AND e.topic_id = w.topic_id AND e.partition = w.partition AND e."offset" = w.place;
-
--- == For operations and listings
-
--- name: groups_on_partition
--- The groups on a partition and their positions; walks the groups, and the primary key of cursors for each, locks nothing.
-SELECT g.id, g.name, g.created_ms, g.filters, g.paused_ms, g.seen_ms,
-       c."offset", c.passed, c.owner, c.crashes, c.trial
-FROM penstock_group g
-CROSS JOIN LATERAL (
-    SELECT * FROM penstock_cursor r
-    WHERE r.group_id = g.id AND r.topic_id = :topic_id AND r.partition = :partition LIMIT 1) AS c
-WHERE :group_id::integer IS NULL OR g.id = :group_id::integer
-ORDER BY g.name;
-
--- name: places_of_key
--- The partitions where some group has a lane of a key, or of a record of it that is retried alone, or a dead letter of it;
--- reads the lanes and the dead letters of all groups, locks nothing.
-SELECT topic_id, partition FROM penstock_lane
-WHERE lane IN (:lane::text, '#late#' || :lane::text)
-   OR (lane ~ '^#[0-9]+#'
-       AND substr(lane, strpos(substr(lane, 2), '#') + 2) IN (:lane::text, '#late#' || :lane::text))
-UNION
-SELECT topic_id, partition FROM penstock_dead WHERE key = :key::bytea OR (holding AND lane = :lane::text);
-
--- name: lanes_of_key
--- The lane of a key in a partition, and those of records of it that are retried alone, of several groups; walks the primary key, locks nothing.
-SELECT group_id, lane, CASE WHEN held THEN 'held' WHEN state <> 'snoozed' AND (failures > 0 OR due_ms > 0) THEN 'retrying' ELSE state END,
-       failures, due_ms, reason FROM penstock_lane
-WHERE group_id = ANY(:groups::integer[]) AND topic_id = :topic_id AND partition = :partition
-  AND (lane IN (:lane::text, '#late#' || :lane::text)
-       OR (lane ~ '^#[0-9]+#'
-           AND substr(lane, strpos(substr(lane, 2), '#') + 2) IN (:lane::text, '#late#' || :lane::text)))
-ORDER BY lane;

@@ -1,41 +1,34 @@
-"""One call of a method: its principal, and the check of its rights."""
+"""One call of a method, and its principal: by metadata `authorization`, by certificate, or anonymous."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from functools import lru_cache, partial
+from typing import Any, ParamSpec, TypeVar
+from urllib.parse import unquote
 
-from penstock.access.principal import Principal
-from penstock.access.resource import AccessRight, Resource, topic
-from penstock.errors import Unauthenticated
-from penstock.log.store import Store
-from penstock.model.record import Record
-from penstock.model.trace import TRACEPARENT
+from penstock.access.access import Access
+from penstock.access.certificates import certificate_of
+from penstock.access.principal import Peer, Principal, is_loopback
+from penstock.model.record import TRACEPARENT
 
-if TYPE_CHECKING:
-    from .door import GrpcDoor
+from ..call import DoorCall
+from ..lock import authenticated
+from .door import GrpcDoor
 
 P = ParamSpec("P")
 T = TypeVar("T")
+DOOR = "grpc"
+_certificate = lru_cache(256)(certificate_of)
 
 
 @dataclass(frozen=True, slots=True)
-class GrpcCall:
+class GrpcCall(DoorCall):
     """A call, as a method sees it. In the event loop of the door."""
 
-    door: "GrpcDoor"
+    door: GrpcDoor
     principal: Principal
     metadata: dict[str, str | bytes]
-
-    @property
-    def store(self) -> Store:
-        """The store of this door."""
-        return self.door.store
-
-    @property
-    def actor(self) -> str:
-        """The actor in the audit."""
-        return f"grpc:{self.principal.name}"
+    face: str = DOOR
 
     @property
     def trace(self) -> bytes | None:
@@ -43,33 +36,37 @@ class GrpcCall:
         found = self.metadata.get(TRACEPARENT)
         return found.encode("latin-1", "replace") if isinstance(found, str) else found
 
-    def allow(self, action: AccessRight, *resources: Resource) -> None:
-        """Check that the caller has a right to each resource. Raises NotAllowed, Unauthenticated.
-
-        A stream checks again and again: the credential of its start may no longer be valid.
-        """
-        if not self.door.access.holds(self.principal):
-            raise Unauthenticated("what was shown does not hold any more")
-        for each in resources:
-            self.door.access.check(self.principal, action, each)
-
-    def sees(self, resource: Resource) -> bool:
-        """Return whether the caller may know of a resource: listings leave out the rest."""
-        return self.door.access.sees(self.principal, resource)
-
-    def sees_topic(self, name: str) -> bool:
-        """Return whether the caller may know of a topic."""
-        return self.sees(topic(name))
-
     def admit(self, topic: str, size: int) -> None:
         """Charge the bytes of a request, unless the caller's limit is used up. Raises RateLimited."""
         self.door.access.admit(self.principal, topic, size)
 
-    def charge(self, topic: str, records: Iterable[Record]) -> None:
-        """Charge the bytes of records that the caller receives."""
-        size = sum(len(each.data or b"") for each in records)
-        self.door.access.charge(self.principal, topic, size, requests=0)
-
     async def asked(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask the store, in a thread of the door, so that other calls go on."""
         return await self.door.in_thread(partial(work, *args, **kwargs))
+
+
+async def principal_of(access: Access, context: Any, *, secrets_in_plaintext: bool) -> Principal:
+    """Return the principal of a call. Raises Unauthenticated."""
+    sent = [_bytes(value) for name, value in context.invocation_metadata() or () if name == "authorization"]
+    known = context.auth_context()
+    certificate = known.get("x509_pem_cert")
+    return await authenticated(
+        access,
+        peer_of(context.peer(), known, secrets_in_plaintext=secrets_in_plaintext),
+        sent,
+        _certificate(certificate[0]) if certificate else None,
+    )
+
+
+def peer_of(text: str, known: Any, *, secrets_in_plaintext: bool) -> Peer:
+    """Return the other end of a connection: gRPC writes `ipv4:127.0.0.1:57112` or `ipv6:%5B::1%5D:57112`."""
+    kind, _, rest = unquote(text).partition(":")
+    address = rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else "local"
+    is_encrypted = b"ssl" in known.get("transport_security_type", ())
+    return Peer(
+        address, DOOR, is_encrypted or address == "local" or is_loopback(address) or secrets_in_plaintext
+    )
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode("latin-1", "replace")

@@ -7,6 +7,7 @@ clients of this port authenticate with a token or a password.
 
 import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from threading import Thread
 from typing import Any
@@ -18,27 +19,27 @@ from penstock.redaction import traced
 
 try:
     import grpc
+    import grpc.aio
+    from grpc._cython import cygrpc
+    from grpc.aio import _server as aio_server
     from grpc_health.v1 import health_pb2_grpc
     from grpc_reflection.v1alpha import reflection
 except ImportError as exc:
     raise MissingExtra("serving gRPC", "grpc") from exc
 
 from ..readiness import OutboxProbe
-from .consuming import CONSUMING
+from .administration import GROUPS, SCHEMAS, TOPICS
+from .consume import CONSUMING
 from .door import GrpcDoor
-from .groups import GROUPS
 from .health import Health
 from .messages import PACKAGE, POOL, SERVICES
 from .methods import admitted, handlers_of, refuse
 from .problems import problem_of
-from .publishing import PUBLISHING
-from .schemas import SCHEMAS
-from .server import made_server
-from .topics import TOPICS
+from .publish import PUBLISHING
 
 logger = logging.getLogger("penstock.gateway")
 
-METHODS = {
+METHODS: dict[str, Mapping[str, Any]] = {
     "Publishing": PUBLISHING,
     "Consuming": CONSUMING,
     "Topics": TOPICS,
@@ -49,7 +50,52 @@ _GRACE_SECONDS = 1.0  # for calls in flight at the stop
 _JOIN_SECONDS = 10.0
 _HEAD_BYTES, _MOST_HEAD_BYTES = 16 * 1024, 32 * 1024
 _HANDSHAKE_MS, _IDLE_MS, _KEEPALIVE_MS = 5_000, 300_000, 60_000
+_NOBODYS = "/"  # stands for a method whose path cannot be read
 _REFLECTION = "/grpc.reflection."
+
+
+class _SteadyServer(cygrpc.AioServer):  # type: ignore[misc]
+    """grpcio's server, hardened: no bytes in a call's head can end it or make it log a traceback.
+
+    Newer versions decode the path of a call in the loop that accepts all calls: a path that is not UTF-8 ends
+    that loop, and with it the door. They do not decode the paths of registered methods there. So this
+    server's own loop accepts all other calls, and answers UNIMPLEMENTED without looking at the path.
+    """
+
+    def _make_request_call_future(self, method_bytes: bytes | None) -> Any:
+        if method_bytes is not None:
+            return super()._make_request_call_future(method_bytes)
+        return asyncio.get_running_loop().create_task(self._take_unknown())
+
+    async def _take_unknown(self) -> None:
+        """Refuse calls of unregistered methods, until grpcio says that the server ends."""
+        loop, running = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+        resolver = cygrpc._MethodResolver([], {})
+        while True:
+            state = await super()._request_call()
+            refused = cygrpc._handle_rpc(_NOBODYS, resolver, (), state, loop, False)
+            task = loop.create_task(cygrpc._schedule_rpc_coro(refused, state, loop, _NOBODYS))
+            running.add(task)
+            task.add_done_callback(running.discard)
+
+
+def _made_server(
+    *, interceptors: Sequence[Any], maximum_concurrent_rpcs: int, options: list[tuple[str, int]]
+) -> Any:
+    """Return a server, as `grpc.aio.server` does; its services have to be registered."""
+    made = grpc.aio.server(
+        interceptors=interceptors, maximum_concurrent_rpcs=maximum_concurrent_rpcs, options=options
+    )
+    if hasattr(cygrpc.AioServer, "_make_request_call_future"):  # older ones decode it in the call
+        given = aio_server._augment_channel_arguments(options, None)
+        made._server = _SteadyServer(made._loop, None, (), interceptors, given, maximum_concurrent_rpcs)
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_not_of_metadata)
+    return made
+
+
+def _is_not_of_metadata(line: logging.LogRecord) -> bool:
+    """Drop the line about client metadata that is not text: each would be a traceback."""
+    return not str(line.msg).startswith("Invalid encoding")
 
 
 class GrpcListener:
@@ -108,7 +154,7 @@ class GrpcListener:
 
     def _server(self) -> Any:
         door, settings = self._door, self._door.settings
-        server = made_server(
+        server = _made_server(
             interceptors=[_ReflectionLock(door)],
             maximum_concurrent_rpcs=2 * settings.connections,  # including calls that only try to get in
             options=[

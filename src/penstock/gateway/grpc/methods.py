@@ -11,26 +11,23 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
+from penstock.access.byte_budget import ByteShare
 from penstock.access.places import Holder, holder_of
 from penstock.access.resource import AccessRight, ResourceKind
 from penstock.errors import BodyLate, Error, GatewayBusy, InvalidInput, NotAllowed
 
-from ..adding import SMALL_BYTES
-from ..body_room import BodyShare
-from .call import GrpcCall
-from .lock import principal_of
+from ..door import SMALL_BYTES
+from .call import GrpcCall, principal_of
+from .door import GrpcDoor
 from .messages import service
 from .parts import check_parts
 from .problems import GrpcProblem, defect, problem_of
-
-if TYPE_CHECKING:
-    from .door import GrpcDoor
 
 _SHORT_SECONDS = 2.0  # for a message to arrive while room is short
 _STREAMS = {"PublishStream": AccessRight.WRITE, "Subscribe": AccessRight.READ}  # the right that each needs
@@ -39,7 +36,7 @@ OneMethod = Callable[[GrpcCall, Any], Awaitable[Any]]
 StreamMethod = Callable[[GrpcCall, AsyncIterator[Any], Send], Awaitable[None]]
 
 
-def handlers_of(door: "GrpcDoor", name: str, methods: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+def handlers_of(door: GrpcDoor, name: str, methods: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
     """Return the handlers of a service: a function for each of its methods, by name."""
     described = service(name).methods
     assert methods.keys() == {each.name for each in described}, f"{name} has other methods"
@@ -55,14 +52,14 @@ def handlers_of(door: "GrpcDoor", name: str, methods: Mapping[str, Callable[...,
     return made
 
 
-def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
+def _answering(door: GrpcDoor, request: Any, work: OneMethod) -> Any:
     async def answer(messages: AsyncIterator[bytes], context: Any) -> bytes:
         async def done() -> bytes:
             with await admitted(door, context) as call:
                 holder = holder_of(call.principal)
                 data = await _first(door, messages, holder)
-                with BodyShare(door.bodies, holder) as share:
-                    share.take(len(data))
+                with ByteShare(door.bodies, holder) as share:
+                    share.admit(len(data))
                     asked = await _read(door, request, data)
                     del data  # else the loop frees all of it in one piece at the end
                     said: bytes = (await work(call, asked)).SerializeToString()
@@ -74,7 +71,7 @@ def _answering(door: "GrpcDoor", request: Any, work: OneMethod) -> Any:
     return answer
 
 
-def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: AccessRight) -> Any:
+def _streaming(door: GrpcDoor, request: Any, work: StreamMethod, right: AccessRight) -> Any:
     async def answer(messages: AsyncIterator[bytes], context: Any) -> None:
         async def requests() -> AsyncIterator[Any]:
             async for each in messages:
@@ -96,7 +93,7 @@ def _streaming(door: "GrpcDoor", request: Any, work: StreamMethod, right: Access
     return answer
 
 
-async def admitted(door: "GrpcDoor", context: Any) -> AbstractContextManager[GrpcCall]:
+async def admitted(door: GrpcDoor, context: Any) -> AbstractContextManager[GrpcCall]:
     """Return the call, which holds a place of its principal until its end.
 
     A grpcio callback for this would keep the rest of each call alive until Python looks for cycles.
@@ -116,12 +113,12 @@ def _held(call: GrpcCall) -> Iterator[GrpcCall]:
         call.door.calls.give_back(holder_of(call.principal))
 
 
-async def _first(door: "GrpcDoor", messages: AsyncIterator[bytes], holder: Holder) -> bytes:
+async def _first(door: GrpcDoor, messages: AsyncIterator[bytes], holder: Holder) -> bytes:
     seconds = door.settings.body_time.total_seconds()
-    with BodyShare(door.reading, holder) as share:
+    with ByteShare(door.reading, holder) as share:
         try:
             async with asyncio.timeout(seconds):
-                await share.reserve(door.settings.body_bytes)
+                await share.wait(door.settings.body_bytes)
         except TimeoutError as exc:
             raise GatewayBusy("as many messages are being received as there is room for") from exc
         return await _received(messages, min(seconds, _SHORT_SECONDS) if door.reading.is_short else seconds)
@@ -137,7 +134,7 @@ async def _received(messages: AsyncIterator[bytes], seconds: float) -> bytes:
         raise BodyLate(seconds) from exc
 
 
-async def _read(door: "GrpcDoor", request: Any, data: bytes) -> Any:
+async def _read(door: GrpcDoor, request: Any, data: bytes) -> Any:
     """Parse a message: long ones in a thread. Raises InvalidInput."""
     if len(data) <= SMALL_BYTES:
         return _message(request, data)

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable
 
 from starlette.requests import ClientDisconnect, Request
 
+from penstock.access.byte_budget import ByteShare
 from penstock.errors import BodyLate, BodyTooLarge, InvalidInput, InvalidRequest, UnsupportedBody
 
-from ..body_room import BodyShare
 from ..settings import GatewaySettings
 
 HEAD_BYTES = 80 * 1024  # of names and values of all headers
@@ -30,7 +30,7 @@ def check_head(request: Request) -> None:
         raise InvalidRequest("it has both Content-Length and Transfer-Encoding")
 
 
-async def body_of(request: Request, settings: GatewaySettings, share: BodyShare | None = None) -> bytes:
+async def body_of(request: Request, settings: GatewaySettings, share: ByteShare | None = None) -> bytes:
     """Return the whole body of a request; `share` counts it.
 
     Raises BodyTooLarge, BodyLate, UnsupportedBody, InvalidInput, GatewayBusy.
@@ -42,7 +42,7 @@ async def body_of(request: Request, settings: GatewaySettings, share: BodyShare 
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity" and encoding not in ENCODINGS:
         raise UnsupportedBody("content encoding", encoding, "gzip, deflate or none")
-    count = _uncounted if share is None else share.take
+    count = _uncounted if share is None else share.admit
     try:
         async with asyncio.timeout(seconds):
             if encoding == "identity":

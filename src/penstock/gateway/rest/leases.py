@@ -1,7 +1,5 @@
 """Consuming as a group: lease records, then answer them. Unanswered records come again."""
 
-import asyncio
-from datetime import timedelta
 from functools import partial
 from typing import Annotated
 
@@ -9,17 +7,18 @@ import msgspec
 
 from penstock.access.resource import AccessRight, group, topic
 from penstock.errors import Error, InvalidInput
-from penstock.model.outcome import Cancel, Outcome, Retry
 
-from ..leasing import DONE, HeldRecord, Lease, LeasedGroup, Nacked, held_within
+from ..lease import DONE, NO_REASON, HeldRecord, Lease, LeasedGroup, held_within, refusal
 from .call import RestCall
-from .operations import CONVERT_TO, GROUP, TOPIC, Operation, Parameter
+from .operations import CONVERT_TO, GROUP, TOPIC, Operations, Parameter
 from .shapes import RecordShown
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 Offset = Annotated[int, msgspec.Meta(ge=0)]
-
-
+_PATH = "/v1/groups/{group}/topics/{topic}/leases"
+_LEASE = Parameter("lease", place="path", help="A lease that was given.", longest=64, example="0" * 32)
+_ONE, _OF_ONE = f"{_PATH}/{{lease}}", (GROUP, TOPIC, _LEASE)
+LEASES = Operations("consuming")
 _MOST = 1000  # records of a lease, hence ranges to name them
 
 
@@ -67,7 +66,7 @@ class NotHandled(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     ranges: PlaceRanges | None = None
-    reason: Annotated[str, msgspec.Meta(max_length=1000)] = "refused by its client"
+    reason: Annotated[str, msgspec.Meta(max_length=1000)] = NO_REASON
     after_seconds: Seconds | None = None
     dead: bool = False
 
@@ -86,6 +85,17 @@ class LeaseState(msgspec.Struct):
     lease_seconds: float
 
 
+@LEASES.add(
+    "POST",
+    _PATH,
+    "lease_records",
+    "Take records for a group, to be answered for before the lease lapses.",
+    GROUP,
+    TOPIC,
+    CONVERT_TO,
+    body=LeaseWanted,
+    needs_body=False,
+)
 async def lease(call: RestCall) -> Leased:
     """Lease records of a group to a client."""
     name, of = call.of("group", str), call.of("topic", str)
@@ -93,7 +103,7 @@ async def lease(call: RestCall) -> Leased:
     call.admit(of)
     wanted = await call.json_read(LeaseWanted)
     convert_to = call.conversion  # refused before anything is leased
-    served = await call.api.groups.get(name, of, principal=call.principal)
+    served = await call.door.groups.get(name, of, principal=call.principal)
     seconds = _seconds(call, wanted.lease_seconds)
     call.room(wanted.max_bytes)  # refused before it waits
     await served.ready(wanted.wait_seconds)
@@ -110,9 +120,8 @@ async def lease(call: RestCall) -> Leased:
         return Leased(None, seconds, [])
     call.charge(of, found.records)
     show = partial(call.shown, delivered=True)
-    work = asyncio.get_running_loop().run_in_executor
     if convert_to:  # it may ask the store
-        records = await work(call.api.threads, lambda: [show(each) for each in found.records])
+        records = await call.door.in_thread(lambda: [show(each) for each in found.records])
     else:
         records = [show(each) for each in found.records]
     return Leased(found.id if found.held else None, seconds, records)
@@ -123,43 +132,65 @@ def _give_back(served: LeasedGroup, found: Lease) -> None:
     served.end(found)
 
 
+@LEASES.add(
+    "POST",
+    f"{_ONE}/ack",
+    "ack_records",
+    "Settle records as done.",
+    *_OF_ONE,
+    body=Acknowledged,
+    needs_body=False,
+)
 async def ack(call: RestCall) -> LeaseState:
     """Settle records as done; answered once that is stored."""
-    said = await call.json_read(Acknowledged)
+    wanted = await call.json_read(Acknowledged)
     served, found = await _found(call)
-    count = await served.answer(_held(found, said.ranges), DONE)
+    count = await served.answer(_held(found, wanted.ranges), DONE)
     served.linger(found)
     return _state(found, count)
 
 
+@LEASES.add(
+    "POST",
+    f"{_ONE}/nack",
+    "nack_records",
+    "Settle records as failed: they wait with their keys, or are given up.",
+    *_OF_ONE,
+    body=NotHandled,
+    needs_body=False,
+)
 async def nack(call: RestCall) -> LeaseState:
     """Settle records as failed; answered once that is stored."""
-    said = await call.json_read(NotHandled)
-    reason = said.reason.strip() or "refused by its client"
-    outcome: Outcome | Nacked = Nacked(reason)
-    if said.dead:
-        outcome = Cancel(reason)
-    elif said.after_seconds is not None:
-        outcome = Retry(timedelta(seconds=said.after_seconds))
+    wanted = await call.json_read(NotHandled)
     served, found = await _found(call)
-    held = found.unanswered if said.ranges is None else _held(found, said.ranges)
+    held = found.unanswered if wanted.ranges is None else _held(found, wanted.ranges)
+    outcome = refusal(wanted.reason, wanted.after_seconds, dead=wanted.dead)
     count = await served.answer(held, outcome)
     served.linger(found)
     return _state(found, count)
 
 
+@LEASES.add(
+    "POST",
+    f"{_ONE}/extend",
+    "extend_lease",
+    "Let a lease last longer.",
+    *_OF_ONE,
+    body=Extended,
+    needs_body=False,
+)
 async def extend(call: RestCall) -> LeaseState:
     """Let a lease last longer, or end soon."""
-    said = await call.json_read(Extended)
+    wanted = await call.json_read(Extended)
     served, found = await _found(call)
-    served.extend(found.id, _seconds(call, said.lease_seconds))
+    served.extend(found.id, _seconds(call, wanted.lease_seconds))
     return _state(found, 0)
 
 
 async def _found(call: RestCall) -> tuple[LeasedGroup, Lease]:
     name, of, id = call.of("group", str), call.of("topic", str), call.of("lease", str)
     call.allow(AccessRight.READ, group(name), topic(of))
-    served = await call.api.groups.serving(name, of, id)
+    served = await call.door.groups.serving(name, of, id)
     return served, served.find(id)
 
 
@@ -179,47 +210,6 @@ def _state(found: Lease, count: int) -> LeaseState:
 
 
 def _seconds(call: RestCall, asked: float | None) -> float:
-    settings = call.api.settings
+    settings = call.door.settings
     longest = settings.lease_longest.total_seconds()
     return min(settings.lease.total_seconds() if asked is None else asked, longest)
-
-
-_PATH = "/v1/groups/{group}/topics/{topic}/leases"
-_LEASE = Parameter("lease", place="path", help="A lease that was given.", longest=64, example="0" * 32)
-_JSON = "application/json"
-
-
-def _settling(word: str, summary: str, call: object, body: object) -> Operation:
-    return Operation(
-        method="POST",
-        path=f"{_PATH}/{{lease}}/{word}",
-        id=f"{word}_records" if word != "extend" else "extend_lease",
-        summary=summary,
-        tag="consuming",
-        call=call,  # type: ignore[arg-type]
-        parameters=(GROUP, TOPIC, _LEASE),
-        takes={_JSON: body},
-        needs_body=False,
-        answers={200: LeaseState},
-    )
-
-
-LEASES = (
-    Operation(
-        method="POST",
-        path=_PATH,
-        id="lease_records",
-        summary="Take records for a group, to be answered for before the lease lapses.",
-        tag="consuming",
-        call=lease,
-        parameters=(GROUP, TOPIC, CONVERT_TO),
-        takes={_JSON: LeaseWanted},
-        needs_body=False,
-        answers={200: Leased},
-    ),
-    _settling("ack", "Settle records as done.", ack, Acknowledged),
-    _settling(
-        "nack", "Settle records as failed: they wait with their keys, or are given up.", nack, NotHandled
-    ),
-    _settling("extend", "Let a lease last longer.", extend, Extended),
-)

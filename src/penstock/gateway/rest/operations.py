@@ -1,13 +1,30 @@
-"""Operations, as rows of a table. The same row routes a call, checks its parameters, and describes it."""
+"""Operations, as rows of a table. The same row routes a call, checks its parameters, and describes it.
 
-from collections.abc import Callable, Mapping
+The description of all rows is OpenAPI 3.1.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
 
 from penstock.errors import InvalidInput, shown
 
+from ..problem import PROBLEM, Problem
+
+F = TypeVar("F", bound=Callable[..., Any])
+
 ParameterValue = str | int | float | bool | None
 LAST_OFFSET = (1 << 63) - 1
+_JSON = "application/json"
+_REF = "#/components/schemas/{name}"
+_INFO = {
+    "title": "Penstock",
+    "version": "1",
+    "description": "The log, its groups and the operations on them. Times are RFC 3339.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +82,14 @@ class Parameter:
                 schema[name] = value
         if self.default is not None:
             schema["default"] = self.default
-        told: dict[str, Any] = {"name": self.name, "in": self.place, "schema": schema}
+        described: dict[str, Any] = {"name": self.name, "in": self.place, "schema": schema}
         if self.help:
-            told["description"] = self.help
+            described["description"] = self.help
         if self.required or self.place == "path":
-            told["required"] = True
+            described["required"] = True
         if self.example is not None:
-            told["example"] = self.example
-        return told
+            described["example"] = self.example
+        return described
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +119,117 @@ class Operation:
     takes: Mapping[str, Any] = field(default_factory=dict)
     needs_body: bool = True
     answers: Mapping[int, Any] = field(default_factory=dict)
-    media_type: str = "application/json"
+    media_type: str = _JSON
+
+    def described(self, by_kind: Mapping[int, Any]) -> dict[str, Any]:
+        """Return its OpenAPI description; `by_kind`: the schemas of types."""
+
+        def schema(kind: Any) -> Any:
+            return kind if isinstance(kind, dict) else {} if kind is None else by_kind[id(kind)]
+
+        responses: dict[str, Any] = {}
+        for status, kind in self.answers.items():
+            responses[str(status)] = {"description": "Done." if status < 300 else "Not done."}
+            if kind is not None:
+                responses[str(status)]["content"] = {self.media_type: {"schema": schema(kind)}}
+        problem = {PROBLEM: {"schema": by_kind[id(Problem)]}}
+        responses["default"] = {"description": "It could not be done.", "content": problem}
+        described: dict[str, Any] = {
+            "operationId": self.id,
+            "summary": self.summary,
+            "tags": [self.tag],
+            "responses": responses,
+        }
+        if self.parameters:
+            described["parameters"] = [each.schema() for each in self.parameters]
+        if self.takes:
+            content = {name: {"schema": schema(kind)} for name, kind in self.takes.items()}
+            described["requestBody"] = {"required": self.needs_body, "content": content}
+        return described
+
+
+class Operations:
+    """The operations on a subject; `add` declares one above its function."""
+
+    def __init__(self, tag: str) -> None:
+        self._tag, self._rows = tag, list[Operation]()
+
+    def __iter__(self) -> Iterator[Operation]:
+        return iter(self._rows)
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        id: str,
+        summary: str,
+        *parameters: Parameter,
+        tag: str = "",
+        body: Any = None,
+        answers: Mapping[int, Any] | None = None,
+        **more: Any,
+    ) -> Callable[[F], F]:
+        """Declare the operation that a function carries out.
+
+        `body`: the type of its JSON. `answers`: by status; usually 200 with what the function returns.
+        """
+        if body is not None:
+            more["takes"] = {_JSON: body}
+
+        def declare(call: F) -> F:
+            self._rows.append(
+                Operation(
+                    method=method,
+                    path=path,
+                    id=id,
+                    summary=summary,
+                    tag=tag or self._tag,
+                    call=call,
+                    parameters=parameters,
+                    answers={200: call.__annotations__["return"]} if answers is None else answers,
+                    **more,
+                )
+            )
+            return call
+
+        return declare
+
+
+def described(operations: Sequence[Operation]) -> dict[str, Any]:
+    """Return the OpenAPI description of operations."""
+    kinds = list(_kinds(operations))
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    by_kind = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
+    paths: dict[str, Any] = {}
+    for each in operations:
+        paths.setdefault(each.path, {})[each.method.lower()] = each.described(by_kind)
+    return {"openapi": "3.1.0", "info": _INFO, "paths": paths, "components": {"schemas": components}}
+
+
+def _kinds(operations: Sequence[Operation]) -> list[Any]:
+    kinds = {id(Problem): Problem}
+    for each in operations:
+        for kind in (*each.takes.values(), *each.answers.values()):
+            if kind is not None and not isinstance(kind, dict):
+                kinds[id(kind)] = kind
+    return list(kinds.values())
+
+
+def moment(name: str, text: str, words: str) -> datetime:
+    """Parse a moment in a parameter that takes other words, too. Raises InvalidInput."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        wanted = f"{words}, an offset, or a moment with a zone, such as 2026-11-16T02:00:00Z"
+        raise InvalidInput(f"{name} is {shown(text)}, and must be {wanted}")
+    return found
+
+
+def narrowing(**names: str) -> tuple[Parameter, ...]:
+    """Return parameters that narrow a listing, with their help."""
+    return tuple(Parameter(name, help=text) for name, text in names.items())
 
 
 TOPIC = Parameter(

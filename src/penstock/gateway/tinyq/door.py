@@ -2,34 +2,27 @@
 
 import asyncio
 import hmac
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 from penstock.access.access import Access
 from penstock.access.places import ConnectionPlaces
 from penstock.access.principal import Peer, Principal
 from penstock.access.resource import AccessRight, group, topic
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import InvalidInput, Unauthenticated
+from penstock.errors import InvalidInput
 from penstock.log.store import Store
-from penstock.model.record import Record
 from penstock.operate.tinyq_port import SHARED, TinyqAdministration, TopicMode
 
-from ..adding import Adding
-from ..leased_groups import LeasedGroups
+from ..door import Door
 from ..settings import GatewaySettings, TinyqSettings
-from ..token_upkeep import TokenUpkeep
 
-T = TypeVar("T")
 BUILT_IN = (
     "8d969eef6ecad3c29a3a629280e686cf0c3f5d5a86aff3ca12020c923adc6c92"  # of 123456, which TinyQ was made with
 )
 DOOR = "tinyq"
 
 
-class TinyqDoor:
-    """Answers every connection. In one event loop, except `close`."""
+class TinyqDoor(Door):
+    """Answers every connection of the TinyQ port."""
 
     def __init__(
         self,
@@ -43,9 +36,9 @@ class TinyqDoor:
     ) -> None:
         """Raises InvalidInput for the built-in password, or if no client could be admitted."""
         self.secrets_in_plaintext = secrets_in_plaintext
-        self.store, self.clock, self.access = store, clock, access or Access()
-        self.settings, self.gateway = settings or TinyqSettings.load(), gateway or GatewaySettings.load()
-        self._password = self.settings.password_sha256.strip().lower()
+        self.tinyq = settings or TinyqSettings.load()
+        self._password = self.tinyq.password_sha256.strip().lower()
+        access = access or Access()
         if self._password == BUILT_IN:
             raise InvalidInput(
                 "tinyq.password_sha256 is that of TinyQ's built-in password; set one of your own"
@@ -56,26 +49,19 @@ class TinyqDoor:
             raise InvalidInput(
                 "tinyq.password_sha256 is not 64 digits in hex: printf %s PASSWORD | sha256sum"
             )
-        if not self._password and "OAUTHBEARER" not in self.access.mechanisms:
+        if not self._password and "OAUTHBEARER" not in access.mechanisms:
             raise InvalidInput(
                 "nobody could connect to the TinyQ port: set tinyq.password_sha256, or give the access file "
                 "a token that is the SHA-256 of a password"
             )
         self.administration = TinyqAdministration(
             store,
-            partitions=self.settings.partitions,
-            payload_bytes=self.settings.max_body_bytes,
+            partitions=self.tinyq.partitions,
+            payload_bytes=self.tinyq.max_body_bytes,
             clock=clock,
         )
-        self.threads = ThreadPoolExecutor(self.gateway.threads, "penstock-tinyq")
-        self.adding = Adding(store, clock, self.threads, self.administration.limits)
-        self.tokens = TokenUpkeep(store, self.threads, clock)
-        self.groups = LeasedGroups(store, clock, self.gateway, self.threads)
-        self.places = ConnectionPlaces[asyncio.StreamWriter](self.settings.max_connections, _abort)
-
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Ask the store without blocking other connections."""
-        return await asyncio.get_running_loop().run_in_executor(self.threads, work)
+        super().__init__("tinyq", store, access, gateway, clock, self.administration.limits)
+        self.places = ConnectionPlaces[asyncio.StreamWriter](self.tinyq.max_connections, _abort)
 
     async def authenticate(self, secret: str, peer: Peer) -> Principal:
         """Return the principal of a secret. Raises Unauthenticated."""
@@ -91,16 +77,9 @@ class TinyqDoor:
 
     def check(self, principal: Principal, right: AccessRight, name: str, of_group: str | None = None) -> None:
         """Check a right to a topic, and the right to read as a group. Raises NotAllowed."""
-        if not self.access.holds(principal):
-            raise Unauthenticated("what was shown does not hold any more")
-        self.access.check(principal, right, topic(name))
+        self.access.check_still(principal, right, topic(name))
         if of_group is not None:
             self.access.check(principal, AccessRight.READ, group(of_group))
-
-    def charged(self, principal: Principal, name: str, records: Iterable[Record]) -> float:
-        """Charge records sent to a principal; return how many seconds it has to wait for more."""
-        size = sum(len(each.data or b"") for each in records)
-        return self.access.charge(principal, name, size, requests=0) if size else 0.0
 
     async def readied(self, principal: Principal, name: str, of_group: str) -> TopicMode:
         """Return the mode of a topic to subscribe to; create it if missing and the principal may.
@@ -111,14 +90,6 @@ class TinyqDoor:
         if not await self.in_thread(lambda: self.administration.has(name)):
             self.check(principal, AccessRight.CREATE, name)
         return await self.in_thread(lambda: self.administration.ensure(name, shared=of_group == SHARED))
-
-    def give_back(self) -> None:
-        """Give the groups back; from another thread, while the event loop still runs."""
-        self.groups.close()
-
-    def close(self) -> None:
-        """End the threads."""
-        self.threads.shutdown()
 
 
 def _abort(writer: asyncio.StreamWriter) -> None:

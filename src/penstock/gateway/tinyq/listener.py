@@ -7,11 +7,10 @@ from contextlib import suppress
 from ssl import SSLContext
 from threading import Event, Thread
 
-from penstock.errors import AddressRefused
 from penstock.redaction import traced
+from penstock.sockets import address_of, listening_socket, new_loop
 from penstock.wire.tinyq.codes import TinyqCode
 
-from ..event_loop import new_loop
 from .door import TinyqDoor
 from .session import TinyqSession
 
@@ -37,24 +36,11 @@ class TinyqListener:
     @property
     def address(self) -> str:
         """The address it listens on, with the port that was picked."""
-        assert self._socket is not None, "it is not open"
-        host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return address_of(self._socket)
 
     def open(self) -> None:
         """Take the address. Raises AddressRefused."""
-        try:
-            family, *_, place = socket.getaddrinfo(
-                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
-            self._socket = socket.create_server(place[:2], family=family)
-            # Connections inherit it; asyncio sets it only where the socket names its protocol, and this one
-            # does not: answers in two pieces would wait 40 ms for the client's acknowledgement.
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except UnicodeError as exc:
-            raise AddressRefused(self._host, self._port, "that is no name of a host") from exc
-        except OSError as exc:
-            raise AddressRefused(self._host, self._port, exc.strerror or str(exc)) from exc
+        self._socket = listening_socket(self._host, self._port)
 
     def start(self) -> None:
         """Start to serve; returns once it does."""
@@ -89,7 +75,7 @@ class TinyqListener:
     async def _serve(self) -> None:
         assert self._socket is not None
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
-        wait = self._door.settings.auth_timeout.total_seconds()
+        wait = self._door.tinyq.auth_timeout.total_seconds()
         server = await asyncio.start_server(
             self._accept,
             sock=self._socket,

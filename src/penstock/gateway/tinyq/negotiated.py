@@ -1,13 +1,11 @@
 """A connection that has negotiated: answers name their request, and messages are acknowledged."""
 
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import Error, InvalidInput
-from penstock.model.outcome import Outcome, Retry
 from penstock.model.record import TOKEN, Record
-from penstock.operate.producing import RecordWanted
+from penstock.operate.producer import RecordWanted
 from penstock.operate.tinyq_port import SHARED, TopicMode
 from penstock.wire.tinyq.codes import TinyqCode, TinyqCommand, TinyqRefusal
 from penstock.wire.tinyq.frames import TinyqRequest, encode_answer
@@ -25,14 +23,13 @@ from penstock.wire.tinyq.messages import (
     encode,
 )
 
-from ..adding import SMALL_BYTES
-from ..leasing import DONE as ACKNOWLEDGED
-from ..leasing import Nacked
+from ..door import SMALL_BYTES
+from ..lease import DONE as ACKNOWLEDGED
+from ..lease import refusal
 from ..subscription import GroupSubscription
 from .answers import answer_to
-from .compression import codecs, pack, unpack
-from .content import TAGS, tag_of, tagged
-from .subscribing import broadcast, one_by_one, opened_tail
+from .broadcast import broadcast, one_by_one, opened_tail
+from .payload import TAGS, codecs, pack, tag_of, tagged, unpack
 
 if TYPE_CHECKING:
     from .session import TinyqSession
@@ -99,10 +96,8 @@ class NegotiatedSession:
         elif command is TinyqCommand.ACK:
             count = await self._of(asked).answer(asked["ranges"], ACKNOWLEDGED)
         elif command is TinyqCommand.NACK:
-            outcome: Outcome | Nacked = Nacked("refused by its client")
-            if asked["after_ms"] != BY_POLICY:
-                outcome = Retry(timedelta(milliseconds=asked["after_ms"]))
-            count = await self._of(asked).answer(asked["ranges"], outcome)
+            after_seconds = None if asked["after_ms"] == BY_POLICY else asked["after_ms"] / 1000
+            count = await self._of(asked).answer(asked["ranges"], refusal(after_seconds=after_seconds))
         elif command is TinyqCommand.AUTHENTICATE:
             raise InvalidInput("a connection says once who it is; open another")
         else:
@@ -114,7 +109,7 @@ class NegotiatedSession:
             raise InvalidInput(f"no payload has the tag {asked['tag']}")
         payload, door = asked["payload"], self._session.door
         if asked["packed"]:  # few bytes may unpack to many
-            limit = door.settings.max_body_bytes
+            limit = door.tinyq.max_body_bytes
             payload = await door.in_thread(partial(unpack, asked["packed"], payload, limit))
         record = RecordWanted(payload, asked["type"], asked["key"], tagged(asked["tag"]))
         token = None if asked["token"] == NO_TOKEN else asked["token"]
@@ -143,8 +138,8 @@ class NegotiatedSession:
             tail = await opened_tail(door, name)
             session.begin(broadcast(door, principal, tail, name, send))
             return
-        longest = door.gateway.lease_longest.total_seconds()
-        seconds = min(asked["lease_ms"] / 1000 or door.gateway.lease.total_seconds(), longest)
+        longest = door.settings.lease_longest.total_seconds()
+        seconds = min(asked["lease_ms"] / 1000 or door.settings.lease.total_seconds(), longest)
         subscription = GroupSubscription(
             door.groups,
             door.access,

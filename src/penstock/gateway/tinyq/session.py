@@ -11,7 +11,7 @@ from penstock.access.resource import AccessRight
 from penstock.errors import Error, InvalidInput, Unauthenticated, UnknownTopic
 from penstock.model.limits import check_topic
 from penstock.model.record import Record
-from penstock.operate.producing import AppendedRecord, RecordWanted
+from penstock.operate.producer import AppendedRecord, RecordWanted
 from penstock.operate.tinyq_port import SHARED, TopicMode
 from penstock.redaction import traced
 from penstock.wire.tinyq.codes import OLD_COMMANDS, TinyqCode, TinyqCommand, TinyqRefusal
@@ -26,10 +26,10 @@ from penstock.wire.tinyq.frames import (
 
 from ..subscription import GroupSubscription
 from .answers import answer_to
-from .content import RAW, tagged
+from .broadcast import broadcast, one_by_one, opened_tail
 from .door import DOOR, TinyqDoor
 from .negotiated import NegotiatedSession
-from .subscribing import broadcast, one_by_one, opened_tail
+from .payload import RAW, tagged
 
 logger = logging.getLogger("penstock.gateway")
 
@@ -85,7 +85,7 @@ class TinyqSession:
         """Continue as a known client, with requests of any size. Raises TinyqRefusal: busy."""
         if not self.door.places.know(self._writer, principal):
             raise TinyqRefusal(TinyqCode.BUSY)
-        self.principal, self._frames.max_body_bytes = principal, self.door.settings.max_body_bytes
+        self.principal, self._frames.max_body_bytes = principal, self.door.tinyq.max_body_bytes
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a subscription beside the requests; if it fails, the connection ends."""
@@ -101,7 +101,7 @@ class TinyqSession:
     async def _serve(self) -> None:
         await self.send(bytes([TinyqCode.PASSWORD]))
         try:
-            async with asyncio.timeout(self.door.settings.auth_timeout.total_seconds()):
+            async with asyncio.timeout(self.door.tinyq.auth_timeout.total_seconds()):
                 await self._greet()
         except TimeoutError as exc:
             raise TinyqRefusal(TinyqCode.LATE) from exc
@@ -137,7 +137,7 @@ class TinyqSession:
             raise kept
         if kept is not None:
             return kept
-        longest = self.door.settings.frame_time.total_seconds()
+        longest = self.door.tinyq.frame_time.total_seconds()
         until: float | None = None  # the deadline of a request, set at its first byte
         while (found := self._frames.next()) is None:
             if until is None and self._frames.is_inside and self.principal is not None:
@@ -227,12 +227,11 @@ class TinyqSession:
         door, who = self.door, self.principal
         check_topic(name)
         try:
-            added = await door.adding.add(name, records, token=token)
+            added = await door.add(name, records, token=token)
         except UnknownTopic:
             door.check(who, AccessRight.CREATE, name)
             await door.in_thread(lambda: door.administration.ensure(name))
-            added = await door.adding.add(name, records, token=token)
-        door.tokens.tend()
+            added = await door.add(name, records, token=token)
         return added
 
     async def administer(self, command: TinyqCommand, name: str) -> None:
@@ -262,7 +261,7 @@ class TinyqSession:
             tail = await opened_tail(self.door, name)
             work = broadcast(self.door, self.principal, tail, name, send)
         else:
-            seconds = self.door.gateway.lease_longest.total_seconds()
+            seconds = self.door.settings.lease_longest.total_seconds()
             subscription = GroupSubscription(
                 self.door.groups,
                 self.door.access,

@@ -2,7 +2,7 @@
 
 Each start of a writer draws a random mark and writes it to the directory, to the tables, and to the directory
 again as confirmed. So parts from two points in time, or of two logs, can be told from a crash in between
-(`identity.py`).
+(`small_files.py`).
 """
 
 import logging
@@ -14,9 +14,8 @@ from penstock.errors import LogMismatch, StoreDamaged, StoreFull, StoreLocked
 from ..contract import LogIdentity
 from ..sql.log import SqlLog
 from . import tables as tables_file
-from .copies import keep_copies
 from .directory import LogDirectory
-from .identity import DirectoryIdentity, read_identity, write_identity
+from .small_files import DirectoryIdentity, read_identity, write_identity
 
 logger = logging.getLogger("penstock.log")
 
@@ -43,7 +42,7 @@ class LogClaim:
             raise mismatch
         self._mark(identity, known)
         try:
-            self._database.run(lambda tx: keep_copies(tx, self._database))
+            self._database.run(lambda tx: tables_file.keep_copies(tx, self._database))
         except (StoreFull, StoreLocked) as exc:  # copies only help to find damage; the log works without them
             logger.warning("the tables of %s have no copies yet: %s", self._directory.path, exc)
 

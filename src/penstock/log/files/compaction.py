@@ -38,10 +38,10 @@ from penstock.wire.kafka.records import (
     resealed,
 )
 
-from .checked_text import decode_checked, encode_checked
 from .disk import read_whole, write_whole
 from .partition import PartitionLog
 from .segment import Segment
+from .small_files import decode_checked, encode_checked
 
 logger = logging.getLogger("penstock.files")
 

@@ -36,21 +36,27 @@ from ..contract import (
 from ..entry import Entry
 from ..kafka_form import place_in
 from ..sql.log import SqlLog
-from ..topic_uuid import topic_uuid
-from . import erasing, searching
+from ..topics import topic_uuid
+from . import rewriting, search
 from .appending import Appending
 from .claim import LogClaim
 from .directory import LogDirectory, TopicFiles
+from .gaps import voids_in
 from .heads import PartitionHead
 from .lock import WriterLock
 from .notes import ProducerNotes
 from .partition import PartitionLog
 from .partition_view import PartitionView
-from .policy import has_policy, read_policy, write_policy
-from .reservation import read_reservation, write_reservation
 from .settings import FilesSettings
-from .shortened import forget_shortened, read_shortened
-from .voids import voids_in
+from .small_files import (
+    forget_shortened,
+    has_policy,
+    read_policy,
+    read_reservation,
+    read_shortened,
+    write_policy,
+    write_reservation,
+)
 from .writer import LogWriter
 
 logger = logging.getLogger("penstock.files")
@@ -106,6 +112,10 @@ class FileLog(Log):
         """Check that directory and tables belong together, without writing. Raises LogMismatch."""
         if not self.directory.is_writing:  # the writer checked it when it started
             self._claim.check()
+
+    def check_files(self) -> None:
+        """Raise FileUnreadable while a segment that was needed cannot be read."""
+        self.directory.files.check()
 
     # -- topics
 
@@ -368,7 +378,7 @@ class FileLog(Log):
     def read_ranges(
         self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
     ) -> Chunk:
-        """Return the records of several ranges; it ends early before damage, and raises Damaged at it."""
+        """Return the records of several ranges; it ends early before damage, and raises the error at it."""
         entries: list[Entry] = []
         size = 0
         try:
@@ -377,7 +387,7 @@ class FileLog(Log):
                     return Chunk(entries, cut=True)
                 entries.append(_bared(each) if bare else each._replace(owner=None))
                 size += 0 if bare else each.size
-        except Damaged:
+        except (Damaged, FileUnreadable):
             if not entries:
                 raise
             return Chunk(entries, cut=True)
@@ -385,7 +395,7 @@ class FileLog(Log):
 
     def at(self, topic: Topic, positions: Collection[Position], *, bare: bool = False) -> list[Entry]:
         """Return the records at some positions."""
-        found = self._ranged(topic, searching.runs(positions))
+        found = self._ranged(topic, search.runs(positions))
         wanted = set(positions)
         return [
             _bared(each)._replace(owner=each.owner) if bare else each
@@ -432,7 +442,7 @@ class FileLog(Log):
         if place is not None and place[0] == topic.id:
             found = self.at(topic, [Position(*place[1:])], bare=True)
             return Search(found[0]._replace(owner=None) if found else None, cut=False, gone=False)
-        return searching.find_id(self, topic, id, since_ms=since_ms, walk=walk, partition=partition)
+        return search.find_id(self, topic, id, since_ms=since_ms, walk=walk, partition=partition)
 
     def find_key(
         self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
@@ -441,7 +451,7 @@ class FileLog(Log):
         if not self.is_there(topic):
             return []
         view = self.view(topic, within.partition)
-        return searching.find_key(view, within, key, limit=limit, last=last)
+        return search.find_key(view, within, key, limit=limit, last=last)
 
     # -- keeping less
 
@@ -535,7 +545,12 @@ class FileLog(Log):
         except ValueError as exc:  # without a readable policy nothing is removed
             logger.error("topic %s is not compacted: %s", topic.name, exc)
             policy = None
-        partitions = {number: self.partition(topic, number) for number, _ in self._views(topic)}
+        partitions = {}
+        for number, _ in self._openers(topic):
+            try:
+                partitions[number] = self.partition(topic, number)
+            except FileUnreadable as exc:
+                logger.warning("no upkeep of partition %s of topic %s: %s", number, topic.name, exc)
         return upkeep.run(writer, partitions, policy, below, leaving, now_ms)
 
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
@@ -547,7 +562,7 @@ class FileLog(Log):
         for number, offset in positions:
             by_partition.setdefault(number, set()).add(offset)
         return sum(
-            writer.call(partial(erasing.erase, self.partition(topic, number), offsets, owner))
+            writer.call(partial(rewriting.erase, self.partition(topic, number), offsets, owner))
             for number, offsets in sorted(by_partition.items())
         )
 
@@ -567,7 +582,7 @@ class FileLog(Log):
     def _owned(self, owner: str) -> Iterator[tuple[Topic, Entry]]:
         for topic in self.topics():
             for _, view in self._views(topic):
-                for entry in searching.owned(view, owner):
+                for entry in search.owned(view, owner):
                     yield topic, _bared(entry)._replace(owner=entry.owner)
 
     def hold(self, reader: str, topic: Topic, offsets: Mapping[int, int]) -> None:

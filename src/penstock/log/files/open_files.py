@@ -4,13 +4,16 @@ Each use of a file is a `with` block; a file in use is never closed. Safe from a
 """
 
 import errno
+import logging
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
 
-from penstock.errors import FileUnreadable
+from penstock.errors import Error, FileUnreadable
 
 from .disk import Disk, DiskFile
+
+logger = logging.getLogger("penstock.files")
 
 _OTHERS = (errno.ENOENT, errno.EMFILE, errno.ENFILE)  # failures that say nothing of the file's readability
 FileKey = tuple[Path, bool]  # the file, and whether it is also open for writing
@@ -35,8 +38,10 @@ class _Use:
         self._opened = self._files.take(self._key)
         return self._opened.file
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
         self._files.give_back(self._opened)
+        if exc is not None or self._files.unreadable:
+            self._files.note_use(self._key, exc)
 
 
 class OpenFiles:
@@ -46,9 +51,13 @@ class OpenFiles:
         self.disk, self._most = disk, most
         self._lock = Lock()
         self._opened: OrderedDict[FileKey, _Opened] = OrderedDict()
+        self.unreadable: dict[Path, FileUnreadable] = {}  # since their last use
 
     def use(self, path: Path, *, write: bool = False) -> "_Use":
-        """Open a file for reading, or also for writing, within a block. Raises FileNotFoundError, OSError."""
+        """Open a file for reading, or also for writing, within a block.
+
+        Raises FileNotFoundError; FileUnreadable for reading, also where a read fails; OSError for writing.
+        """
         return _Use(self, (path, write))
 
     def take(self, key: FileKey) -> _Opened:
@@ -68,9 +77,32 @@ class OpenFiles:
         try:
             return self.disk.open(path, write=write)
         except OSError as exc:
-            if write or exc.errno in _OTHERS:
-                raise
-            raise FileUnreadable(str(path), exc.strerror or str(exc), exc.errno) from exc
+            self.note_use((path, write), exc)
+            raise
+
+    def note_use(self, key: FileKey, exc: BaseException | None) -> None:
+        """Note whether a file could be read. Raises FileUnreadable if not."""
+        path, write = key
+        if exc is None:
+            if self.unreadable.pop(path, None) is not None:
+                logger.warning("%s can be read again", path)
+        elif isinstance(exc, OSError) and not (write or isinstance(exc, Error) or exc.errno in _OTHERS):
+            error = FileUnreadable(str(path), exc.strerror or str(exc), exc.errno)
+            if path not in self.unreadable:
+                logger.error("%s cannot be read: %s", path, exc.strerror or exc)
+            self.unreadable[path] = error
+            raise error from exc
+
+    def check(self) -> None:
+        """Raise FileUnreadable while a file cannot be read; one that could not be opened is tried again."""
+        for path, error in list(self.unreadable.items()):
+            if (path, False) in self._opened:
+                raise error  # a read has failed: another may not
+            try:
+                with self.use(path):
+                    pass
+            except FileNotFoundError:
+                self.unreadable.pop(path, None)
 
     def give_back(self, opened: _Opened) -> None:
         """End one use of a file."""
@@ -82,6 +114,7 @@ class OpenFiles:
     def forget(self, path: Path) -> None:
         """Drop a file that was replaced or removed; the next use opens it anew."""
         with self._lock:
+            self.unreadable.pop(path, None)
             for key in ((path, True), (path, False)):
                 opened = self._opened.pop(key, None)
                 if opened is not None:

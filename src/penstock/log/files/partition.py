@@ -29,11 +29,10 @@ from .loading import PartitionFolder, load_segments, segment_bases, write_again
 from .open_files import OpenFiles
 from .partition_view import PartitionView
 from .producers import ProducerState, SentBatch, following_state
-from .reservation import read_reservation, write_reservation
 from .segment import Segment
 from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
 from .settings import FilesSettings
-from .shortened import forget_shortened, write_shortened
+from .small_files import forget_shortened, read_reservation, write_reservation, write_shortened
 from .snapshots import write_snapshot
 from .tail import find_tail
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import Damaged
 
+from .gaps import MissingRun
 from .heads import PartitionHead
 from .index import SparseIndex
 from .loading import load_segments, set_end
 from .lock import writer_pid
-from .missing import MissingRun
 from .open_files import OpenFiles
 from .partition_view import PartitionView
 from .producers import Producers

@@ -13,8 +13,8 @@ from penstock.wire.kafka.record_batch import HEADER, UNKNOWN_CRC, BatchHeader
 
 from ..entry import Entry
 from ..kafka_form import entries_of
+from .gaps import MissingRun, missing_runs, missing_tail, name_of
 from .loading import PartitionFolder
-from .missing import MissingRun, missing_runs, missing_tail, name_of
 from .open_files import OpenFiles
 from .producers import Producers, UndecidedTransaction
 from .segment import CHUNK_BYTES, BatchPiece, Segment

@@ -1,30 +1,40 @@
 """The SQLite file beside the segments: topics, groups, cursors and lanes, in the usual tables.
 
 SQLite keeps no checksums of its data. Its own check finds damage to a page, and compares every index with its
-table; each table has an index over all its columns (`copies.py`), so a changed value is found, too. It does
-not check its write-ahead log; that is done here (`write_ahead.py`).
+table, value by value. So each table has a second copy of its rows here: an index over all its columns, made
+when a writer starts, and again once a migration has changed the columns. Without it a flipped bit in the
+start of a partition would have the writer remove good segments. The checksum of the tables' definitions is
+in `meta`, with the version of the schema. SQLite does not check its write-ahead log; `write_ahead.py` does.
 """
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from fastcrc.crc32 import iscsi as crc32c
+
+from penstock.database.contract import Row
+from penstock.database.database import Database, Transaction
+from penstock.database.migrations import stated
 from penstock.database.naming import Names
 from penstock.database.sqlite.dialect import SqliteConnection, SqliteDialect
 from penstock.database.statements import statement
 from penstock.errors import StoreDamaged
 
-from .copies import CHANGED_DEFINITION, SCHEMA, schema_damage
 from .disk import FOLDER_MODE
 from .lock import writer_pid
 from .write_ahead import write_ahead_damage
 
 NAME = "penstock.db"
 WRITE_AHEAD = "-wal"
+_SCHEMA = "files_schema"  # the checksum of the definitions, in `meta`
+_CHANGED_DEFINITION = "the definition of a table has changed"
 _WHOLE_BYTES = 64 << 20  # a file up to this size is checked whole at every start of a writer
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: unknown format
 # The tables that decide which records are served; checked at every start, whatever the size of the file.
@@ -77,12 +87,12 @@ def _found(conn: sqlite3.Connection, names: Names, checked: tuple[str | None, ..
     conn.execute("BEGIN")  # one snapshot: a migration may run meanwhile
     if rows("table_find", table=names.table("meta")):
         facts = dict(rows("schema_read"))
-        noted = "".join(value for (value,) in rows("meta_read", name=SCHEMA))
-        why = schema_damage({**facts, SCHEMA: noted}, rows("table_texts", prefix=names.prefix))
+        noted = "".join(value for (value,) in rows("meta_read", name=_SCHEMA))
+        why = _schema_damage({**facts, _SCHEMA: noted}, rows("table_texts", prefix=names.prefix))
         if why is not None:
             yield why
     elif rows("table_texts", prefix=names.prefix):
-        yield CHANGED_DEFINITION
+        yield _CHANGED_DEFINITION
 
 
 def _lost_behind(directory: Path) -> str | None:
@@ -90,6 +100,41 @@ def _lost_behind(directory: Path) -> str | None:
     if writer_pid(directory) not in (None, os.getpid()):
         return None
     return write_ahead_damage(directory / f"{NAME}{WRITE_AHEAD}")
+
+
+def keep_copies(tx: Transaction, database: Database) -> None:
+    """Make sure that every table has its copy, and record the checksum of the definitions."""
+    dialect, prefix = database.dialect, database.names.prefix
+    there = _columns(tx.rows("log", "copies", prefix=prefix))
+    for table, columns in _columns(tx.rows("log", "copied", prefix=prefix)).items():
+        if there.get(table) != columns:
+            # A statement file cannot name the columns: migrations change them, and the copy must have all.
+            named = ", ".join(f'"{column}"' for column in columns)
+            dialect.run_script(tx.conn, f"DROP INDEX IF EXISTS copy_{table};")
+            dialect.run_script(tx.conn, f"CREATE INDEX copy_{table} ON {table} ({named});")
+    noted = _schema_mark(stated(tx).version, tx.rows("database", "table_texts", prefix=prefix))
+    if tx.rows("database", "meta_read", name=_SCHEMA) != [(noted,)]:
+        tx.change("database", "meta_forget", name=_SCHEMA)
+        tx.change("database", "meta_add", name=_SCHEMA, value=noted)
+
+
+def _schema_damage(facts: dict[str, str], texts: Iterable[Row]) -> str | None:
+    """Return the damage to the table definitions, by their checksum in `meta`; None if none is known."""
+    noted = facts.get(_SCHEMA, "")
+    version = facts.get("schema_version", "")
+    if not noted or noted.split(" ")[0] != version or noted == _schema_mark(int(version), texts):
+        return None
+    return _CHANGED_DEFINITION
+
+
+def _schema_mark(version: int, texts: Iterable[Row]) -> str:
+    """Return the checksum entry for table definitions of a schema version."""
+    whole = "\n".join(f"{name} {text}" for name, text in texts)
+    return f"{version} {crc32c(whole.encode()):08x}"
+
+
+def _columns(rows: Iterable[Row]) -> dict[str, list[str]]:
+    return {table: [column for _, column in own] for table, own in groupby(rows, key=itemgetter(0))}
 
 
 class TablesDialect(SqliteDialect):

@@ -21,15 +21,15 @@ from penstock.wire.kafka.record_batch import BatchHeader, check_batch, read_head
 from . import tables
 from .directory import TOPICS
 from .disk import Disk, read_whole
+from .gaps import MissingRun, missing_runs, missing_tail
 from .heads import NAME as HEADS
 from .heads import HeadsFile, PartitionHead
-from .identity import read_identity
 from .index import SparseIndex
 from .loading import PartitionFolder, load_segments, segment_bases, set_end
-from .missing import MissingRun, missing_runs, missing_tail
 from .open_files import OpenFiles
 from .segment import CHUNK_BYTES, SUFFIX, Segment
 from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
+from .small_files import read_identity
 from .snapshots import SUFFIX as SNAPSHOT
 from .snapshots import newest_snapshot, snapshot_offsets
 from .tail import find_tail

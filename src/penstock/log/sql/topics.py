@@ -10,7 +10,7 @@ from penstock.model.limits import check_topic
 from penstock.model.partition import MURMUR3
 
 from ..contract import OUTBOX_PARTITIONS, Growth, Keep, Topic
-from ..growth import check_growth
+from ..topics import check_growth
 
 _FORGET = ("topic_delete", "heads_delete", "times_delete", "generations_delete", "holds_delete")
 

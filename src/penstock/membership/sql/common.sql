@@ -38,10 +38,6 @@ SET died_ms = now_ms(:now_ms), lease_until_ms = least(lease_until_ms, now_ms(:no
     host_lease_until_ms = least(host_lease_until_ms, :host_ms::bigint)
 WHERE id = :id;
 
--- name: members_former
--- How many members of the previous version are present, or were recently; reads the table, which is small, locks nothing.
-SELECT count(*) FROM penstock_member WHERE host_lease_until_ms IS NULL;
-
 -- name: members_dedicated
 -- The members whose processes do nothing else, and whether they are known to have ended; reads the table, which is small,
 -- locks nothing.
@@ -203,7 +199,7 @@ SELECT count(*) FROM penstock_slot WHERE owner IS NULL OR owner <> ALL(:living::
 -- slot order. As an array: the subquery of an IN may be run anew, locks and all, for each row of the table.
 UPDATE penstock_slot SET owner = NULL, epoch = epoch + 1
 WHERE slot = ANY(ARRAY(
-    SELECT slot FROM penstock_slot WHERE owner = :id AND owner_wanted IS DISTINCT FROM :id
+    SELECT slot FROM penstock_slot WHERE owner = :id AND (owner_wanted IS NULL OR owner_wanted <> :id)
     ORDER BY slot FOR UPDATE));
 
 -- name: slots_owned

@@ -1,6 +1,6 @@
-"""The answer to `why`: a code for programs, a sentence for people."""
+"""The answer to `why`, a code for programs and a sentence for people, and the reason in it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
@@ -11,9 +11,6 @@ class QuestionKind(Enum):
     ID = "id"
     KEY = "key"
     GROUP = "group"
-
-
-Kind = QuestionKind  # the old name
 
 
 class Code(Enum):
@@ -91,3 +88,22 @@ class Answer:
     id: str | None = None
     place: str | None = None
     unsettled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason: its sentence without the full stop, its times, commands and further reasons."""
+
+    code: Code
+    sentence: str
+    since_ms: int | None = None
+    until_ms: int | None = None
+    commands: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+
+def with_others(reason: Reason, others: list[Reason]) -> Reason:
+    """Return a reason with others that would apply once it is resolved."""
+    commands = reason.commands + tuple(each for other in others for each in other.commands)
+    also = reason.also + tuple(other.sentence for other in others)
+    return replace(reason, commands=tuple(dict.fromkeys(commands)), also=also)

@@ -53,10 +53,6 @@ class GroupRows:
                 found[row[0]].append(row[1:])
         return found[group_id]
 
-    def of_all(self, name: str, place: TopicPart, **params: Any) -> Iterable[Row]:
-        """Return the rows of all groups that a statement has returned."""
-        return (row for rows in self._found[name, place, *params.items()].values() for row in rows)
-
     def at(self, name: str, place: TopicPart, group_id: int, column: str, value: RowValue) -> list[Row]:
         """Return a group's rows for one offset or type, the statement's second column."""
         found = self._found.setdefault((name, place, column), {})
@@ -69,4 +65,4 @@ class GroupRows:
         return found[group_id, value]
 
     def _read(self, name: str, place: TopicPart, groups: Iterable[int], **params: Any) -> list[Row]:
-        return self._tx.rows("delivery", name, groups=sorted(groups), **place._asdict(), **params)
+        return self._tx.rows("operate", name, groups=sorted(groups), **place._asdict(), **params)

@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.database.database import Transaction
 
-from .finding import Logged
+from .finder import Logged
 
 DISCARD, RESET, CANCEL = "dead discard", "group reset", "scheduled cancel"
 _ENTRIES = 1_000  # of the audit, the newest, that are searched

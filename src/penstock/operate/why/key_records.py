@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from shlex import quote
 
+from penstock.delivery.lane import key_lane
 from penstock.log.contract import OffsetRange, Position, Topic
 
 from . import sentences as say
-from .finding import Finder, Logged, key_lane
-from .standing import Cursor, Lane, Letter, StandingReader, StoredGroup
+from .finder import Finder, Logged
+from .record_case import CaseReader, Cursor, Lane, Letter, StoredGroup
 from .wording import counted
 
 _LISTED = 3  # lanes, and dead letters, described one by one; the rest is counted
@@ -70,7 +71,7 @@ class UnsettledRecords:
 
 
 def unsettled(
-    reader: StandingReader,
+    reader: CaseReader,
     finder: Finder,
     groups: Sequence[tuple[StoredGroup, Cursor]],
     topic: Topic,
@@ -102,8 +103,8 @@ def unsettled(
 
 def _first(own: str, lanes: list[Lane], letters: list[Letter], unread: list[Logged]) -> int | None:
     """Return the offset of the record that a group has to settle first; None if it has settled them all."""
-    heads = [each.head for each in lanes if each.name == own and not each.held and each.head is not None]
-    if any(each.name == own and each.held for each in lanes):
+    heads = [each.head for each in lanes if each.id == own and not each.held and each.head is not None]
+    if any(each.id == own and each.held for each in lanes):
         heads = [each.offset for each in letters if each.holding and each.lane == own]
     heads = heads or [each.offset for each in unread[:1]]
     heads = heads or [each.head for each in lanes if each.head is not None]

@@ -2,17 +2,17 @@
 
 from shlex import quote
 
+from penstock.delivery.lane import WaitState
 from penstock.delivery.trial import ALONE_DEATHS, Trial
-from penstock.delivery.wait_state import WaitState
 from penstock.membership.filters import Filter, have_nothing_in_common
 from penstock.membership.status import CallStatus, LimitStatus
 from penstock.worker.group import bounds
 
 from .answer import QuestionKind
-from .finding import Logged, UnloggedEvent
+from .finder import Logged, UnloggedEvent
 from .history import CANCEL, Act
 from .members import Served
-from .standing import FormerWork, Lane, Letter, Standing, StoredGroup
+from .record_case import FormerWork, Lane, Letter, RecordCase, StoredGroup
 from .wording import ago, ahead, counted, lasting, short, times
 
 WORKER = "penstock worker MODULE:OUTBOX"
@@ -72,9 +72,9 @@ def died(letter: Letter, now_ms: int) -> str:
     return f"became a dead letter {ago(letter.died_ms, now_ms)}{after} ({short(letter.reason)})"
 
 
-def fell_back(standing: Standing, now_ms: int) -> str:
+def fell_back(case: RecordCase, now_ms: int) -> str:
     """Return when a fallback completed a record, and the last failure of its handler."""
-    fallback = standing.fallback
+    fallback = case.fallback
     assert fallback is not None
     failures = counted(fallback.failures, "failure")
     return f"{ago(fallback.completed_ms, now_ms)}, after {failures} ({short(fallback.reason)})"
@@ -153,12 +153,12 @@ def full(lanes: int, entries: int) -> str:
 # -- the state of a record
 
 
-def careful(standing: Standing) -> str:
+def careful(case: RecordCase) -> str:
     """Say that the records of a partition are tried a few at a time, or this one alone."""
-    trial, record = standing.cursor.trial, standing.record
+    trial, record = case.cursor.trial, case.record
     alone = trial.alone.get(record.offset)
     if alone is None:
-        return f"{by_few(record.topic.name, record.partition, trial)}; {before(standing)}"
+        return f"{by_few(record.topic.name, record.partition, trial)}; {before(case)}"
     return (
         f"it was being handled when {counted(trial.deaths, 'worker')} died, so it waits to be tried "
         f"alone; {counted(alone, 'worker')} died while it was tried alone, and after {ALONE_DEATHS} its "
@@ -174,9 +174,9 @@ def by_few(topic: str, partition: int, trial: Trial) -> str:
     )
 
 
-def grown(standing: Standing, former: FormerWork) -> str:
+def grown(case: RecordCase, former: FormerWork) -> str:
     """Say that a partition is read only after another one, since the topic has grown."""
-    record = standing.record
+    record = case.record
     topic, count = record.topic.name, former.open
     return (
         f"{topic} has grown, and {topic}/{record.partition} is read once the group has passed "
@@ -207,21 +207,21 @@ def limited(limit: LimitStatus, now_ms: int) -> str:
     return text if limit.until_ms is None else f"{text}; the next may start {ahead(limit.until_ms, now_ms)}"
 
 
-def before(standing: Standing) -> str:
+def before(case: RecordCase) -> str:
     """Say how many records come before one."""
-    count = standing.cursor.open_before(standing.record.offset)
-    where = f"{standing.record.topic.name}/{standing.record.partition}"
+    count = case.cursor.open_before(case.record.offset)
+    where = f"{case.record.topic.name}/{case.record.partition}"
     if not count:
         return f"no record comes before it in {where}"
     return f"{counted(count, 'record')} of {where} {'comes' if count == 1 else 'come'} before it"
 
 
-def passed_over(standing: Standing) -> str:
+def passed_over(case: RecordCase) -> str:
     """Say that no handler of a group wants a record."""
-    record, group = standing.record, standing.group
+    record, group = case.record, case.group
     filter = f" ({', '.join(group.filters[0])})" if group.filters else ""
-    end = "it was passed over" if standing.passed else "it will be passed over"
-    return f"none of its handlers{filter} takes the type {record.type}; {end}{_rival(group, standing.rival)}"
+    end = "it was passed over" if case.passed else "it will be passed over"
+    return f"none of its handlers{filter} takes the type {record.type}; {end}{_rival(group, case.rival)}"
 
 
 def _rival(group: StoredGroup, rival: tuple[str, Filter] | None) -> str:

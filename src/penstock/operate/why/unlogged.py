@@ -8,13 +8,12 @@ from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.log.store import Store
 
-from . import finding
+from . import finder
 from . import sentences as say
-from .answer import Code, QuestionKind
-from .finding import Logged, Missing, UnloggedEvent
+from .answer import Code, QuestionKind, Reason
+from .finder import Logged, Missing, UnloggedEvent
 from .history import Act
 from .members import Members, Served, Service
-from .reason import Reason
 from .wording import ago, ahead, counted, lasting
 
 LONG_MS = 10_000  # a transaction open for this long is reported
@@ -92,7 +91,7 @@ def open_transactions(store: Store) -> OpenTransactions:
     tables = [store.database.names.table(name) for name in _LOCKED]
 
     def look(tx: Transaction) -> tuple[list[Row], list[Row]]:
-        return tx.rows("outbox", "open_writers"), tx.rows("operate", "open_lockers", tables=tables)
+        return tx.rows("operate", "open_writers"), tx.rows("operate", "open_lockers", tables=tables)
 
     writers, lockers = store.database.look(look)
     if not writers and store.database.dialect.is_held():
@@ -125,7 +124,7 @@ def explain_ready(
     tx: Transaction, members: Members, topic: str | None, now_ms: int, opened: OpenTransactions
 ) -> Reason | None:
     """Return why ready events of a topic, or of all, are not in the log yet; None if there are none."""
-    ready = tx.rows("outbox", "ready_by_slot", topic=topic, now_ms=now_ms)
+    ready = tx.rows("operate", "ready_by_slot", topic=topic, now_ms=now_ms)
     if not ready:
         return None
     count, since = sum(int(row[1]) for row in ready), min(row[2] for row in ready)
@@ -209,6 +208,4 @@ def explain_cancelled(id: str, act: Act, now_ms: int) -> Reason:
 def _cut(missing: Missing) -> tuple[str, ...]:
     if not missing.cut:
         return ()
-    return (
-        f"only {counted(finding.WALK, 'record')} of each partition were searched; search all with --scan",
-    )
+    return (f"only {counted(finder.WALK, 'record')} of each partition were searched; search all with --scan",)

@@ -22,7 +22,7 @@ _KINDS: _Kinds = {
 }
 _ASYNC_KINDS: _Kinds = {
     ("aiosqlite", "Connection"): "aiosqlite",
-    ("psycopg", "AsyncConnection"): "psycopg_async",
+    ("psycopg", "AsyncConnection"): "psycopg",
     ("asyncpg", "Connection"): "asyncpg",
     ("asyncpg", "PoolConnectionProxy"): "asyncpg",  # from a pool
     ("sqlalchemy", "AsyncConnection"): "sqlalchemy_async",
@@ -41,7 +41,7 @@ def adapter_for(conn: Any, dialect: str) -> Adapter:
     cls = type(conn)
     adapter = _found.get(cls)
     if adapter is None:
-        adapter = _found[cls] = _load(conn, _KINDS, _ASYNC_KINDS, _IS_ASYNC)
+        adapter = _found[cls] = _load(conn, "ADAPTER", _KINDS, _ASYNC_KINDS, _IS_ASYNC)
     if adapter.dialect != dialect:  # another database, or a library that supports several
         _check_dialect(conn, adapter.dialect_of(conn), dialect)
     return adapter
@@ -52,7 +52,7 @@ def async_adapter_for(conn: Any, dialect: str) -> AsyncAdapter:
     cls = type(conn)
     adapter = _found_async.get(cls)
     if adapter is None:
-        adapter = _found_async[cls] = _load(conn, _ASYNC_KINDS, _KINDS, _IS_SYNC)
+        adapter = _found_async[cls] = _load(conn, "ASYNC_ADAPTER", _ASYNC_KINDS, _KINDS, _IS_SYNC)
     if adapter.dialect != dialect:
         _check_dialect(conn, adapter.dialect_of(conn), dialect)
     return adapter
@@ -69,10 +69,10 @@ def _check_dialect(conn: Any, found: str, wanted: str) -> None:
         raise UnsupportedConnection(conn, f"this outbox is on {wanted}: pass a connection to that database")
 
 
-def _load(conn: Any, kinds: _Kinds, others: _Kinds, remedy: str) -> Any:
+def _load(conn: Any, adapter: str, kinds: _Kinds, others: _Kinds, remedy: str) -> Any:
     module = _module_of(type(conn), kinds)
     if module is not None:
-        return import_module(f"{__name__}.{module}").ADAPTER
+        return getattr(import_module(f"{__name__}.{module}"), adapter)
     if _module_of(type(conn), others) is not None:
         raise UnsupportedConnection(conn, remedy)
     known = ", ".join(".".join(kind) for kind in kinds)

@@ -15,8 +15,7 @@ from penstock.database.contract import Row
 from penstock.database.naming import Names
 from penstock.errors import NoTransaction
 
-from ..steps import Step
-from .no_commit_hook import NoCommitHook
+from ..contract import NoCommitHook, Step
 from .sqlite import ADAPTER as SQLITE
 from .sqlite import would_commit
 
@@ -61,4 +60,4 @@ async def _in_its_thread(conn: Any, function: Callable[..., T], *arguments: Any)
     return result
 
 
-ADAPTER = AiosqliteAdapter()
+ASYNC_ADAPTER = AiosqliteAdapter()

@@ -12,9 +12,8 @@ from penstock.database.contract import Row
 from penstock.database.naming import Names
 from penstock.errors import NoTransaction
 
-from ..steps import Step
-from .no_commit_hook import NoCommitHook
-from .postgres_calls import missing_relation, numbered_sql, postgres_call
+from ..contract import NoCommitHook, Step
+from .postgres_calls import numbered_sql, postgres_call, schema_missing
 
 
 class AsyncpgAdapter(NoCommitHook):
@@ -45,10 +44,7 @@ class AsyncpgAdapter(NoCommitHook):
         try:
             tag: str = await conn.execute(numbered_sql(name, names), *params)
         except UndefinedTableError as exc:
-            missing = missing_relation(exc)
-            if missing is None:
-                raise
-            raise missing from exc
+            raise schema_missing(exc) from exc
         return int(tag.rpartition(" ")[2])
 
     async def arows(self, conn: Any, step: Step, names: Names) -> list[Row]:
@@ -57,10 +53,7 @@ class AsyncpgAdapter(NoCommitHook):
         try:
             return [tuple(row) for row in await conn.fetch(numbered_sql(name, names), *params)]
         except UndefinedTableError as exc:
-            missing = missing_relation(exc)
-            if missing is None:
-                raise
-            raise missing from exc
+            raise schema_missing(exc) from exc
 
 
-ADAPTER = AsyncpgAdapter()
+ASYNC_ADAPTER = AsyncpgAdapter()

@@ -18,8 +18,8 @@ from penstock.database.sqlite.dialect import missing_table
 from penstock.database.statements import statement
 from penstock.errors import NoTransaction, UnsupportedConnection
 
-from ..steps import Step
-from .driver_state import is_known, is_open
+from ..contract import Step
+from .driver import is_known, is_open
 from .postgres_calls import missing_relation, postgres_call, postgres_sql
 
 _DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}

@@ -12,7 +12,7 @@ from penstock.database.naming import Names
 from penstock.database.statements import statement
 from penstock.errors import SchemaMissing
 
-from ..steps import Step
+from ..contract import Step
 
 _UNDEFINED_TABLE = "42P01"
 _last: dict[str, tuple[Names, str]] = {}  # by statement: the names of its last use, and its text
@@ -46,7 +46,10 @@ def numbered_sql(name: str, names: Names) -> str:
 def missing_relation(error: BaseException | None) -> SchemaMissing | None:
     """Return SchemaMissing if any driver's PostgreSQL error reports a missing table."""
     code = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
-    if code != _UNDEFINED_TABLE:
-        return None
+    return schema_missing(error) if code == _UNDEFINED_TABLE else None
+
+
+def schema_missing(error: BaseException | None) -> SchemaMissing:
+    """Return SchemaMissing for an error about a missing table, which names it."""
     named = _QUOTED.search(str(error))
     return SchemaMissing(named[1] if named else "penstock_*")

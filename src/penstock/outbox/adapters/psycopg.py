@@ -1,4 +1,4 @@
-"""Publishing on a psycopg 3 `Connection`.
+"""Publishing on a psycopg 3 `Connection` or `AsyncConnection`.
 
 Outside autocommit the driver opens the transaction before our statement, as before any other.
 """
@@ -13,9 +13,9 @@ from penstock.database.contract import Row
 from penstock.database.naming import Names
 from penstock.errors import NoTransaction
 
-from ..steps import Step
-from .no_commit_hook import NoCommitHook
-from .postgres_calls import missing_relation, postgres_call, postgres_sql
+from ..contract import NoCommitHook, Step
+from .driver import is_open
+from .postgres_calls import postgres_call, postgres_sql, schema_missing
 
 
 class PsycopgAdapter(NoCommitHook):
@@ -55,10 +55,7 @@ class PsycopgAdapter(NoCommitHook):
                     pass
             return cursor.rowcount
         except psycopg.errors.UndefinedTable as exc:
-            missing = missing_relation(exc)
-            if missing is None:
-                raise
-            raise missing from exc
+            raise schema_missing(exc) from exc
 
     def rows(self, conn: "psycopg.Connection[Any]", step: Step, names: Names) -> list[Row]:
         """Run one statement for one row of values or many; the caller may have set a row factory."""
@@ -67,10 +64,55 @@ class PsycopgAdapter(NoCommitHook):
             with conn.cursor(row_factory=tuple_row) as cursor:
                 return cursor.execute(postgres_sql(name, names), params).fetchall()
         except psycopg.errors.UndefinedTable as exc:
-            missing = missing_relation(exc)
-            if missing is None:
-                raise
-            raise missing from exc
+            raise schema_missing(exc) from exc
 
 
 ADAPTER = PsycopgAdapter()
+
+
+class PsycopgAsyncAdapter(NoCommitHook):
+    """Runs staging on psycopg 3, async."""
+
+    dialect = "postgres"
+
+    def dialect_of(self, conn: "psycopg.AsyncConnection[Any]") -> str:
+        """Return the dialect behind the connection."""
+        return "postgres"
+
+    async def acheck(self, conn: "psycopg.AsyncConnection[Any]") -> None:
+        """Refuse autocommit without an open transaction."""
+        if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
+            raise NoTransaction("publish inside `async with conn.transaction():`")
+
+    def driver_connection(self, conn: "psycopg.AsyncConnection[Any]") -> "psycopg.AsyncConnection[Any]":
+        """Return the connection itself."""
+        return conn
+
+    def is_open(self, driver_connection: Any) -> bool:
+        """Ask libpq, which knows without asking the server."""
+        return is_open(driver_connection)
+
+    async def arun(self, conn: "psycopg.AsyncConnection[Any]", step: Step, names: Names) -> int:
+        """Run one statement for one row or many."""
+        name, params = postgres_call(step)
+        try:
+            cursor = await conn.execute(postgres_sql(name, names), params)
+            if step.counts and cursor.rowcount < 0:  # pipeline mode: no answer yet
+                async with conn.pipeline():
+                    pass
+            return cursor.rowcount
+        except psycopg.errors.UndefinedTable as exc:
+            raise schema_missing(exc) from exc
+
+    async def arows(self, conn: "psycopg.AsyncConnection[Any]", step: Step, names: Names) -> list[Row]:
+        """Run one statement for one row of values or many; the caller may have set a row factory."""
+        name, params = postgres_call(step)
+        try:
+            async with conn.cursor(row_factory=tuple_row) as cursor:
+                await cursor.execute(postgres_sql(name, names), params)
+                return await cursor.fetchall()
+        except psycopg.errors.UndefinedTable as exc:
+            raise schema_missing(exc) from exc
+
+
+ASYNC_ADAPTER = PsycopgAsyncAdapter()

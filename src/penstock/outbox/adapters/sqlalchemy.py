@@ -19,8 +19,8 @@ from penstock.database.sqlite.dialect import missing_table
 from penstock.database.statements import statement
 from penstock.errors import NoTransaction, UnsupportedConnection
 
-from ..steps import Step
-from .driver_state import commits_alone, innermost, is_known, is_open
+from ..contract import Step
+from .driver import commits_alone, innermost, is_known, is_open
 from .postgres_calls import missing_relation, numbered_sql, postgres_call, postgres_sql
 
 Conn = Connection | Session | scoped_session[Session]

@@ -13,7 +13,7 @@ from penstock.database.contract import Row
 from penstock.database.naming import Names
 from penstock.errors import UnsupportedConnection
 
-from ..steps import Step
+from ..contract import Step
 from .sqlalchemy import ADAPTER as SYNC
 from .sqlalchemy import SEVERAL, dialect_named
 
@@ -68,4 +68,4 @@ def _itself(conn: AsyncConn) -> AsyncConnection | AsyncSession:
     return conn() if isinstance(conn, async_scoped_session) else conn
 
 
-ADAPTER = SqlalchemyAsyncAdapter()
+ASYNC_ADAPTER = SqlalchemyAsyncAdapter()

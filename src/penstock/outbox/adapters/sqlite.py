@@ -12,8 +12,7 @@ from penstock.database.sqlite.dialect import missing_table
 from penstock.database.statements import statement
 from penstock.errors import NoTransaction
 
-from ..steps import Step
-from .no_commit_hook import NoCommitHook
+from ..contract import NoCommitHook, Step
 
 
 class SqliteAdapter(NoCommitHook):

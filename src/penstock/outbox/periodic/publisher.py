@@ -43,8 +43,9 @@ class PeriodicPublisher(AsyncPublisher):
         workers may call it for one tick, and one result is published; do the work in handlers. `name` names
         the schedule, by default after the type, and must stay the same across deploys. `catch_up`: which
         missed ticks to publish, "none", the "last", or "all". Raises InvalidSchedule, InvalidType,
-        InvalidTopic, InvalidKey, InvalidHeaders, InvalidOwner.
+        InvalidTopic, InvalidKey, InvalidHeaders, InvalidOwner, NoOutbox.
         """
+        self._check_outbox("a schedule")
 
         def register(function: F) -> F:
             self._schedules.declare(
@@ -78,6 +79,7 @@ class PeriodicPublisher(AsyncPublisher):
         owner: str | None = None,
     ) -> None:
         """Publish an event with the same value at each tick, once over all workers; otherwise as `every`."""
+        self._check_outbox("a schedule")
         encode_value(type, value)
         self._schedules.declare(
             name,

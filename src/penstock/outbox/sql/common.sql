@@ -149,31 +149,6 @@ DELETE FROM penstock_token WHERE token = ANY(ARRAY(
 
 -- == For operations and listings
 
--- name: topic_unlogged
--- The number of staged and scheduled events of a topic; reads the tables, locks nothing.
-SELECT (SELECT count(*) FROM penstock_staged WHERE topic = :topic),
-       (SELECT count(*) FROM penstock_scheduled WHERE topic = :topic);
-
--- name: ready_by_slot
--- The events of a topic, or of all, that are staged or due: their number in each slot, and the oldest time; reads the staged
--- events, and the due ones by ix_penstock_scheduled_due, locks nothing.
-SELECT slot, sum(events)::bigint, min(since_ms) FROM (
-    SELECT slot, count(*) AS events, min(timestamp_ms) AS since_ms FROM penstock_staged
-    WHERE :topic::text IS NULL OR topic = :topic::text GROUP BY slot
-    UNION ALL
-    SELECT slot, count(*), min(due_ms) FROM penstock_scheduled
-    WHERE due_ms <= :now_ms::bigint AND (:topic::text IS NULL OR topic = :topic::text) GROUP BY slot) AS ready
-GROUP BY slot ORDER BY slot;
-
--- name: unlogged_count
--- The number of staged and scheduled events; reads the tables, locks nothing.
-SELECT (SELECT count(*) FROM penstock_staged), (SELECT count(*) FROM penstock_scheduled);
-
--- name: owner_counted
--- How many staged and scheduled events have an owner tag; walks the indexes on owner, locks nothing.
-SELECT (SELECT count(*) FROM penstock_staged WHERE owner = :owner),
-       (SELECT count(*) FROM penstock_scheduled WHERE owner = :owner);
-
 -- name: topic_unschedule
 -- Remove the scheduled events of a topic; reads the table, and waits for callers that are cancelling some of them. Slots and
 -- heads are already locked, so no move is in progress.
@@ -196,74 +171,10 @@ DELETE FROM penstock_scheduled WHERE seq = ANY(ARRAY(
       AND (:before_ms::bigint IS NULL OR due_ms < :before_ms::bigint)
     ORDER BY due_ms, seq LIMIT :limit FOR UPDATE SKIP LOCKED));
 
--- name: scheduled_count
--- The number of matching scheduled events; reads the table or one of its indexes, locks nothing.
-SELECT count(*) FROM penstock_scheduled
-WHERE (:id::text IS NULL OR id = :id::text)
-  AND (:topic::text IS NULL OR topic = :topic::text)
-  AND (:key_hash::integer IS NULL OR key_hash = :key_hash::integer)
-  AND (:key::bytea IS NULL OR key = :key::bytea)
-  AND (:owner::text IS NULL OR owner = :owner::text)
-  AND (:before_ms::bigint IS NULL OR due_ms < :before_ms::bigint);
-
 -- name: scheduled_hasten
 -- Make a scheduled event due now; walks ix_penstock_scheduled_id, locks that row. A move that has locked it first wins:
 -- this waits for its end and finds nothing.
 UPDATE penstock_scheduled SET due_ms = now_ms(:now_ms) WHERE id = :id;
-
--- name: scheduled_list
--- A page of scheduled events, the next due first, after a place in that order; walks ix_penstock_scheduled_due, locks nothing.
-SELECT due_ms, seq, topic, key, owner, type, id FROM penstock_scheduled
-WHERE (due_ms, seq) > (:after_due::bigint, :after_seq::bigint)
-  AND (:id::text IS NULL OR id = :id::text)
-  AND (:topic::text IS NULL OR topic = :topic::text)
-  AND (:key_hash::integer IS NULL OR key_hash = :key_hash::integer)
-  AND (:key::bytea IS NULL OR key = :key::bytea)
-  AND (:owner::text IS NULL OR owner = :owner::text)
-  AND (:before_ms::bigint IS NULL OR due_ms < :before_ms::bigint)
-ORDER BY due_ms, seq
-LIMIT :limit;
-
--- name: scheduled_show
--- All columns of a scheduled event; walks ix_penstock_scheduled_id, locks nothing.
-SELECT due_ms, seq, topic, key, owner, type, id, slot, value, headers, timestamp_ms FROM penstock_scheduled
-WHERE id = :id
-ORDER BY seq LIMIT 1;
-
--- name: scheduled_by_id
--- A scheduled event by its id; walks ix_penstock_scheduled_id, locks nothing.
-SELECT topic, id, key, type, timestamp_ms, slot, due_ms FROM penstock_scheduled
-WHERE id = :id AND (:topic::text IS NULL OR topic = :topic::text) ORDER BY seq LIMIT 1;
-
--- name: scheduled_by_key
--- The next scheduled event of a key; walks ix_penstock_scheduled_key, locks nothing.
-SELECT topic, id, key, type, timestamp_ms, slot, due_ms FROM penstock_scheduled
-WHERE key_hash = :key_hash AND key IS NOT NULL AND key = :key AND (:topic::text IS NULL OR topic = :topic::text)
-ORDER BY due_ms, seq LIMIT 1;
-
--- name: staged_by_id
--- A staged event by its id; reads the table up to a limit of rows, since it has no index on ids, locks nothing.
-SELECT topic, id, key, type, timestamp_ms, slot, NULL::bigint FROM (
-    SELECT topic, id, key, type, timestamp_ms, slot FROM penstock_staged LIMIT :walk) AS s
-WHERE id = :id AND (:topic::text IS NULL OR topic = :topic::text) LIMIT 1;
-
--- name: staged_show
--- All columns of a staged event; reads the table up to a limit of rows, since it has no index on ids, locks nothing.
-SELECT owner, type, id, value, headers, timestamp_ms FROM (
-    SELECT owner, type, id, value, headers, timestamp_ms FROM penstock_staged LIMIT :walk) AS s
-WHERE id = :id LIMIT 1;
-
--- name: staged_count
--- The number of staged events, up to a limit; reads the table up to the limit, locks nothing.
-SELECT count(*) FROM (SELECT 1 FROM penstock_staged LIMIT :walk) AS s;
-
--- name: unlogged_of_key
--- The number of events of a key that are staged, up to a limit of its slot's rows, and scheduled; reads the staged events of
--- the slot and walks ix_penstock_scheduled_key, locks nothing.
-SELECT (SELECT count(*) FROM (SELECT topic, key_hash, key FROM penstock_staged WHERE slot = :slot LIMIT :walk) AS s
-        WHERE s.key_hash = :key_hash AND s.key = :key AND (:topic::text IS NULL OR s.topic = :topic::text)),
-       (SELECT count(*) FROM penstock_scheduled
-        WHERE key_hash = :key_hash AND key IS NOT NULL AND key = :key AND (:topic::text IS NULL OR topic = :topic::text));
 
 -- name: scheduled_next
 -- The due time of the next scheduled event after a moment; walks ix_penstock_scheduled_due, locks nothing.
@@ -354,11 +265,6 @@ WHERE name = :name AND version = :version AND next_ms = :due_ms AND NOT paused A
 -- that row.
 UPDATE penstock_periodic SET failures = failures + 1, error = :error, failed_ms = now_ms(:now_ms)
 WHERE name = :name AND version = :version AND next_ms = :due_ms;
-
--- name: periodic_list
--- A page of schedules by name, after one of them; walks the primary key, locks nothing.
-SELECT name, definition, version, since_ms, last_ms, next_ms, paused, failures, error, failed_ms, now_ms(:now_ms)
-FROM penstock_periodic WHERE name > :after AND (:name::text IS NULL OR name = :name::text) ORDER BY name LIMIT :limit;
 
 -- name: periodic_pause
 -- Pause a schedule; walks the primary key, locks that row and waits for a tick in progress.

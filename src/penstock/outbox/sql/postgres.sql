@@ -102,35 +102,3 @@ RETURNING seq, id;
 DELETE FROM penstock_staged WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM penstock_staged WHERE owner = :owner LIMIT :limit)) AND owner = :owner
 RETURNING seq, id;
-
--- == For operations and listings
-
--- name: staged_page
--- A page of staged events, by slot and then in the order of staging; walks the primary key, locks nothing.
-SELECT slot, seq, topic, id, key, type, timestamp_ms FROM penstock_staged
-WHERE (slot, seq) > (:after_slot::integer, :after_seq::bigint)
-  AND (:topic::text IS NULL OR topic = :topic::text)
-ORDER BY slot, seq
-LIMIT :limit;
-
--- name: open_writers
--- The open transactions that may have staged events: their session, age, and the start of the last statement; reads the
--- server's own tables, locks nothing.
-SELECT l.pid, coalesce(a.application_name, ''), coalesce(a.state, ''),
-       floor(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, p.prepared)) * 1000)::bigint,
-       floor(extract(epoch FROM a.query_start) * 1000)::bigint, p.gid
-FROM (
-    SELECT DISTINCT pid, virtualtransaction FROM pg_locks
-    WHERE locktype = 'relation' AND granted AND mode = 'RowExclusiveLock'
-      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND relation = ANY (ARRAY['penstock_staged'::regclass::oid, 'penstock_scheduled'::regclass::oid])) AS l
-LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-LEFT JOIN pg_prepared_xacts p ON l.virtualtransaction = '-1/' || p.transaction::text
-ORDER BY coalesce(a.xact_start, p.prepared) NULLS LAST, 1;
-
--- name: staged_by_key
--- The oldest staged event of a key; walks the primary key of one slot, up to a limit of rows, locks nothing.
-SELECT topic, id, key, type, timestamp_ms, slot, NULL::bigint FROM (
-    SELECT * FROM penstock_staged WHERE slot = :slot ORDER BY seq LIMIT :walk) AS s
-WHERE key_hash = :key_hash AND key = :key AND (:topic::text IS NULL OR topic = :topic::text)
-ORDER BY seq LIMIT 1;

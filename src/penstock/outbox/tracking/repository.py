@@ -14,10 +14,9 @@ from penstock.errors import InvalidTracking, InvalidValue
 from penstock.model.connections import AsyncConnection, Connection
 
 from . import block
-from .calls import Calls
 from .declaration import Declaration, declare
 from .parts import blame_column, parts_of, with_metadata
-from .plain import fields_of, identity_of, image_of
+from .plain import Calls, fields_of, identity_of, image_of
 
 M = TypeVar("M")
 P = ParamSpec("P")

@@ -4,25 +4,126 @@ SQLAlchemy reports each row by mapper events before and after the row's own stat
 collected on the session and staged in `after_flush`, by one statement per connection. So an event never comes
 before the statement that locks its row, and a failing event fails the flush. Writes without mapper events are
 not tracked: bulk statements, and the database's own cascades and triggers.
+
+Several outboxes may track one model. Events go to the database of the row's own connection, whichever outbox
+stages them. So of the outboxes that track the model, those whose store is that database stage them, once for
+each set of tables. If no address matches (an alias, a pooler, an engine with a `creator`), those for that
+kind of database do.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from os.path import realpath
+from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, event
-from sqlalchemy.orm import Session, object_session
+from sqlalchemy import URL, Column, Connection, Table, event, inspect, make_url
+from sqlalchemy.exc import NoInspectionAvailable
+from sqlalchemy.orm import Mapper, Session, attributes, object_session
+from sqlalchemy.orm.base import PASSIVE_NO_INITIALIZE
 from sqlalchemy.orm.exc import ObjectDeletedError
 
 from penstock.database.naming import Names
 from penstock.errors import InvalidTracking, InvalidValue
 
 from .block import Block
-from .declaration import Declaration
-from .mapped import changed_columns, columns_of, identity_of, image_of
+from .declaration import Declaration, text_of
 from .parts import blame_column, parts_of, with_metadata
-from .stores import address_of, stagers_of
+
+_columns: WeakKeyDictionary[Mapper[Any], tuple[str, ...]] = WeakKeyDictionary()
+
+
+def table_of(model: Any) -> str:
+    """Return the name of the table that a class is mapped to. Raises InvalidTracking."""
+    try:
+        mapper = inspect(model)
+    except NoInspectionAvailable:
+        mapper = None
+    if not isinstance(mapper, Mapper) or not isinstance(model, type):
+        raise InvalidTracking(model, "it is not a class that SQLAlchemy has mapped to a table")
+    if not isinstance(mapper.local_table, Table):
+        raise InvalidTracking(model, "it is mapped to a query, not to a table; track the underlying models")
+    return str(mapper.local_table.name)
+
+
+def columns_of(target: Any) -> tuple[str, ...]:
+    """Return the attributes that are columns of tables, not expressions over them."""
+    mapper: Mapper[Any] = attributes.instance_state(target).mapper
+    found = _columns.get(mapper)
+    if found is None:
+        found = tuple(each.key for each in mapper.column_attrs if isinstance(each.columns[0], Column))
+        _columns[mapper] = found
+    return found
+
+
+def changed_columns(target: Any, hidden: AbstractSet[str]) -> set[str]:
+    """Return the columns that differ from the loaded values, as far as known without a query."""
+    return {
+        key
+        for key in columns_of(target)
+        if key not in hidden and attributes.get_history(target, key, PASSIVE_NO_INITIALIZE).has_changes()
+    }
+
+
+def identity_of(target: Any) -> str:
+    """Return the primary key as text."""
+    mapper: Mapper[Any] = attributes.instance_state(target).mapper
+    return ",".join(map(text_of, mapper.primary_key_from_instance(target)))
+
+
+def image_of(target: Any, hidden: AbstractSet[str]) -> dict[str, Any]:
+    """Return the columns, reading unloaded ones on the session's own connection."""
+    return {key: getattr(target, key) for key in columns_of(target) if key not in hidden}
+
+
+_KINDS = {"postgres": "postgresql"}  # other names of a kind
+_PORTS = {"postgresql": 5432}  # where an address names none
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """The address of the database of a store or a connection. Equal addresses are one database."""
+
+    kind: str
+    host: str
+    port: int
+    database: str
+
+
+class StagesInStore(Protocol):
+    """An object that stages events in one store."""
+
+    address: StoreAddress
+    names: Names
+
+
+S = TypeVar("S", bound=StagesInStore)
+
+
+def address_of(url: str | URL) -> StoreAddress:
+    """Return the address in a URL of an outbox or an engine."""
+    made = make_url(url)
+    kind = _KINDS.get(made.get_backend_name(), made.get_backend_name())
+    if kind == "sqlite":
+        return StoreAddress(kind, "", 0, realpath(made.database or ""))
+    host = made.host or made.query.get("host") or "localhost"
+    return StoreAddress(kind, str(host), made.port or _PORTS.get(kind, 0), made.database or "")
+
+
+def stagers_of(url: URL, several: Sequence[S]) -> Iterable[S]:
+    """Return those of several that stage the writes on an engine's connection, given its URL."""
+    if len(several) == 1:
+        return several
+    here = address_of(url)
+    same = [each for each in several if each.address == here]
+    alike = [each for each in several if each.address.kind == here.kind]
+    chosen: dict[Names, S] = {}
+    for each in same or alike or several:
+        chosen.setdefault(each.names, each)
+    return chosen.values()
+
 
 _PENDING = "penstock.tracking"  # the key in a session's `info` for the changes of its flush so far
 

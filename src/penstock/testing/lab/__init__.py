@@ -1,8 +1,8 @@
 """The crash laboratory: tests that handlers are idempotent by killing them at every place."""
 
 from .laboratory import CrashLab
-from .report import Finding, LabFinding, Report
+from .report import LabFinding, Report
 from .visits import Visit
 from .worlds import World
 
-__all__ = ["CrashLab", "Finding", "LabFinding", "Report", "Visit", "World"]
+__all__ = ["CrashLab", "LabFinding", "Report", "Visit", "World"]

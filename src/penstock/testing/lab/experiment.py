@@ -20,8 +20,7 @@ from penstock.model.record import Record
 from penstock.operate.dead import dead_letters
 
 from ..clock import FakeClock
-from ..idling import drain_until_idle
-from ..relocation import relocated
+from ..outbox import drain_until_idle, relocated
 from .commits import loaded, watch
 from .process import Tell
 from .visits import AFTER_COMMIT, BEFORE_COMMIT, Visits

@@ -17,7 +17,7 @@ from penstock.errors import LabFailed
 from penstock.membership.member import ClusterSettings
 
 from ..clock import FakeClock
-from ..memory import memory_outbox
+from ..outbox import memory_outbox
 from .commits import holders, load, loaded
 from .experiment import Experiment, InWorld
 from .process import EndedProcess, apart

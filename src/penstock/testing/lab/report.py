@@ -43,9 +43,6 @@ class LabFinding:
         return "\n".join([*lines, f"  replay it: {again}"])
 
 
-Finding = LabFinding  # the old name
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
     """The result of a laboratory.

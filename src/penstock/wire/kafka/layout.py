@@ -19,6 +19,7 @@ their default. RECORDS are views of the given bytes, not copies.
 """
 
 import struct
+from ast import literal_eval
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -150,6 +151,68 @@ class Api(NamedTuple):
         An element of an array may already be encoded, by `stepwise.encode_element`.
         """
         return _encoded(self, False, message, version)
+
+
+_KINDS: dict[str, FieldKind] = {
+    "bool": BOOL,
+    "int8": INT8,
+    "int16": INT16,
+    "int32": INT32,
+    "int64": INT64,
+    "string": STRING,
+    "bytes": BYTES,
+    "records": RECORDS,
+    "uuid": UUID_,
+}
+
+
+def api(table: str) -> Api:
+    """Return the API in a table: its key, name and versions; then a row for each field of request and answer.
+
+    A row is `NAME TYPE` and, where they apply, `SINCE+` or `SINCE-UNTIL` (versions), `null` or `null:SINCE`,
+    `tag:NUMBER`, `=DEFAULT`. `{}` is a struct, `[]` an array of structs, whose fields are indented below it;
+    `[]int32` is an array of numbers.
+    """
+    head, _, *rows = [each for each in table.splitlines() if each.strip()]
+    key, name, versions, *flexible = head.split()
+    first, last = map(int, versions.split("-"))
+    since = int(flexible[0].removeprefix("flexible:")) if flexible else None
+    answer = [each.strip() for each in rows].index("answer")
+    return Api(int(key), name, (first, last), since, _fields(rows[:answer]), _fields(rows[answer + 1 :]))
+
+
+def _fields(rows: list[str]) -> tuple[Field, ...]:
+    found: list[Field] = []
+    while rows:
+        row, rows = rows[0], rows[1:]
+        depth = _depth(row)
+        below = next((at for at, each in enumerate(rows) if _depth(each) <= depth), len(rows))
+        found.append(_field(row.split(), _fields(rows[:below])))
+        rows = rows[below:]
+    return tuple(found)
+
+
+def _depth(row: str) -> int:
+    return len(row) - len(row.lstrip())
+
+
+def _field(words: list[str], inner: tuple[Field, ...]) -> Field:
+    name, kind, *more = words
+    known: dict[str, FieldKind] = {"{}": StructOf(*inner), **_KINDS}
+    if kind.startswith("[]"):
+        known[kind] = ArrayOf(*(inner or [_KINDS[kind.removeprefix("[]")]]))
+    given: dict[str, Any] = {}
+    for word in more:
+        if word.startswith("="):
+            given["default"] = literal_eval(word[1:])
+        elif word.startswith("null"):
+            given["null_since"] = int(word.removeprefix("null").removeprefix(":") or 0)
+        elif word.startswith("tag:"):
+            given["tag"] = int(word.removeprefix("tag:"))
+        else:
+            since, _, until = word.removesuffix("+").partition("-")
+            given |= {"since": int(since)} | ({"until": int(until)} if until else {})
+    return Field(name, known[kind], **given)
 
 
 class FieldReader:

@@ -6,8 +6,9 @@ topic's partitions that it owns; no coordination is needed, since owners never o
 """
 
 import re
-from math import inf
 from typing import Any
+
+from penstock.model.token_bucket import TokenBucket
 
 _UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*([a-z]+)\s*")
@@ -29,7 +30,7 @@ def per_second(rate: Any) -> float | None:
 
 
 class Bucket:
-    """A token bucket: fills at a share of the rate, never above its size. Its limiter has the lock it needs.
+    """A token bucket that fills at a share of the rate. Its limiter has the lock it needs.
 
     Invariant: changing the share adds no tokens. So in any span of time all processes together take no more
     than the rate, one burst, and one token for each process; a process that starts in it adds its share of a
@@ -37,36 +38,28 @@ class Bucket:
     """
 
     def __init__(self, per_second: float, at_once: int, now: float, share: float = 1.0) -> None:
-        self._per_second, self._share = per_second, share
+        self._per_second = per_second
         self._burst = max(float(at_once), per_second * _BURST_SECONDS)
-        self._tokens, self._filled = self._burst * share, now
+        self._tokens = TokenBucket(per_second * share, self._size(share), now, self._burst * share)
 
     def take(self, wanted: int, now: float) -> int:
         """Return how many of the wanted tokens are available, and take them."""
-        self._fill(now)
-        given = min(wanted, int(self._tokens + _HAIR))
-        self._tokens -= given
+        self._tokens.fill(now)
+        given = min(wanted, int(self._tokens.level + _HAIR))
+        self._tokens.level -= given
         return given
 
     def due(self, now: float) -> float:
         """Return the moment at which a token is available; without a share that is never."""
-        self._fill(now)
-        missing = 1.0 - self._tokens
-        if missing <= _HAIR:
-            return now
-        return now + missing / (self._per_second * self._share) if self._share else inf
+        self._tokens.fill(now)
+        return now if self._tokens.level >= 1.0 - _HAIR else now + self._tokens.wait(1.0)
 
     def change_share(self, share: float, now: float) -> None:
         """Fill at another share from now on; tokens above the new size are lost."""
-        self._fill(now)
-        self._share = share
-        self._tokens = min(self._tokens, self._size)
+        self._tokens.fill(now)
+        self._tokens.rate, self._tokens.size = self._per_second * share, self._size(share)
+        self._tokens.fill(now)
 
-    @property
-    def _size(self) -> float:
-        """The most tokens kept: a share of the burst, but at least one whole token."""
-        return max(1.0, self._burst * self._share)
-
-    def _fill(self, now: float) -> None:
-        grown = self._tokens + max(0.0, now - self._filled) * self._per_second * self._share
-        self._tokens, self._filled = min(self._size, grown), max(now, self._filled)
+    def _size(self, share: float) -> float:
+        """Return the most tokens kept: a share of the burst, but at least one whole token."""
+        return max(1.0, self._burst * share)

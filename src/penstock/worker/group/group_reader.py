@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection, Iterable, Sequence
 
-from penstock.delivery.lane_names import lane_of
+from penstock.delivery.lane import lane_of
 from penstock.delivery.machine import WINDOW
 from penstock.delivery.store import GroupStore
 from penstock.errors import CursorBeyondEnd

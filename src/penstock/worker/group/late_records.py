@@ -4,10 +4,10 @@ import logging
 
 from penstock import metrics
 from penstock.clock import Clock
-from penstock.delivery.lane_names import lane_of
+from penstock.delivery.lane import lane_of
 from penstock.delivery.notes import LateRange
-from penstock.delivery.passed_over import NOTED_TYPES, LateMove
 from penstock.delivery.store import GroupStore
+from penstock.delivery.unhandled_types import NOTED_TYPES, LateMove
 from penstock.log.contract import Log, OffsetRange
 from penstock.log.entry import Entry, readable
 

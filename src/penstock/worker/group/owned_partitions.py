@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from penstock.clock import Clock
-from penstock.delivery.former import OPEN
+from penstock.delivery.growth_barriers import OPEN
 from penstock.delivery.store import GroupStore, Living, Owned
 
 from ..handler import HandlerTask

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 from msgspec.structs import force_setattr
 
-from penstock.delivery.lane_names import is_late
+from penstock.delivery.lane import is_late
 from penstock.delivery.machine import Delivery, Partition
 from penstock.delivery.store import Owned
 from penstock.delivery.verdict import Passed
@@ -170,7 +170,7 @@ def task_of(
     record, handler = work.records[delivery.offset]
     if delivery.again or work.is_doubtful(delivery.offset):
         record = structs.replace(record, attempt=delivery.failures + 1, redelivered=True)
-    if delivery.lane[:1] == "#" and is_late(delivery.lane):
+    if is_late(delivery.lane):
         record = structs.replace(record, late=True)
     place = TaskPlace(work.number, delivery.offset)
     return HandlerTask(

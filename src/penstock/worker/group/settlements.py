@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable
 
-from penstock.delivery.going_out import GoingOut
 from penstock.delivery.machine import Settlement
+from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.store import GroupStore, Owned, Written
 
 from . import bounds

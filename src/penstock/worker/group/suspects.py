@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.clock import Clock
-from penstock.delivery.going_out import GoingOut
+from penstock.delivery.lane import LaneId
 from penstock.delivery.machine import Delivery
+from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.store import GroupStore
 from penstock.delivery.trial import wait_ms
 from penstock.delivery.verdict import Dead, OnFailure, Parked, Verdict
@@ -173,7 +174,7 @@ class Suspects:
         if self.trials.dedicated and trial.goes_by_few:
             room, run = min(limit, self.trials.room()), 1
         kept, back, killers = list[Taken](), list[Delivery](), list[Delivery]()
-        behind = set[str]()  # lanes of which something was put back: so is all that follows
+        behind = set[LaneId]()  # lanes of which something was put back: so is all that follows
         for each in work.machine.take(now_ms, room + len(trial.alone), run):
             if each.offset in work.owned.killers and each.lane not in behind:
                 killers.append(each)

@@ -31,17 +31,16 @@ from penstock.log.files.log import FileLog
 from penstock.log.files.notes import ProducerNotes
 from penstock.log.files.rewriting import rewrite
 from penstock.log.files.segment_header import HEADER_BYTES
-from penstock.log.open_batches import open_batches
-from penstock.log.store import Store, open_store
+from penstock.log.store import Store, open_batches, open_store
 from penstock.model.partition import KAFKA
 from penstock.operate.groups import groups
 from penstock.operate.reconcile import reconcile
 from penstock.operate.retention import retain
 from penstock.testing.clock import FakeClock
-from penstock.testing.records import a_record
-from penstock.testing.refusal import refusal
 from penstock.wire.kafka.record_batch import batches_in, headers_in, read_header, sealed
 from penstock.wire.kafka.records import NewRecord, decode_records, encode_records, record_bytes
+from tests.suites.records import a_record
+from tests.suites.refusal import refusal
 
 
 class Opened:

@@ -18,7 +18,7 @@ from penstock.log.files.claim import LogClaim
 from penstock.log.files.log import FileLog
 from penstock.log.files.verify import check_tables
 from penstock.log.store import open_store
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 
 
 @pytest.fixture

@@ -15,17 +15,21 @@ from penstock.log.contract import Compaction
 from penstock.log.files.compaction import Compacted, read_compacted, write_compacted
 from penstock.log.files.directory import TopicFiles
 from penstock.log.files.disk import Disk, DiskFile
-from penstock.log.files.filter import NameKind, may_hold
 from penstock.log.files.log import FileLog
 from penstock.log.files.open_files import OpenFiles
 from penstock.log.files.partition_reader import PartitionReader
-from penstock.log.files.policy import read_policy, write_policy
-from penstock.log.files.reservation import read_reservation
+from penstock.log.files.search import NameKind, may_hold
 from penstock.log.files.segment_header import HEADER_BYTES
-from penstock.log.files.shortened import read_shortened, write_shortened
+from penstock.log.files.small_files import (
+    read_policy,
+    read_reservation,
+    read_shortened,
+    write_policy,
+    write_shortened,
+)
 from penstock.log.files.verify import Kind, PartitionWalk
 from penstock.log.store import open_store
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 from tests.unit.log.files.partitions import TOPIC, OpenPartition, filled, open_partition
 
 FLIPS = 40

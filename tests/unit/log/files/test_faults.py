@@ -13,8 +13,8 @@ from penstock.database.migrations import migrate
 from penstock.errors import PartitionUnwritable, StoreFull
 from penstock.log.entry import Content
 from penstock.log.files.disk import Disk, DiskFile
-from penstock.log.files.erasing import erase
 from penstock.log.files.log import FileLog
+from penstock.log.files.rewriting import erase
 from penstock.log.files.segment_header import HEADER_BYTES
 from penstock.log.files.writer import PartitionWrite
 from penstock.log.kafka_form import encode_contents

@@ -16,7 +16,7 @@ from penstock.log.files.verify import Finding, Kind, PartitionWalk, partition_fo
 from penstock.log.store import open_store
 from penstock.operate.reconcile import reconcile
 from penstock.operate.reset import reset
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 
 COUNT = 120
 

@@ -19,15 +19,15 @@ from penstock.log.entry import Content
 from penstock.log.files.disk import Disk
 from penstock.log.files.log import FileLog
 from penstock.log.store import Store, open_store
-from penstock.operate.restored import restored
-from penstock.testing.records import a_record, some_records
+from penstock.operate.drop import restored
+from tests.suites.records import a_record, some_records
 
 # Reads what another process writes, on the words that it is given; `append` tries what only the writer may.
 READER = """
 import json, sys
 from penstock.errors import Error
 from penstock.log.store import open_store
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 log = open_store(sys.argv[1]).log
 for line in sys.stdin:
     try:
@@ -156,6 +156,10 @@ def test_nothing_can_be_published_beside_a_log_in_files(tmp_path: Path) -> None:
             outbox.publish(conn, "order.placed", {"id": 1})
         with pytest.raises(NoOutbox):
             outbox.cancel(conn, "x")
+    with pytest.raises(NoOutbox, match="a schedule needs an outbox"):
+        outbox.periodic("hourly", 3600, type="t")
+    with pytest.raises(NoOutbox, match="a schedule needs an outbox"):
+        outbox.every(3600, type="t")
     with pytest.raises(NoOutbox, match="transaction=True needs an outbox"):
         outbox.handler("order.*", group="g", transaction=True)
     outbox.close()

@@ -10,13 +10,12 @@ import pytest
 from penstock import points
 from penstock.errors import Damaged
 from penstock.log.files.disk import Disk
-from penstock.log.files.erasing import erase
 from penstock.log.files.heads import HeadsFile, PartitionHead
 from penstock.log.files.log import FileLog
-from penstock.log.files.rewriting import write_beside
+from penstock.log.files.rewriting import erase, write_beside
 from penstock.log.files.writer import LogWriter
-from penstock.testing.records import a_record
 from penstock.wire.kafka.buffer import Buffer
+from tests.suites.records import a_record
 from tests.unit.log.files.partitions import open_partition
 
 TURNS, THREADS = 100, 4

@@ -17,12 +17,13 @@ from penstock.database.drift import differences
 from penstock.database.migrations import migrate
 from penstock.database.naming import Names
 from penstock.errors import StoreDamaged
+from penstock.log.contract import OffsetRange
 from penstock.log.files import lock, tables
 from penstock.log.files.log import FileLog
 from penstock.log.files.verify import check_tables
 from penstock.log.files.write_ahead import write_ahead_damage
 from penstock.log.store import open_store
-from penstock.testing.records import a_record
+from tests.suites.records import a_record
 
 
 @pytest.fixture
@@ -161,6 +162,38 @@ def test_a_value_that_has_become_another_one_is_found_in_every_column_of_every_t
         at = draw.choice(there) + draw.randrange(len(mark))
         path.write_bytes(flipped(content, at, draw.randrange(8)))
         assert tables.start_damage(path.parent, Names()) is not None, column
+
+
+def test_a_start_that_has_become_a_later_one_removes_no_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start of a partition stands in the tables alone, and a writer removes the segments before it."""
+    monkeypatch.setenv("PENSTOCK_FILES_SEGMENT_BYTES", "4096")
+    folder = tmp_path / "log"
+    with closing(open_store(f"{folder}/")) as store:
+        migrate(store.database)
+        topic = store.log.create_topic("t", partitions=1)
+        for _ in range(200):
+            store.log.append("t", [a_record(key="k" * 100)])
+        store.log.trim(topic, [OffsetRange(0, 0, 33)])
+    segments = sorted(folder.rglob("*.log"))
+    content = (folder / tables.NAME).read_bytes()
+    for at in places(content, bytes([33])):
+        (folder / tables.NAME).write_bytes(flipped(content, at, 6))
+        if start_of(folder) == 97:
+            break
+    with pytest.raises(StoreDamaged):
+        start(folder)
+    assert (start_of(folder), sorted(folder.rglob("*.log"))) == (97, segments)
+
+
+def start_of(folder: Path) -> int | None:
+    with closing(sqlite3.connect(f"{(folder / tables.NAME).as_uri()}?mode=ro", uri=True)) as conn:
+        try:
+            ((start,),) = conn.execute("SELECT start_offset FROM penstock_head NOT INDEXED").fetchall()
+        except sqlite3.Error:
+            return None
+        return int(start)
 
 
 def test_a_flipped_bit_anywhere_in_the_file_is_found_or_makes_no_difference(

@@ -18,13 +18,12 @@ from penstock.log.contract import Batch, Compaction, Keep, OffsetRange, Producer
 from penstock.log.entry import Entry, content_of
 from penstock.log.files.log import FileLog
 from penstock.log.files.settings import FilesSettings
-from penstock.log.open_batches import open_batches
-from penstock.log.store import Store, open_store
+from penstock.log.store import Store, open_batches, open_store
 from penstock.operate import log_files
 from penstock.testing import FakeClock
-from penstock.testing.records import a_record
-from penstock.testing.refusal import refusal
 from penstock.wire.kafka.record_batch import batches_in
+from tests.suites.records import a_record
+from tests.suites.refusal import refusal
 
 SETTINGS = {"segment_bytes": 4096, "durability": "os", "index_bytes": 512, "compress_seconds": 1}
 DAY_MS = 86_400_000

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import InvalidRequest
 from penstock.wire.kafka.apis.cluster import FIND_COORDINATOR
-from penstock.wire.kafka.apis.offsets import OFFSET_FETCH
+from penstock.wire.kafka.apis.groups import OFFSET_FETCH
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.layout import Api
 from penstock.wire.kafka.stepwise import decode_request, drained, encode_answer

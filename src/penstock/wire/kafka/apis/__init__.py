@@ -7,9 +7,9 @@ compress.
 """
 
 from ..layout import Api
-from . import cluster, configs, groups, offsets, records, security, topics, transactions
+from . import cluster, groups, records, security, topics, transactions
 
-_MODULES = (cluster, configs, groups, offsets, records, security, topics, transactions)
+_MODULES = (cluster, groups, records, security, topics, transactions)
 APIS: dict[int, Api] = {
     each.key: each
     for each in sorted(

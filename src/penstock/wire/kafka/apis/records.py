@@ -1,347 +1,176 @@
 """Producing and fetching records, and looking up their offsets."""
 
-from ..layout import INT8, INT16, INT32, INT64, RECORDS, STRING, Api, ArrayOf, Field, StructOf
+from ..layout import api
 
-PRODUCE = Api(
-    0,
-    "Produce",
-    versions=(0, 10),
-    flexible_since=9,
-    request=(
-        Field("transactional_id", STRING, since=3, null_since=0, default=None),
-        Field("acks", INT16),
-        Field("timeout_ms", INT32),
-        Field(
-            "topic_data",
-            ArrayOf(
-                Field("name", STRING),
-                Field(
-                    "partition_data",
-                    ArrayOf(
-                        Field("index", INT32),
-                        Field("records", RECORDS, null_since=0),
-                    ),
-                ),
-            ),
-        ),
-    ),
-    answer=(
-        Field(
-            "responses",
-            ArrayOf(
-                Field("name", STRING),
-                Field(
-                    "partition_responses",
-                    ArrayOf(
-                        Field("index", INT32),
-                        Field("error_code", INT16),
-                        Field("base_offset", INT64),
-                        Field("log_append_time_ms", INT64, since=2, default=-1),
-                        Field("log_start_offset", INT64, since=5, default=-1),
-                        Field(
-                            "record_errors",
-                            ArrayOf(
-                                Field("batch_index", INT32),
-                                Field("batch_index_error_message", STRING, null_since=0, default=None),
-                            ),
-                            since=8,
-                        ),
-                        Field("error_message", STRING, since=8, null_since=0, default=None),
-                        Field(
-                            "current_leader",
-                            StructOf(
-                                Field("leader_id", INT32, default=-1),
-                                Field("leader_epoch", INT32, default=-1),
-                            ),
-                            since=10,
-                            tag=0,
-                        ),
-                    ),
-                ),
-            ),
-        ),
-        Field("throttle_time_ms", INT32, since=1),
-        Field(
-            "node_endpoints",
-            ArrayOf(
-                Field("node_id", INT32),
-                Field("host", STRING),
-                Field("port", INT32),
-                Field("rack", STRING, null_since=0, default=None),
-            ),
-            since=10,
-            tag=0,
-        ),
-    ),
-)
+PRODUCE = api("""
+    0 Produce 0-10 flexible:9
+    request
+      transactional_id string 3+ null =None
+      acks int16
+      timeout_ms int32
+      topic_data []
+        name string
+        partition_data []
+          index int32
+          records records null
+    answer
+      responses []
+        name string
+        partition_responses []
+          index int32
+          error_code int16
+          base_offset int64
+          log_append_time_ms int64 2+ =-1
+          log_start_offset int64 5+ =-1
+          record_errors [] 8+
+            batch_index int32
+            batch_index_error_message string null =None
+          error_message string 8+ null =None
+          current_leader {} 10+ tag:0
+            leader_id int32 =-1
+            leader_epoch int32 =-1
+      throttle_time_ms int32 1+
+      node_endpoints [] 10+ tag:0
+        node_id int32
+        host string
+        port int32
+        rack string null =None
+""")
 
-FETCH = Api(
-    1,
-    "Fetch",
-    versions=(4, 12),
-    flexible_since=12,
-    request=(
-        Field("cluster_id", STRING, since=12, null_since=0, tag=0, default=None),
-        Field("replica_id", INT32, default=-1),
-        Field("max_wait_ms", INT32),
-        Field("min_bytes", INT32),
-        Field("max_bytes", INT32, default=2147483647),
-        Field("isolation_level", INT8),
-        Field("session_id", INT32, since=7),
-        Field("session_epoch", INT32, since=7, default=-1),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("topic", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition", INT32),
-                        Field("current_leader_epoch", INT32, since=9, default=-1),
-                        Field("fetch_offset", INT64),
-                        Field("last_fetched_epoch", INT32, since=12, default=-1),
-                        Field("log_start_offset", INT64, since=5, default=-1),
-                        Field("partition_max_bytes", INT32),
-                    ),
-                ),
-            ),
-        ),
-        Field(
-            "forgotten_topics_data",
-            ArrayOf(
-                Field("topic", STRING),
-                Field("partitions", ArrayOf(INT32)),
-            ),
-            since=7,
-        ),
-        Field("rack_id", STRING, since=11),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32),
-        Field("error_code", INT16, since=7),
-        Field("session_id", INT32, since=7),
-        Field(
-            "responses",
-            ArrayOf(
-                Field("topic", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition_index", INT32),
-                        Field("error_code", INT16),
-                        Field("high_watermark", INT64),
-                        Field("last_stable_offset", INT64, default=-1),
-                        Field("log_start_offset", INT64, since=5, default=-1),
-                        Field(
-                            "diverging_epoch",
-                            StructOf(
-                                Field("epoch", INT32, default=-1),
-                                Field("end_offset", INT64, default=-1),
-                            ),
-                            since=12,
-                            tag=0,
-                        ),
-                        Field(
-                            "current_leader",
-                            StructOf(
-                                Field("leader_id", INT32, default=-1),
-                                Field("leader_epoch", INT32, default=-1),
-                            ),
-                            since=12,
-                            tag=1,
-                        ),
-                        Field(
-                            "snapshot_id",
-                            StructOf(
-                                Field("end_offset", INT64, default=-1),
-                                Field("epoch", INT32, default=-1),
-                            ),
-                            since=12,
-                            tag=2,
-                        ),
-                        Field(
-                            "aborted_transactions",
-                            ArrayOf(
-                                Field("producer_id", INT64),
-                                Field("first_offset", INT64),
-                            ),
-                            null_since=0,
-                        ),
-                        Field("preferred_read_replica", INT32, since=11, default=-1),
-                        Field("records", RECORDS, null_since=0),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+FETCH = api("""
+    1 Fetch 4-12 flexible:12
+    request
+      cluster_id string 12+ null tag:0 =None
+      replica_id int32 =-1
+      max_wait_ms int32
+      min_bytes int32
+      max_bytes int32 =2147483647
+      isolation_level int8
+      session_id int32 7+
+      session_epoch int32 7+ =-1
+      topics []
+        topic string
+        partitions []
+          partition int32
+          current_leader_epoch int32 9+ =-1
+          fetch_offset int64
+          last_fetched_epoch int32 12+ =-1
+          log_start_offset int64 5+ =-1
+          partition_max_bytes int32
+      forgotten_topics_data [] 7+
+        topic string
+        partitions []int32
+      rack_id string 11+
+    answer
+      throttle_time_ms int32
+      error_code int16 7+
+      session_id int32 7+
+      responses []
+        topic string
+        partitions []
+          partition_index int32
+          error_code int16
+          high_watermark int64
+          last_stable_offset int64 =-1
+          log_start_offset int64 5+ =-1
+          diverging_epoch {} 12+ tag:0
+            epoch int32 =-1
+            end_offset int64 =-1
+          current_leader {} 12+ tag:1
+            leader_id int32 =-1
+            leader_epoch int32 =-1
+          snapshot_id {} 12+ tag:2
+            end_offset int64 =-1
+            epoch int32 =-1
+          aborted_transactions [] null
+            producer_id int64
+            first_offset int64
+          preferred_read_replica int32 11+ =-1
+          records records null
+""")
 
-LIST_OFFSETS = Api(
-    2,
-    "ListOffsets",
-    versions=(1, 9),
-    flexible_since=6,
-    request=(
-        Field("replica_id", INT32),
-        Field("isolation_level", INT8, since=2),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition_index", INT32),
-                        Field("current_leader_epoch", INT32, since=4, default=-1),
-                        Field("timestamp", INT64),
-                    ),
-                ),
-            ),
-        ),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32, since=2),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition_index", INT32),
-                        Field("error_code", INT16),
-                        Field("timestamp", INT64, default=-1),
-                        Field("offset", INT64, default=-1),
-                        Field("leader_epoch", INT32, since=4, default=-1),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+LIST_OFFSETS = api("""
+    2 ListOffsets 1-9 flexible:6
+    request
+      replica_id int32
+      isolation_level int8 2+
+      topics []
+        name string
+        partitions []
+          partition_index int32
+          current_leader_epoch int32 4+ =-1
+          timestamp int64
+    answer
+      throttle_time_ms int32 2+
+      topics []
+        name string
+        partitions []
+          partition_index int32
+          error_code int16
+          timestamp int64 =-1
+          offset int64 =-1
+          leader_epoch int32 4+ =-1
+""")
 
-OFFSET_FOR_LEADER_EPOCH = Api(
-    23,
-    "OffsetForLeaderEpoch",
-    versions=(2, 4),
-    flexible_since=4,
-    request=(
-        Field("replica_id", INT32, since=3, default=-2),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("topic", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition", INT32),
-                        Field("current_leader_epoch", INT32, default=-1),
-                        Field("leader_epoch", INT32),
-                    ),
-                ),
-            ),
-        ),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("topic", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("error_code", INT16),
-                        Field("partition", INT32),
-                        Field("leader_epoch", INT32, default=-1),
-                        Field("end_offset", INT64, default=-1),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+OFFSET_FOR_LEADER_EPOCH = api("""
+    23 OffsetForLeaderEpoch 2-4 flexible:4
+    request
+      replica_id int32 3+ =-2
+      topics []
+        topic string
+        partitions []
+          partition int32
+          current_leader_epoch int32 =-1
+          leader_epoch int32
+    answer
+      throttle_time_ms int32
+      topics []
+        topic string
+        partitions []
+          error_code int16
+          partition int32
+          leader_epoch int32 =-1
+          end_offset int64 =-1
+""")
 
-DELETE_RECORDS = Api(
-    21,
-    "DeleteRecords",
-    versions=(0, 2),
-    flexible_since=2,
-    request=(
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition_index", INT32),
-                        Field("offset", INT64),
-                    ),
-                ),
-            ),
-        ),
-        Field("timeout_ms", INT32),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition_index", INT32),
-                        Field("low_watermark", INT64),
-                        Field("error_code", INT16),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+DELETE_RECORDS = api("""
+    21 DeleteRecords 0-2 flexible:2
+    request
+      topics []
+        name string
+        partitions []
+          partition_index int32
+          offset int64
+      timeout_ms int32
+    answer
+      throttle_time_ms int32
+      topics []
+        name string
+        partitions []
+          partition_index int32
+          low_watermark int64
+          error_code int16
+""")
 
-DESCRIBE_PRODUCERS = Api(
-    61,
-    "DescribeProducers",
-    versions=(0, 0),
-    flexible_since=0,
-    request=(
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING),
-                Field("partition_indexes", ArrayOf(INT32)),
-            ),
-        ),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32),
-        Field(
-            "topics",
-            ArrayOf(
-                Field("name", STRING),
-                Field(
-                    "partitions",
-                    ArrayOf(
-                        Field("partition_index", INT32),
-                        Field("error_code", INT16),
-                        Field("error_message", STRING, null_since=0, default=None),
-                        Field(
-                            "active_producers",
-                            ArrayOf(
-                                Field("producer_id", INT64),
-                                Field("producer_epoch", INT32),
-                                Field("last_sequence", INT32, default=-1),
-                                Field("last_timestamp", INT64, default=-1),
-                                Field("coordinator_epoch", INT32),
-                                Field("current_txn_start_offset", INT64, default=-1),
-                            ),
-                        ),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+DESCRIBE_PRODUCERS = api("""
+    61 DescribeProducers 0-0 flexible:0
+    request
+      topics []
+        name string
+        partition_indexes []int32
+    answer
+      throttle_time_ms int32
+      topics []
+        name string
+        partitions []
+          partition_index int32
+          error_code int16
+          error_message string null =None
+          active_producers []
+            producer_id int64
+            producer_epoch int32
+            last_sequence int32 =-1
+            last_timestamp int64 =-1
+            coordinator_epoch int32
+            current_txn_start_offset int64 =-1
+""")

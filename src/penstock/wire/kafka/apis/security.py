@@ -1,143 +1,94 @@
 """Authentication (SASL) and access rules (ACLs)."""
 
-from ..layout import BYTES, INT8, INT16, INT32, INT64, STRING, Api, ArrayOf, Field
+from ..layout import api
 
-SASL_HANDSHAKE = Api(
-    17,
-    "SaslHandshake",
-    versions=(0, 1),
-    flexible_since=None,
-    request=(Field("mechanism", STRING),),
-    answer=(
-        Field("error_code", INT16),
-        Field("mechanisms", ArrayOf(STRING)),
-    ),
-)
+SASL_HANDSHAKE = api("""
+    17 SaslHandshake 0-1
+    request
+      mechanism string
+    answer
+      error_code int16
+      mechanisms []string
+""")
 
-SASL_AUTHENTICATE = Api(
-    36,
-    "SaslAuthenticate",
-    versions=(0, 2),
-    flexible_since=2,
-    request=(Field("auth_bytes", BYTES),),
-    answer=(
-        Field("error_code", INT16),
-        Field("error_message", STRING, null_since=0, default=None),
-        Field("auth_bytes", BYTES),
-        Field("session_lifetime_ms", INT64, since=1),
-    ),
-)
+SASL_AUTHENTICATE = api("""
+    36 SaslAuthenticate 0-2 flexible:2
+    request
+      auth_bytes bytes
+    answer
+      error_code int16
+      error_message string null =None
+      auth_bytes bytes
+      session_lifetime_ms int64 1+
+""")
 
-DESCRIBE_ACLS = Api(
-    29,
-    "DescribeAcls",
-    versions=(1, 3),
-    flexible_since=2,
-    request=(
-        Field("resource_type_filter", INT8),
-        Field("resource_name_filter", STRING, null_since=0, default=None),
-        Field("pattern_type_filter", INT8, since=1, default=3),
-        Field("principal_filter", STRING, null_since=0, default=None),
-        Field("host_filter", STRING, null_since=0, default=None),
-        Field("operation", INT8),
-        Field("permission_type", INT8),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32),
-        Field("error_code", INT16),
-        Field("error_message", STRING, null_since=0, default=None),
-        Field(
-            "resources",
-            ArrayOf(
-                Field("resource_type", INT8),
-                Field("resource_name", STRING),
-                Field("pattern_type", INT8, since=1, default=3),
-                Field(
-                    "acls",
-                    ArrayOf(
-                        Field("principal", STRING),
-                        Field("host", STRING),
-                        Field("operation", INT8),
-                        Field("permission_type", INT8),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+DESCRIBE_ACLS = api("""
+    29 DescribeAcls 1-3 flexible:2
+    request
+      resource_type_filter int8
+      resource_name_filter string null =None
+      pattern_type_filter int8 1+ =3
+      principal_filter string null =None
+      host_filter string null =None
+      operation int8
+      permission_type int8
+    answer
+      throttle_time_ms int32
+      error_code int16
+      error_message string null =None
+      resources []
+        resource_type int8
+        resource_name string
+        pattern_type int8 1+ =3
+        acls []
+          principal string
+          host string
+          operation int8
+          permission_type int8
+""")
 
-CREATE_ACLS = Api(
-    30,
-    "CreateAcls",
-    versions=(1, 3),
-    flexible_since=2,
-    request=(
-        Field(
-            "creations",
-            ArrayOf(
-                Field("resource_type", INT8),
-                Field("resource_name", STRING),
-                Field("resource_pattern_type", INT8, since=1, default=3),
-                Field("principal", STRING),
-                Field("host", STRING),
-                Field("operation", INT8),
-                Field("permission_type", INT8),
-            ),
-        ),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32),
-        Field(
-            "results",
-            ArrayOf(
-                Field("error_code", INT16),
-                Field("error_message", STRING, null_since=0, default=None),
-            ),
-        ),
-    ),
-)
+CREATE_ACLS = api("""
+    30 CreateAcls 1-3 flexible:2
+    request
+      creations []
+        resource_type int8
+        resource_name string
+        resource_pattern_type int8 1+ =3
+        principal string
+        host string
+        operation int8
+        permission_type int8
+    answer
+      throttle_time_ms int32
+      results []
+        error_code int16
+        error_message string null =None
+""")
 
-DELETE_ACLS = Api(
-    31,
-    "DeleteAcls",
-    versions=(1, 3),
-    flexible_since=2,
-    request=(
-        Field(
-            "filters",
-            ArrayOf(
-                Field("resource_type_filter", INT8),
-                Field("resource_name_filter", STRING, null_since=0, default=None),
-                Field("pattern_type_filter", INT8, since=1, default=3),
-                Field("principal_filter", STRING, null_since=0, default=None),
-                Field("host_filter", STRING, null_since=0, default=None),
-                Field("operation", INT8),
-                Field("permission_type", INT8),
-            ),
-        ),
-    ),
-    answer=(
-        Field("throttle_time_ms", INT32),
-        Field(
-            "filter_results",
-            ArrayOf(
-                Field("error_code", INT16),
-                Field("error_message", STRING, null_since=0, default=None),
-                Field(
-                    "matching_acls",
-                    ArrayOf(
-                        Field("error_code", INT16),
-                        Field("error_message", STRING, null_since=0, default=None),
-                        Field("resource_type", INT8),
-                        Field("resource_name", STRING),
-                        Field("pattern_type", INT8, since=1, default=3),
-                        Field("principal", STRING),
-                        Field("host", STRING),
-                        Field("operation", INT8),
-                        Field("permission_type", INT8),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+DELETE_ACLS = api("""
+    31 DeleteAcls 1-3 flexible:2
+    request
+      filters []
+        resource_type_filter int8
+        resource_name_filter string null =None
+        pattern_type_filter int8 1+ =3
+        principal_filter string null =None
+        host_filter string null =None
+        operation int8
+        permission_type int8
+    answer
+      throttle_time_ms int32
+      filter_results []
+        error_code int16
+        error_message string null =None
+        matching_acls []
+          error_code int16
+          error_message string null =None
+          resource_type int8
+          resource_name string
+          pattern_type int8 1+ =3
+          principal string
+          host string
+          operation int8
+          permission_type int8
+""")

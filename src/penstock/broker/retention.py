@@ -1,0 +1,44 @@
+"""Retention while the Kafka port is served: one of all brokers deletes records that have expired."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from penstock.delivery.retention import Retention
+from penstock.delivery.retention_rule import RetentionSettings
+from penstock.errors import Error
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+logger = logging.getLogger("penstock.retention")
+
+
+class RetentionTask:
+    """Runs passes from time to time. Workers do the same: a double pass deletes once."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker, self._settings = broker, RetentionSettings.load()
+        self._retention = Retention(broker.store, self._settings, broker.clock)
+        self._running = False
+        self._next = broker.clock.monotonic() + self._settings.interval.total_seconds()
+        broker.ticks.append(self.tick)
+
+    def tick(self) -> None:
+        """Begin a pass when it is due."""
+        broker, now = self._broker, self._broker.clock.monotonic()
+        if self._running or now < self._next or broker.is_stopping:
+            return
+        self._next = now + self._settings.interval.total_seconds()
+        if broker.cluster.nodes[0].id == broker.cluster.id:
+            self._running = True
+            broker.spawn(None, self._run())
+
+    async def _run(self) -> None:
+        try:
+            done = await self._broker.run(self._retention.run)
+            if done.full:
+                self._next = 0.0
+        except Error as exc:
+            logger.warning("retention waits and tries again: %s", exc)
+        finally:
+            self._running = False

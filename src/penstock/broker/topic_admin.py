@@ -1,0 +1,398 @@
+"""Topics created, deleted, grown, set and trimmed by clients; each change is visible before its answer."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.access import resource
+from penstock.access.resource import CLUSTER, AccessRight
+from penstock.delivery.retention_rule import RetentionSettings
+from penstock.errors import Error, InvalidConfig, NotAllowed, OffsetOutOfRange
+from penstock.log.contract import Keep, Topic
+from penstock.log.topics import MESSAGE_BYTES, check_growth
+from penstock.model.limits import check_topic
+from penstock.model.partition import check_partitions
+from penstock.wire.kafka.apis.records import DELETE_RECORDS
+from penstock.wire.kafka.apis.topics import (
+    ALTER_CONFIGS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+)
+from penstock.wire.kafka.error_numbers import ErrorNumber as E
+from penstock.wire.kafka.layout import Message
+
+from .call import ClientCall, Refused, Reply, RequestHandler
+from .error_codes import number_of
+from .topic_configs import (
+    CLEANUP,
+    LISTS,
+    TOMBSTONES,
+    UNIMPORTANT,
+    Setting,
+    TopicConfig,
+    compaction_of,
+    is_kept_whole,
+    kept_of,
+    read_configs,
+    shown_configs,
+)
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+_TOPIC, _BROKER = 2, 4  # kinds of resources that have configs
+_OF_TOPIC, _DEFAULT = 1, 5  # sources of a config
+_SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3  # kinds of an incremental change
+_LONGEST_SAID = 1000  # characters of a message: it may quote a name
+_FIRST_WITH_IDS = 6  # of DeleteTopics
+TWICE: Message = {"error_code": int(E.INVALID_REQUEST), "error_message": "it is named twice"}
+ReadConfigs = Callable[[Message, Mapping[str, str | None]], dict[str, str | None]]
+
+
+class TopicAdmin:
+    """Answers requests that change topics. Lives in the loop's thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def handlers(self) -> dict[int, RequestHandler]:
+        """Return the handler of each request."""
+        return {
+            CREATE_TOPICS.key: self.create,
+            DELETE_TOPICS.key: self.delete,
+            CREATE_PARTITIONS.key: self.grow,
+            DELETE_RECORDS.key: self.trim,
+            DESCRIBE_CONFIGS.key: self.describe,
+            ALTER_CONFIGS.key: self.alter,
+            INCREMENTAL_ALTER_CONFIGS.key: self.alter_some,
+        }
+
+    async def _done(
+        self, call: ClientCall, right: AccessRight, name: str, work: Callable[[], Any]
+    ) -> Message:
+        """Change a topic, if that is allowed; return the error fields of its answer."""
+        try:
+            call.check(right, resource.topic(name))  # before a thread is used
+            await self._broker.run(work)
+        except (Error, Refused) as exc:
+            return said(exc)
+        return {"error_code": 0, "error_message": None}
+
+    # -- topics
+
+    async def create(self, call: ClientCall) -> Reply:
+        """Create topics."""
+        asked, twice = await once(call, call.body["topics"])
+        topics: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
+        async for each in call.each(asked):
+            answer = await self._done(
+                call, AccessRight.CREATE, each["name"], partial(self._create, call, each)
+            )
+            if not answer["error_code"]:
+                await self._broker.refresh_topics()
+            topics.append({"name": each["name"], **answer, **self._created(call, each, answer)})
+        return {"topics": topics}
+
+    def _create(self, call: ClientCall, asked: Message) -> None:
+        name = asked["name"]
+        if asked["assignments"]:
+            raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
+        if asked["replication_factor"] not in (-1, 1):
+            raise Refused(E.INVALID_REPLICATION_FACTOR, "the store replicates, topics do not: use 1 or -1")
+        for each in asked["configs"]:
+            if each["value"] is None:
+                raise Refused(E.INVALID_CONFIG, f"{each['name']} has no value")
+        setting = read_configs(
+            {each["name"]: each["value"] for each in asked["configs"]}, self._broker.settings.batch_bytes
+        )
+        self._check_compaction(setting)
+        self._broker.topics.refresh()
+        if name in self._broker.topics.by_name:
+            raise Refused(E.TOPIC_ALREADY_EXISTS, f"topic {name!r} is there already")
+        partitions = asked["num_partitions"]
+        partitions = self._broker.settings.partitions if partitions == -1 else partitions
+        if call.body["validate_only"]:
+            check_topic(name)
+            check_partitions(partitions)
+            return
+        configs = {key: value for key, value in setting.configs.items() if value is not None}
+        self._broker.administration.create_topic(
+            name,
+            partitions,
+            setting.partitioner,
+            kept_of(setting.keep, configs),
+            configs,
+            compaction_of(configs),
+        )
+
+    def _check_compaction(self, setting: Setting) -> None:
+        if setting.policy and "compact" in setting.policy and not self._broker.store.log.compacts:
+            wanted = "delete: only a log in files compacts by key, penstock serve --url ./data"
+            raise InvalidConfig("cleanup.policy", ",".join(sorted(setting.policy)), wanted)
+
+    def _created(self, call: ClientCall, asked: Message, answer: Message) -> Message:
+        topic = self._broker.topics.by_name.get(asked["name"])
+        if answer["error_code"]:
+            return {}
+        if topic is None:  # the request only wants it checked
+            usual, count = self._broker.settings.partitions, asked["num_partitions"]
+            return {"num_partitions": usual if count == -1 else count, "replication_factor": 1}
+        return {
+            "topic_id": self._broker.topics.uuid(topic),
+            "num_partitions": topic.partitions,
+            "replication_factor": 1,
+            "configs": [_config(each) for each in self._shown(topic, self._stored(topic))],
+        }
+
+    async def delete(self, call: ClientCall) -> Reply:
+        """Delete topics."""
+        known = self._broker.topics
+        asked = call.body["topics"] or [
+            {"name": name, "topic_id": None} async for name in call.each(call.body["topic_names"])
+        ]
+        nameless = [each async for each in call.each(asked) if each["name"] is None]
+        named, twice = await once(call, asked)
+        responses: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
+        async for each in call.each([*named, *nameless]):
+            if call.version >= _FIRST_WITH_IDS and (each["name"] is None) != bool(each["topic_id"].int):
+                said_both = {"error_code": int(E.INVALID_REQUEST), "error_message": "either a name or an id"}
+                responses.append({"name": each["name"], "topic_id": each["topic_id"], **said_both})
+                continue
+            by_id = known.by_uuid.get(each["topic_id"]) if each["name"] is None else None
+            name = each["name"] if by_id is None else by_id.name
+            may_know = name is not None and call.sees(resource.topic(name))
+            if name is None or (each["name"] is None and not may_know):  # an id must not reveal a name
+                responses.append(
+                    {"name": None, "topic_id": each["topic_id"], "error_code": int(E.UNKNOWN_TOPIC_ID)}
+                )
+                continue
+            uuid = {"topic_id": known.uuid(known.by_name[name])} if may_know and name in known.by_name else {}
+            answer = await self._done(call, AccessRight.DELETE, name, partial(self._delete, name))
+            responses.append({"name": name, **uuid, **answer})
+        await self._broker.refresh_topics()
+        return {"responses": responses}
+
+    def _delete(self, name: str) -> None:
+        self._broker.administration.delete_topic(name)
+
+    async def grow(self, call: ClientCall) -> Reply:
+        """Give topics more partitions."""
+        asked, twice = await once(call, call.body["topics"])
+        results: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
+        async for each in call.each(asked):
+            answer = await self._done(call, AccessRight.ALTER, each["name"], partial(self._grow, call, each))
+            results.append({"name": each["name"], **answer})
+        await self._broker.refresh_topics()
+        return {"results": results}
+
+    def _grow(self, call: ClientCall, asked: Message) -> None:
+        topic = self._broker.topics.get(asked["name"])
+        if asked["assignments"]:
+            raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
+        if asked["count"] <= topic.partitions:
+            raise Refused(E.INVALID_PARTITIONS, f"it has {topic.partitions} partitions already")
+        check_growth(topic, asked["count"])
+        if not call.body["validate_only"]:
+            self._broker.administration.grow_topic(topic.name, asked["count"])
+
+    # -- records
+
+    async def trim(self, call: ClientCall) -> Reply:
+        """Delete the oldest records."""
+        topics = []
+        async for each in call.each(call.body["topics"]):
+            partitions = []
+            async for one in call.each(each["partitions"]):
+                number = one["partition_index"]
+                try:
+                    call.check(AccessRight.DELETE, resource.topic(each["name"]))
+                    low = await self._broker.run(partial(self._trim, each["name"], number, one["offset"]))
+                    partitions.append({"partition_index": number, "low_watermark": low})
+                except (Error, Refused) as exc:
+                    failed = {"low_watermark": -1, "error_code": int(said(exc)["error_code"])}
+                    partitions.append({"partition_index": number, **failed})
+            topics.append({"name": each["name"], "partitions": partitions})
+        return {"topics": topics}
+
+    def _trim(self, name: str, partition: int, offset: int) -> int:
+        topic = self._broker.topics.get(name)
+        start, end = self._broker.store.log.bounds(name, partition)
+        before = end if offset == -1 else offset
+        if not 0 <= before <= end:
+            raise OffsetOutOfRange(name, partition, offset, start, end)
+        if before > start:
+            self._broker.administration.trim_topic(topic, partition, before)
+        return max(start, before)
+
+    # -- configs
+
+    async def describe(self, call: ClientCall) -> Reply:
+        """Return the configs of topics and brokers."""
+        results = []
+        async for each in call.each(call.body["resources"]):
+            kind, name, keys = each["resource_type"], each["resource_name"], each["configuration_keys"]
+            answer: Message = {"resource_type": kind, "resource_name": name, "error_message": None}
+            try:
+                if kind == _TOPIC:
+                    call.check(AccessRight.DESCRIBE, resource.topic(name))
+                elif kind == _BROKER:
+                    call.check(AccessRight.DESCRIBE, CLUSTER)
+                found = await self._broker.run(partial(self._described, kind, name, keys))
+                results.append(answer | {"configs": [_config(one, call) for one in found]})
+            except (Error, Refused) as exc:
+                results.append(answer | said(exc))
+        return {"results": results}
+
+    def _described(self, kind: int, name: str, keys: list[str] | None) -> list[TopicConfig]:
+        wanted = None if keys is None else {key for key in keys if key}
+        return [each for each in self._configs(kind, name) if wanted is None or each.name in wanted]
+
+    def _configs(self, kind: int, name: str) -> list[TopicConfig]:
+        if kind == _TOPIC:
+            check_topic(name)
+            topic = self._broker.topics.get(name)
+            return self._shown(topic, self._stored(topic))
+        if kind == _BROKER:
+            if name and name not in {str(node.id) for node in self._broker.cluster.nodes}:
+                raise Refused(E.INVALID_REQUEST, f"there is no broker {name!r}")
+            settings = self._broker.settings
+            return [
+                TopicConfig("num.partitions", str(settings.partitions), read_only=True),
+                TopicConfig("auto.create.topics.enable", str(settings.auto_create).lower(), read_only=True),
+                TopicConfig("message.max.bytes", str(settings.batch_bytes), read_only=True),
+                TopicConfig("socket.request.max.bytes", str(settings.frame_bytes), read_only=True),
+            ]
+        raise Refused(E.INVALID_REQUEST, f"nothing of kind {kind} has configs here")
+
+    def _stored(self, topic: Topic) -> dict[str, str]:
+        rows = self._broker.store.database.look(lambda tx: tx.rows("log", "topic_configs", topics=[topic.id]))
+        return {name: value for _, name, value in rows}
+
+    def _shown(self, topic: Topic, stored: dict[str, str]) -> list[TopicConfig]:
+        default_ms = int(RetentionSettings.load().age.total_seconds() * 1000)
+        compaction = self._broker.store.log.compaction(topic)
+        return shown_configs(topic, stored, compaction, default_ms, self._broker.settings.batch_bytes)
+
+    async def alter(self, call: ClientCall) -> Reply:
+        """Set all configs named; the others go back to their defaults."""
+        return await self._alter(call, self._all)
+
+    async def alter_some(self, call: ClientCall) -> Reply:
+        """Set the configs named; the others stay."""
+        return await self._alter(call, self._some)
+
+    async def _alter(self, call: ClientCall, read: ReadConfigs) -> Reply:
+        responses = []
+        async for each in call.each(call.body["resources"]):
+            answer = await self._set_checked(call, each, read)
+            kind = {"resource_type": each["resource_type"], "resource_name": each["resource_name"]}
+            responses.append(kind | answer)
+        await self._broker.refresh_topics()
+        return {"responses": responses}
+
+    async def _set_checked(self, call: ClientCall, asked: Message, read: ReadConfigs) -> Message:
+        if asked["resource_type"] != _TOPIC:
+            return said(
+                Refused(E.INVALID_REQUEST, "only topics are set here; brokers have settings of their own")
+            )
+        work = partial(self._set, call, asked, read)
+        return await self._done(call, AccessRight.ALTER, asked["resource_name"], work)
+
+    def _set(self, call: ClientCall, asked: Message, read: ReadConfigs) -> None:
+        name = asked["resource_name"]
+        topic = self._broker.topics.get(name)
+        stored = self._stored(topic)
+        given = read(asked, {each.name: each.value for each in self._shown(topic, stored)})
+        setting = read_configs(given, self._broker.settings.batch_bytes)
+        self._check_compaction(setting)
+        if "penstock.partitioner" in given and setting.partitioner != topic.partitioner:
+            raise Refused(E.INVALID_CONFIG, "a topic keeps the partitioner it was made with")
+        if not call.body["validate_only"]:
+            configs = stored | setting.configs
+            former = Keep() if is_kept_whole(stored) else topic.keep
+            keep = former._replace(**{field: getattr(setting.keep, field) for field in setting.said})
+            compaction = compaction_of(configs)
+            if CLEANUP not in configs:  # `penstock topics set` has set it
+                compaction = self._broker.store.log.compaction(topic)
+            self._broker.administration.set_topic(topic, kept_of(keep, configs), setting.configs, compaction)
+
+    def _all(self, asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
+        gone: dict[str, str | None] = dict.fromkeys(
+            (
+                "retention.ms",
+                "retention.bytes",
+                "penstock.retention.records",
+                "penstock.foreign.keys",
+                CLEANUP,
+                TOMBSTONES,
+                MESSAGE_BYTES,
+                *UNIMPORTANT,
+            )
+        )
+        return gone | {each["name"]: each["value"] for each in asked["configs"]}
+
+    def _some(self, asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
+        given: dict[str, str | None] = {}
+        for each in asked["configs"]:
+            if each["name"] in given:
+                raise Refused(E.INVALID_REQUEST, f"{each['name']} is named twice")
+            if each["config_operation"] == _SET and each["value"] is None:
+                raise Refused(E.INVALID_REQUEST, f"{each['name']} has no value")
+            if each["config_operation"] in (_APPEND, _SUBTRACT) and each["name"] in LISTS:
+                given[each["name"]] = _changed(current[each["name"]] or "", each)
+                continue
+            if each["config_operation"] not in (_SET, _DELETE):
+                raise Refused(E.INVALID_CONFIG, f"{each['name']} is no list")
+            given[each["name"]] = None if each["config_operation"] == _DELETE else each["value"]
+        return given
+
+
+def _changed(current: str, change: Message) -> str:
+    """Return a list with elements added or removed."""
+    said = (change["value"] or "").split(",")
+    if change["config_operation"] == _APPEND:
+        return ",".join(dict.fromkeys([*current.split(","), *said]))
+    return ",".join(each for each in current.split(",") if each not in said)
+
+
+async def once(call: ClientCall, asked: list[Message]) -> tuple[list[Message], list[str]]:
+    """Return the items named once, and the names that occur more often: those are not acted upon."""
+    first: dict[str, Message] = {}
+    twice: dict[str, None] = {}
+    async for each in call.each(asked):
+        name = each["name"]
+        if name in first:
+            twice[name] = None
+        elif name is not None:
+            first[name] = each
+    return [each async for each in call.each(first.values()) if each["name"] not in twice], list(twice)
+
+
+def said(error: Error | Refused) -> Message:
+    """Return the fields for an error in an answer."""
+    number = error.number if isinstance(error, Refused) else number_of(error)
+    if isinstance(error, NotAllowed):
+        number = E.TOPIC_AUTHORIZATION_FAILED
+    return {"error_code": int(number), "error_message": str(error)[:_LONGEST_SAID]}
+
+
+def _config(config: TopicConfig, call: ClientCall | None = None) -> Message:
+    source = _DEFAULT if config.is_default else _OF_TOPIC
+    shown: Message = {
+        "name": config.name,
+        "value": config.value,
+        "read_only": config.read_only,
+        "config_source": source,
+        "is_sensitive": False,
+    }
+    if call is not None:
+        synonym = {"name": config.name, "value": config.value, "source": source}
+        shown |= {
+            "synonyms": [synonym] if call.body["include_synonyms"] else (),
+            "config_type": config.kind,
+            "documentation": config.help if call.body["include_documentation"] else None,
+        }
+    return shown

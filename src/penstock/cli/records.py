@@ -1,0 +1,217 @@
+"""`penstock tail` and `produce`: the records of a topic as lines."""
+
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, BinaryIO
+
+import click
+
+from penstock.clock import SYSTEM
+from penstock.model.ids import new_id
+from penstock.model.limits import check_type
+from penstock.model.record import RawHeaders, Record
+from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
+from penstock.operate.tail import EARLIEST, LATEST, StartPlace, StoreTail, TopicTail
+
+from .options import ChosenStore, json_option, store_options
+from .output import json_line, line, moment, print_result
+from .units import past_moment
+
+_READ_BYTES = 256 * 1024
+AppendLines = Callable[[list[Record]], None]
+
+_SHOWN_CHARACTERS = 200
+
+
+def _start(ctx: click.Context, param: click.Parameter, text: str | None) -> StartPlace | None:
+    if text is None or text in (EARLIEST, LATEST):
+        return text
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    try:
+        found: datetime = past_moment(text)
+    except click.BadParameter:
+        raise click.BadParameter(
+            f"{text!r} is not {EARLIEST}, {LATEST}, an offset, a duration back such as 2h, or a "
+            "moment such as 2026-11-16T02:00"
+        ) from None
+    return found
+
+
+@click.command("tail")
+@click.argument("topic")
+@store_options
+@click.option(
+    "--from",
+    "start",
+    callback=_start,
+    metavar="earliest|latest|OFFSET|MOMENT|2h",
+    help="Where to begin; default: latest, or earliest with --no-follow.",
+)
+@click.option("--follow/--no-follow", default=True, help="Wait for more at the end, or stop there.")
+@click.option("--partition", type=int, help="Only this partition.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after this many records.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document per line.")
+def tail_command(
+    topic: str,
+    chosen: ChosenStore,
+    start: StartPlace | None,
+    follow: bool,
+    partition: int | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """Print the records of a topic, and new ones as they come, until it is stopped.
+
+    Reads beside all other readers and moves no group. The store may also be a Kafka cluster:
+    kafka://host:port. Within a partition records come in order; an OFFSET applies to every partition.
+    """
+    if start is None:
+        start = LATEST if follow else EARLIEST
+    left = limit
+    with _tail(topic, chosen, start, partition) as tail:
+        while True:
+            for record in tail.records():
+                click.echo(json_line(_document(record)) if as_json else _text(record))
+                left = None if left is None else left - 1
+                if left == 0:
+                    return
+            if not follow:
+                return
+            tail.wait()
+
+
+@contextmanager
+def _tail(topic: str, chosen: ChosenStore, start: StartPlace, partition: int | None) -> Iterator[TopicTail]:
+    if not is_kafka(chosen.url):
+        with chosen.opened() as store:
+            yield StoreTail(store, topic, start, partition=partition)
+        return
+    with KafkaCluster(chosen.url) as cluster:
+        tail = cluster.tail(topic, start, partition=partition)
+        try:
+            yield tail
+        finally:
+            tail.close()
+
+
+def _text(record: Record) -> str:
+    """Return a record on one line: its place, time, key, type and value."""
+    place = f"{record.topic}/{record.partition}/{record.offset}"
+    data = record.data
+    value = "(tombstone)" if data is None else data.decode("utf-8", "backslashreplace")
+    if len(value) > _SHOWN_CHARACTERS:
+        value = f"{value[:_SHOWN_CHARACTERS]} … ({len(data or b''):,} bytes; --json prints all)"
+    parts = [place, moment(record.timestamp), "-" if record.key is None else record.key]
+    return line("  ".join([*parts, *([record.type] if record.type else []), value]))
+
+
+def _document(record: Record) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": None if record.key is None else line(record.key),
+        "type": record.type,
+        "id": record.id or None,
+        "headers": record.headers,
+    }
+    try:
+        return document | {"value": None if record.data is None else record.data.decode()}
+    except UnicodeDecodeError:
+        return document | {"value": None, "data_base64": b64encode(record.data or b"").decode()}
+
+
+def _headers(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> RawHeaders:
+    pairs = []
+    for each in given:
+        name, found, value = each.partition("=")
+        if not (found and name):
+            raise click.BadParameter(f"{each!r} must be NAME=VALUE, such as source=import")
+        pairs.append((name, value.encode()))
+    return tuple(pairs)
+
+
+@click.command("produce")
+@click.argument("topic")
+@store_options
+@click.option("--key-separator", metavar="TEXT", help="The text that ends the key at the start of each line.")
+@click.option("--header", "headers", multiple=True, callback=_headers, help="NAME=VALUE; may be repeated.")
+@click.option("--type", "type", help="The event type of every record.")
+@click.option("--partition", type=int, help="The partition of every record; default: by its key.")
+@json_option
+def produce_command(
+    topic: str,
+    chosen: ChosenStore,
+    key_separator: str | None,
+    headers: RawHeaders,
+    type: str | None,
+    partition: int | None,
+    as_json: bool,
+) -> None:
+    """Add the lines of standard input to a topic, one record each, as they come.
+
+    Each part of the input is durable before more of it is read. The topic must exist. The store may also be a
+    Kafka cluster: kafka://host:port. That is how to write to a directory that `penstock serve` has open.
+    """
+    if type is not None:
+        check_type(type)
+    separator = None if key_separator is None else key_separator.encode()
+    if separator == b"":
+        raise click.BadParameter("it is empty", param_hint="--key-separator")
+    count = 0
+    with _appending(topic, chosen, partition) as append:
+        for lines in _parts(sys.stdin.buffer):
+            numbered = enumerate(lines, count + 1)
+            append([_record(each, separator, headers, type, number) for number, each in numbered])
+            count += len(lines)
+    print_result(
+        {"topic": topic, "records": count},
+        f"{count} record{'' if count == 1 else 's'} added to topic {topic}",
+        as_json=as_json,
+    )
+
+
+@contextmanager
+def _appending(topic: str, chosen: ChosenStore, partition: int | None) -> Iterator[AppendLines]:
+    if is_kafka(chosen.url):
+        with KafkaCluster(chosen.url) as cluster:
+            cluster.check(topic, partition)
+            yield lambda records: cluster.produce(topic, records, partition=partition)
+        return
+    with chosen.opened() as store:
+        store.log.topic(topic)
+
+        def append(records: list[Record]) -> None:
+            store.log.append(topic, records, partition=partition)
+
+        yield append
+
+
+def _parts(source: BinaryIO) -> Iterator[list[bytes]]:
+    """Yield whole lines, all that are available at a time."""
+    rest = b""
+    while data := source.read1(_READ_BYTES):  # type: ignore[attr-defined]  # standard input is buffered
+        *lines, rest = (rest + data).split(b"\n")
+        if lines:
+            yield [each.removesuffix(b"\r") for each in lines]
+    if rest:
+        yield [rest]
+
+
+def _record(
+    text: bytes, separator: bytes | None, headers: RawHeaders, type: str | None, number: int
+) -> Record:
+    key = None
+    if separator is not None:
+        key, found, text = text.partition(separator)
+        if not found:
+            shown = key[:80].decode("utf-8", "replace")
+            raise click.UsageError(f"line {number} has no {separator.decode()!r} after its key: {shown!r}")
+    now_ms = SYSTEM.now_ms()
+    name = None if key is None else key.decode("utf-8", "surrogateescape")
+    return Record(new_id(now_ms), name, text, type, headers, now_ms)

@@ -1,0 +1,92 @@
+"""A driver's own connection: the state of its transaction, and what its errors mean.
+
+For libraries on top of a driver, which may be any that the program has chosen. The state is known without I/O
+and from any thread. PostgreSQL's drivers carry the server's code in an error; one without a code did not come
+from the server.
+"""
+
+import sqlite3
+from typing import Any
+
+from penstock.database.contract import Dialect
+
+from .sqlite import would_commit
+
+_IN_TRANSACTION = (1, 2, 3)  # libpq's status: active, in a transaction, in a failed one
+
+
+def innermost(raw: Any) -> Any:
+    """Return the connection that has the state: beneath aiosqlite that is the standard library's."""
+    return raw._conn if type(raw).__module__.partition(".")[0] == "aiosqlite" else raw
+
+
+def is_known(raw: Any) -> bool:
+    """Return whether a driver's connection has its own sync adapter here."""
+    return isinstance(raw, sqlite3.Connection) or any(
+        (base.__module__, base.__name__) == ("psycopg", "Connection") for base in type(raw).__mro__
+    )
+
+
+def session_of(raw: Any) -> Any:
+    """Return the object that lives as long as the session: for a proxy of asyncpg's pool, its connection."""
+    return raw._con if type(raw).__name__ == "PoolConnectionProxy" else raw
+
+
+def is_in_pipeline(raw: Any) -> bool:
+    """Return whether statements are sent without waiting for their results, as psycopg can."""
+    return bool(getattr(getattr(raw, "pgconn", None), "pipeline_status", 0))
+
+
+def is_open(raw: Any) -> bool:
+    """Return whether a transaction is open on an innermost connection."""
+    if isinstance(raw, sqlite3.Connection):
+        return raw.in_transaction
+    if hasattr(raw, "is_in_transaction"):  # asyncpg
+        return bool(raw.is_in_transaction())
+    return getattr(getattr(raw, "info", None), "transaction_status", 0) in _IN_TRANSACTION  # psycopg
+
+
+def commits_alone(raw: Any, *, autocommit: bool) -> bool:
+    """Return whether a statement would autocommit."""
+    if isinstance(raw, sqlite3.Connection):
+        return would_commit(raw)
+    return autocommit and not is_open(raw)
+
+
+# Serialization failure, deadlock, lock time-out: the transaction left nothing behind.
+_CONFLICTS = {"40001", "40P01", "55P03"}
+# The server is shutting down, has crashed, or has ended the session; class 08: the connection failed.
+_AWAY = {"57P01", "57P02", "57P03", "25P03"}
+_CONNECTION = "08"
+
+
+def is_conflict(error: Exception, dialect: Dialect) -> bool:
+    """Return whether a transaction failed only because of others, so that it may be retried."""
+    beneath = _beneath(error)
+    return _code(beneath) in _CONFLICTS or dialect.is_conflict(beneath)
+
+
+def is_lost(error: Exception, dialect: Dialect) -> bool:
+    """Return whether an error leaves the outcome on the server in doubt: no answer, or not in time."""
+    beneath = _beneath(error)
+    code = _code(beneath)
+    if code is not None:
+        return code in _AWAY or code.startswith(_CONNECTION)
+    driver = type(beneath).__module__.partition(".")[0]
+    named = driver == "asyncpg" and type(beneath).__name__ == "InterfaceError"
+    return named or isinstance(beneath, OSError | EOFError) or dialect.is_away(beneath)
+
+
+def _beneath(error: Exception) -> Exception:
+    """Return the driver's error beneath those of SQLAlchemy and its adapters of async drivers."""
+    while type(error).__module__.partition(".")[0] == "sqlalchemy":
+        under = getattr(error, "orig", None) or error.__cause__
+        if not isinstance(under, Exception):
+            break
+        error = under
+    return error
+
+
+def _code(error: Exception) -> str | None:
+    code = getattr(error, "sqlstate", None)
+    return code if isinstance(code, str) else None

@@ -1,6 +1,0 @@
-"""Iceberg tables by pyiceberg: the same files, the same rules and the same identities as those of Delta.
-
-`catalog.py` opens the catalog where tables are registered, `table.py` is one table, `columns.py` its columns
-as Arrow, `joining.py` joins small files, `files.py` lists the files that snapshots point to, so that others
-can be removed, and `bucket_io.py` gives pyiceberg access to the objects of a bucket.
-"""

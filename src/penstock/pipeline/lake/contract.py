@@ -1,0 +1,330 @@
+"""The interface of a table of any format: its rows and files, its properties, and its transactions.
+
+Two kinds implement it: Delta (`table.py`) and Iceberg (`iceberg/table.py`); `kinds.py` chooses by the folder.
+Rows and the identity of their batch go into a table in one transaction, which fails with deltalake's
+CommitFailedError, whatever the format, if another commit came after the table was read.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+import msgspec
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError
+
+from penstock.errors import TableDamaged, TableDiffers
+
+from ..history import Past
+from ..offsets import Ends
+from .identity import (
+    BatchIdentity,
+    Source,
+    Transactions,
+    application,
+    ends_in,
+    mark_application,
+    marks_in,
+    name_application,
+    name_version,
+)
+from .paths import made_again_by
+from .storage import Location, location
+
+ROWS, FILES = "penstock.rows", "penstock.files"  # in each commit: how many it added
+SOURCES = "penstock.sources"  # in each commit: the topics that feed the table
+OF_LAKE = "penstock.lake"  # in each commit to a table whose position the mark of a lake keeps
+SCAN_ROWS, SCAN_BYTES = 1 << 15, 32 << 20
+
+T = TypeVar("T")
+PartOf = Mapping[str, str | None]  # partition column → value
+
+
+class TableRules(msgspec.Struct, frozen=True):
+    """`checks`: conditions in SQL, by name. `filled`: columns that are never NULL."""
+
+    checks: dict[str, str] = {}
+    filled: tuple[str, ...] = ()
+
+    def said(self) -> str:
+        """Return them in words."""
+        said = [f"{name} CHECK ({sql})" for name, sql in self.checks.items()]
+        return ", ".join((*said, *(f"{name} NOT NULL" for name in self.filled))) or "none now"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The size of a table at a version."""
+
+    version: int
+    rows: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file that a task has written into a table's folder."""
+
+    table: str
+    name: str
+    rows: int
+    size: int
+    stats: str
+    part: Mapping[str, str | None] = field(default_factory=dict)
+
+
+class Table(ABC):
+    """One table at one moment: that of the first access.
+
+    `parts_in_files`: whether its files contain the partition columns, too. `settles_late`: whether a commit
+    reported as failed may still take effect; its files are left to `vacuum` then.
+    """
+
+    path: str
+    parts_in_files = False
+    settles_late = False
+
+    @abstractmethod
+    def __init__(self, path: Location) -> None: ...
+
+    @classmethod
+    @abstractmethod
+    def opened(
+        cls,
+        path: Location,
+        schema: pa.Schema,
+        configuration: Mapping[str, str] | None = None,
+        partition_by: Sequence[str] = (),
+    ) -> Self:
+        """Return the table at a path, made with these columns if there is none."""
+
+    @abstractmethod
+    def moment(self) -> str:
+        """Return a text that changes with each commit to the table."""
+
+    @abstractmethod
+    def version_of(self, application: str) -> int | None:
+        """Return the version that an application has reached."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Return whether the table holds no files."""
+
+    @abstractmethod
+    def files(self) -> list[tuple[PartOf, str]]:
+        """Return the files that the table points to, as paths below its folder, each with its part."""
+
+    @abstractmethod
+    def file_sizes(self) -> list[int]:
+        """Return the bytes of each file that the table points to."""
+
+    @abstractmethod
+    def size(self) -> Size:
+        """Return the size of the table."""
+
+    @abstractmethod
+    def sources(self) -> list[Source]:
+        """Return the topics that feed the table, as our last commit names them."""
+
+    @abstractmethod
+    def is_of_lake(self) -> bool:
+        """Return whether it was committed to as one of several tables whose common position a mark keeps."""
+
+    @abstractmethod
+    def partition_columns(self) -> list[str]:
+        """Return the partition columns of the table."""
+
+    @abstractmethod
+    def configuration(self) -> dict[str, str]:
+        """Return the properties of the table."""
+
+    @abstractmethod
+    def rules(self, *, rewrites: bool) -> TableRules:
+        """Return the rules that every row must meet. `rewrites`: whether its files are to be rewritten.
+
+        Raises TableAsksMore.
+        """
+
+    @abstractmethod
+    def schema_form(self) -> dict[str, Any]:
+        """Return the columns in Delta's own form."""
+
+    @abstractmethod
+    def form_of(self, schema: pa.Schema) -> dict[str, Any]:
+        """Return in that form the columns that the table would have for a schema."""
+
+    @abstractmethod
+    def arrow_schema(self) -> pa.Schema:
+        """Return the columns as an Arrow schema."""
+
+    @abstractmethod
+    def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
+        """Add some columns of a schema, or fields of theirs, to the table. Raises CommitFailedError."""
+
+    @abstractmethod
+    def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged."""
+
+    @abstractmethod
+    def compact(self, file_bytes: int) -> tuple[int, int]:
+        """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError."""
+
+    @abstractmethod
+    def commits(self, at_most: int) -> list[dict[str, Any]]:
+        """Return the last commits, newest first, in the form of Delta's log."""
+
+    @abstractmethod
+    def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
+        """Remove files older than an age that no commit points to; return their names."""
+
+    @abstractmethod
+    def purge(self, older_than_hours: int) -> list[str]:
+        """Remove the whole past of the table: older versions, their files and metadata.
+
+        Files that no version ever pointed to go if they are older than an age. Return the removed data files.
+        """
+
+    @abstractmethod
+    def commit(
+        self,
+        added: Sequence[tuple[PartOf, DataFile]],
+        removed: Sequence[str],
+        transactions: Transactions,
+        notes: Mapping[str, str],
+    ) -> None:
+        """Add files, each with its part, and remove others, with transactions and notes, in one transaction.
+
+        Raises CommitFailedError, TableAsksMore.
+        """
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Remove the table from its catalog, if it has one; the caller removes its folder afterwards."""
+
+    def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
+        """Add files and the batch's identity. Raises CommitFailedError."""
+        self.replace([(each.part, each) for each in files], (), identity)
+
+    def replace(
+        self,
+        added: Sequence[tuple[PartOf, DataFile]],
+        removed: Sequence[str],
+        identity: BatchIdentity | None = None,
+    ) -> None:
+        """Add files and remove others, with the identity of a batch, if any. Raises CommitFailedError."""
+        transactions = [] if identity is None else identity.transactions(self)
+        self.commit(added, removed, transactions, notes_of(identity, added))
+
+    def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
+        """Record in the table that it holds a topic up to some ends. Raises CommitFailedError."""
+        self.commit((), (), *declared(source, ends, marks))
+
+    @property
+    def folder(self) -> Location:
+        """The folder of the table."""
+        return location(self.path)
+
+    def file_names(self) -> set[str]:
+        """Return the files that the table points to, as paths below its folder."""
+        return {name for _, name in self.files()}
+
+    def files_by(self, column: str) -> dict[str, list[str]]:
+        """Return the files that the table points to, by the value of a partition column."""
+        found: dict[str, list[str]] = {}
+        for part, name in self.files():
+            found.setdefault(str(part[column]), []).append(name)
+        return found
+
+    def ends(self, source: Source) -> Ends:
+        """Return the offset up to which the table holds each partition of a topic."""
+        return ends_in(self, source.log_id, source.topic_id, source.partitions) or {}
+
+    def is_fed_by(self, source: Source) -> bool:
+        """Return whether the table holds records of a topic, or a position in it."""
+        return self.version_of(application(source.log_id, source.topic_id, 0)) is not None
+
+    def has_columns(self, names: Sequence[str]) -> bool:
+        """Return whether the table has columns of these names."""
+        return set(names) <= {field["name"] for field in self.schema_form()["fields"]}
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Refuse a batch with other columns. Raises TableDiffers.
+
+        Also one of another partitioning, where partitions are columns. Names and types count; comments,
+        properties and column order do not. Columns that other engines have added are NULL in our rows.
+        """
+        found, wanted = types_of(self.schema_form()), types_of(self.form_of(schema))
+        needed = {name: found[name] for name in found if name in {*wanted, *self.partition_columns()}}
+        if needed != wanted:
+            ours = [name for name, kind in wanted.items() if found.get(name) != kind]
+            theirs = [name for name, kind in found.items() if wanted.get(name) != kind]
+            said = said_types(found, theirs), said_types(wanted, ours)
+            raise TableDiffers(self.path, *said, made_again_by(self.folder))
+
+    def damaged(self, why: str) -> TableDamaged:
+        """Return the error of a table that cannot be read."""
+        return TableDamaged(self.path, why, made_again_by(self.folder))
+
+
+def until_committed(work: Callable[[], T], tries: int = 20) -> T:
+    """Call a function again as long as other commits come first. Raises CommitFailedError."""
+    for _ in range(tries - 1):
+        with suppress(CommitFailedError):
+            return work()
+    return work()
+
+
+def notes_of(identity: BatchIdentity | None, added: Sequence[tuple[PartOf, DataFile]]) -> dict[str, str]:
+    """Return the notes that a commit carries beside its rows."""
+    notes = {ROWS: str(sum(each.rows for _, each in added)), FILES: str(len(added))}
+    if identity is None:
+        return notes
+    notes |= {SOURCES: msgspec.json.encode(identity.sources()).decode()}
+    return notes | {OF_LAKE: "true"} if identity.of_lake else notes
+
+
+def declared(source: Source, ends: Ends, marks: Mapping[int, int]) -> tuple[Transactions, dict[str, str]]:
+    """Return the transactions and notes of a commit that sets where a table ends."""
+    where = source.log_id, source.topic_id
+    pairs = [(application(*where, p), end) for p, end in ends.items()]
+    pairs += [(mark_application(*where, p), marks.get(p, 0)) for p in ends]
+    pairs.append((name_application(source.topic), name_version(*where)))
+    return pairs, {SOURCES: msgspec.json.encode([source]).decode()}
+
+
+def pasts_of(table: Table, topic: str) -> list[Past]:
+    """Return a table's knowledge of each log that has fed it a topic of this name."""
+    return [past_of(table, each) for each in table.sources() if each.topic == topic]
+
+
+def past_of(table: Table, source: Source) -> Past:
+    """Return a table's knowledge of a topic that feeds it, or once did."""
+    ends = table.ends(source)
+    marks = marks_in(table, source.log_id, source.topic_id, ends)
+    named = source.log_id, source.topic, source.topic_id, source.incarnation
+    return Past(f"table {table.path}", *named, ends, marks)
+
+
+def types_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a table with their types, without their metadata."""
+    return {field["name"]: field["type"] for field in _without_metadata(schema)["fields"]}
+
+
+def _without_metadata(form: Any) -> Any:
+    if isinstance(form, dict):
+        kept = {name: each for name, each in form.items() if name not in ("metadata", "nullable")}
+        return {name: _without_metadata(each) for name, each in kept.items()}
+    return [_without_metadata(each) for each in form] if isinstance(form, list) else form
+
+
+def said_types(types: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Return in words the columns of some names, as far as there are any."""
+    forms = {name: types[name] for name in names if name in types}
+    words = (
+        f"{name} {form if isinstance(form, str) else msgspec.json.encode(form).decode()}"
+        for name, form in forms.items()
+    )
+    return ", ".join(words) or "none of these"

@@ -1,0 +1,253 @@
+"""The Parquet files of tables: reading them, writing them in tasks, and rewriting them without some rows.
+
+Other writers store their own Arrow types in files: delta-rs views of strings and bytes, others large types.
+Arrow can neither compare nor filter some of these, and a rewritten file would keep them: so rows are read in
+the types that tables have.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from penstock.errors import Error, StorageAway
+
+from .contract import DataFile, PartOf, Table
+from .routing import Partitioning, PartValues, Routing
+from .statistics import Statistics
+from .storage import Location, location, storage_of
+
+_ROWS = 1 << 13
+
+
+def file_schema(source: Any) -> pa.Schema:
+    """Return the columns of an open Parquet file."""
+    schema = source.schema_arrow
+    return pa.schema([_plain_field(each) for each in schema], schema.metadata)
+
+
+def file_rows(source: Any, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of an open Parquet file, or some of their columns, in bounded batches."""
+    schema = file_schema(source)
+    for batch in source.iter_batches(_ROWS, columns=None if columns is None else list(columns)):
+        arrays = [
+            column if column.type == schema.field(name).type else column.cast(schema.field(name).type)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        fields = [schema.field(name) for name in batch.schema.names]
+        yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, schema.metadata))
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain(field.type))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type that a table has for an Arrow type."""
+    if types.is_string_view(kind) or types.is_large_string(kind):
+        return pa.string()
+    if types.is_binary_view(kind) or types.is_large_binary(kind):
+        return pa.binary()
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field), kind.keys_sorted)
+    if any(is_kind(kind) for is_kind in _LISTS):
+        return pa.list_(_plain_field(kind.value_field))
+    if types.is_struct(kind):
+        return pa.struct([_plain_field(kind.field(number)) for number in range(kind.num_fields)])
+    return kind
+
+
+_LISTS = (types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view)
+
+
+_GROUP_BYTES = 32 << 20  # rows gathered for one row group of a file
+_HELD_BYTES = 128 << 20  # rows gathered for all files of a task
+NO_PARTS = Partitioning()
+
+
+class OpenFile:
+    """One Parquet file of one table, while it is written."""
+
+    def __init__(self, table: Location, schema: pa.Schema, part: PartValues = ()) -> None:
+        self.table, self._schema, self._part = table, schema, part
+        self._statistics = Statistics(schema)
+        self._name = f"part-{uuid4()}.zstd.parquet"
+        self._held: list[pa.RecordBatch] = []
+        self.held_bytes = self._rows = 0
+        self._storage, self._path = storage_of(table), table / self._name
+        self._sink = self._storage.begin(self._path)
+        self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows; they are written when there are enough for a row group."""
+        self._held.append(batch)
+        self.held_bytes += batch.nbytes
+        self._rows += batch.num_rows
+        self._statistics.add(batch)
+        if self.held_bytes >= _GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the rows gathered so far as a row group."""
+        if self._held:
+            rows = pa.Table.from_batches(self._held, self._schema)
+            self._writer.write_table(rows, row_group_size=rows.num_rows)
+            self._held, self.held_bytes = [], 0
+
+    def finish(self) -> DataFile:
+        """Close the file, sync it and return its description."""
+        self.flush()
+        self._writer.close()
+        self._sink.close()
+        self._storage.bring_to_disk(self._path)
+        stats, size = self._statistics.encode(), self._path.stat().st_size
+        return DataFile(str(self.table), self._name, self._rows, size, stats, dict(self._part))
+
+    def abandon(self) -> None:
+        """Remove the file."""
+        with suppress(
+            OSError, ValueError, pa.ArrowException, Error
+        ):  # it may be the cause of the failure, or closed already
+            self._writer.close()
+        self._storage.abandon(self._path, self._sink)
+
+
+class FileWriter:
+    """The files of one task: one for each table and partition that its rows go to."""
+
+    def __init__(self, root: Location, routing: Routing, partitioning: Partitioning = NO_PARTS) -> None:
+        self._root, self._routing, self._partitioning = root, routing, partitioning
+        self._open: dict[tuple[str, PartValues], OpenFile] = {}
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
+        """Write all batches; on an error nothing is left behind."""
+        try:
+            for batch in batches:
+                for table, whole in self._routing.parts(batch) if batch.num_rows else ():
+                    for part, rows in self._partitioning.parts(whole):
+                        self._file(table, part).add(rows)
+                if sum(each.held_bytes for each in self._open.values()) > _HELD_BYTES:
+                    for each in self._open.values():
+                        each.flush()
+            return [each.finish() for each in self._open.values()]
+        except BaseException:
+            for each in self._open.values():
+                each.abandon()
+            raise
+
+    def _file(self, table: str, part: PartValues) -> OpenFile:
+        if (table, part) not in self._open:
+            self._open[table, part] = OpenFile(self._root / table, self._routing.schema_of(table), part)
+        return self._open[table, part]
+
+
+Goes = Callable[[pa.RecordBatch], pa.Array]  # from rows to a mask of those to remove
+
+
+@dataclass
+class Rewritten:
+    """The files to add to a table, and those to remove; `rows`: how many rows are removed with them."""
+
+    added: list[tuple[PartOf, DataFile]] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    rows: int = 0
+
+    def put(self, table: Table) -> None:
+        """Commit the new files in place of the old ones. Raises CommitFailedError."""
+        if self.removed:
+            table.replace(self.added, self.removed)
+
+    def abandon(self) -> None:
+        """Remove the new files, before any commit was tried."""
+        self._remove(set())
+
+    def take_back(self, table: Table) -> None:
+        """Remove the new files after a failed commit, unless it took effect after all, or may do so later."""
+        if not table.settles_late:
+            self._remove(type(table)(table.folder).file_names())
+
+    def _remove(self, held: set[str]) -> None:
+        for _, each in self.added:
+            if each.name not in held:
+                with suppress(OSError, StorageAway):
+                    (location(each.table) / each.name).unlink()
+
+
+def without(table: Table, columns: Sequence[str], goes: Goes, *, dry_run: bool = False) -> Rewritten:
+    """Rewrite the files of a table that hold rows to remove, found by some columns; a dry run only counts.
+
+    Nothing is committed yet; if it fails, no files are left behind.
+    """
+    done = Rewritten()
+    try:
+        for part, name in table.files():
+            count, made = _file(table.folder, name, columns, goes, dry_run)
+            if count:
+                done.rows += count
+                done.removed.append(name)
+                done.added += [(part, each) for each in made]
+    except BaseException:
+        done.abandon()
+        raise
+    return done
+
+
+def cleaned(file: DataFile, columns: Sequence[str], goes: Goes, *, several: bool) -> list[DataFile]:
+    """Return an uncommitted file without the rows to remove, found by some columns; none if all go.
+
+    Uses the column `topic` where the file has one; with `several` topics, rows without it stay.
+    """
+    path = location(file.table)
+    with storage_of(path).parquet(path / file.name) as source:
+        names = source.schema_arrow.names
+    if not set(columns) <= set(names) or (several and "topic" not in names):
+        return [file]
+    seen = [*columns, "topic"] if "topic" in names else columns
+    count, made = _file(path, file.name, seen, goes, dry_run=False)
+    if not count:
+        return [file]
+    (path / file.name).unlink(missing_ok=True)
+    return [replace(each, part=file.part) for each in made]
+
+
+def _file(
+    path: Location, name: str, columns: Sequence[str], goes: Goes, dry_run: bool
+) -> tuple[int, list[DataFile]]:
+    """Return how many rows of a file are removed, and the file with the others, if there are any."""
+    with storage_of(path).parquet(path / name) as source:
+        count = sum(pc.sum(_mask(goes, batch)).as_py() or 0 for batch in file_rows(source, columns))
+        if dry_run or count in (0, source.metadata.num_rows):
+            return count, []
+        file = OpenFile(path, file_schema(source))
+        try:
+            for batch in file_rows(source):
+                file.add(batch.filter(pc.invert(_mask(goes, batch.select(list(columns))))))
+            return count, [file.finish()]
+        except BaseException:
+            file.abandon()
+            raise
+
+
+def _mask(goes: Goes, batch: pa.RecordBatch) -> pa.Array:
+    return pc.fill_null(goes(batch), False)
+
+
+def fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows in the columns of the table; missing columns are NULL."""
+    if rows.schema.names == schema.names:
+        return rows.cast(schema)
+    columns = [
+        rows.column(each.name).cast(each.type)
+        if each.name in rows.schema.names
+        else pa.nulls(rows.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,95 @@
+"""pyiceberg's access to the files of tables in a bucket, through the store that tasks and commands use.
+
+So one set of variables holds endpoint and credentials, a role applies to both, and the store's errors become
+our own. An object that must be new is put with `If-None-Match`. Credentials vended by a REST catalog are not
+used, for tasks never see the catalog and could not get them.
+"""
+
+from io import BytesIO
+from typing import Any
+
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
+
+from ..storage.bucket import BUCKETS, BucketPath
+
+_IN_PARTS = ".parquet"
+
+
+class BucketIO(FileIO):
+    """Reads and writes objects for pyiceberg, which makes one for each table."""
+
+    def new_input(self, location: str) -> "BucketFile":
+        """Return an object to read."""
+        return BucketFile(location)
+
+    def new_output(self, location: str) -> "BucketFile":
+        """Return an object to write."""
+        return BucketFile(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete an object; a missing one is not an error."""
+        BucketPath.parse(location if isinstance(location, str) else location.location).unlink()
+
+
+class BucketFile(InputFile, OutputFile):
+    """One object, to read or to write."""
+
+    @property
+    def _path(self) -> BucketPath:
+        return BucketPath.parse(self.location)
+
+    def __len__(self) -> int:
+        return self._path.stat().st_size
+
+    def exists(self) -> bool:
+        """Return whether the object exists."""
+        return self._path.is_file()
+
+    def open(self, seekable: bool = True) -> InputStream:
+        """Open it: a data file by the ranges that are read, a metadata file as a whole.
+
+        Raises FileNotFoundError.
+        """
+        opened: Any = (
+            BUCKETS.opened(self._path)
+            if self.location.endswith(_IN_PARTS)
+            else BytesIO(self._path.read_bytes())
+        )
+        return opened  # type: ignore[no-any-return]
+
+    def to_input_file(self) -> "BucketFile":
+        """Return the object to read."""
+        return self
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        """Begin it. Without `overwrite`, closing it raises FileExistsError if the object exists by then."""
+        return _Description(self._path, overwrite)
+
+
+class _Description(OutputStream):
+    """A metadata file that becomes an object when it is closed, unless an error came first."""
+
+    def __init__(self, path: BucketPath, overwrite: bool) -> None:
+        self._path, self._put = path, BUCKETS.replace if overwrite else BUCKETS.put_new
+        self._content, self._closed = BytesIO(), False
+
+    def write(self, b: bytes) -> int:
+        """Append some bytes."""
+        return self._content.write(b)
+
+    def tell(self) -> int:
+        """Return the number of bytes written so far."""
+        return self._content.tell()
+
+    def close(self) -> None:
+        """Put the object. Raises FileExistsError."""
+        if not self._closed:
+            self._closed = True
+            self._put(self._path, self._content.getvalue())
+
+    def __enter__(self) -> "_Description":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, at: Any) -> None:
+        self._closed = self._closed or kind is not None
+        self.close()

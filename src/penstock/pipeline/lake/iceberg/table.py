@@ -1,0 +1,489 @@
+"""An Iceberg table at one moment: its rows and files, its properties, and its transactions.
+
+The table's properties hold the identity of a batch, written in the commit that adds the rows; the summary of
+a snapshot would lose it when snapshots expire. Each of our commits makes a snapshot, even without rows, and
+requires that the last snapshot is the one it read: so the catalog refuses the commit if another came in
+between. pyiceberg would retry, and add the rows a second time after another driver has committed the same
+batch: its retries are off for our commits, whatever the table is configured to.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Self
+from uuid import UUID
+
+import msgspec
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    ServerError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.table import FileScanTask, TableProperties, Transaction
+from pyiceberg.table import Table as Loaded
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import TableUpdate
+from pyiceberg.table.update.snapshot import ExpireSnapshots
+from pyiceberg.transforms import IdentityTransform, parse_transform
+
+from penstock.clock import SYSTEM
+from penstock.errors import InvalidOption, PipelineFailed, TableAsksMore
+
+from ..contract import (
+    FILES,
+    OF_LAKE,
+    ROWS,
+    SCAN_BYTES,
+    SCAN_ROWS,
+    SOURCES,
+    DataFile,
+    PartOf,
+    Size,
+    Table,
+    TableRules,
+)
+from ..identity import Source, Transactions
+from ..paths import descriptions
+from ..storage import Location, storage_of
+from .catalog import catalog_of, is_beside, make_namespace
+from .files import address_of, arrow_of, at, form_of, joined, kept, metadata_files, needed
+
+_OPERATION = (
+    "penstock.operation"  # in the summary of a snapshot: its operation, where Iceberg has no word for it
+)
+_KEPT_SNAPSHOTS = 100  # each commit writes the whole list
+_HOUR_MS = 3_600_000
+_PROPERTIES = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "write.parquet.compression-codec": "zstd",
+}
+
+
+class IcebergTable(Table):
+    """One Iceberg table. It is loaded from its catalog on first use."""
+
+    parts_in_files = True
+
+    def __init__(self, path: Location) -> None:
+        self.path = str(path)
+        self._catalog, self._name = catalog_of(path)
+        self._loaded: Loaded | None = None
+
+    @property
+    def settles_late(self) -> bool:  # type: ignore[override]
+        """Whether a commit reported as failed may still take effect, as behind a connection to a catalog."""
+        return not is_beside(self._catalog) or storage_of(self.folder).settles_late
+
+    @property
+    def _table(self) -> Loaded:
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
+    def _load(self) -> Loaded:
+        """Load it from the catalog. Raises TableDamaged, InvalidOption."""
+        try:
+            return self._known()
+        except NoSuchTableError as exc:
+            first = list(descriptions(self.folder))
+            # A crash came before the table was registered.
+            if first and all(each.name.startswith("00000-") for each in first):
+                with suppress(TableAlreadyExistsError):  # another driver has registered it
+                    self._catalog.register_table(self._name, address_of(first[0]))
+                return self._known()
+            raise self.damaged(f"its catalog knows no table {'.'.join(self._name)}") from exc
+
+    def _known(self) -> Loaded:
+        try:
+            found = self._catalog.load_table(self._name)
+        except FileNotFoundError as exc:
+            raise self.damaged(str(exc).partition("\n")[0]) from exc
+        if at(found.location()) != self.folder:
+            wanted = f"another one than {self._name[0]}, where table {self._name[1]} is {found.location()}"
+            raise InvalidOption("namespace", self._name[0], wanted)
+        return found
+
+    def _forget(self) -> None:
+        """Drop the loaded table after a commit: the next access loads it again."""
+        self._loaded = None
+
+    @classmethod
+    def opened(
+        cls,
+        path: Location,
+        schema: pa.Schema,
+        configuration: Mapping[str, str] | None = None,
+        partition_by: Sequence[str] = (),
+    ) -> Self:
+        """Return the table at a path, made with these columns if there is none."""
+        table = cls(path)
+        try:
+            table._loaded = table._known()
+        except NoSuchTableError:
+            make_namespace(table._catalog, table._name[0])
+            if any(descriptions(path)):  # a new table would replace the one that is there
+                table._loaded = table._load()
+                return table
+            (path / "metadata").mkdir(parents=True, exist_ok=True)
+            with suppress(TableAlreadyExistsError, CommitFailedException):  # another driver has just made it
+                _create(table._catalog, table._name, path, schema, dict(configuration or {}), partition_by)
+            storage_of(path).bring_to_disk(path / "metadata", path)
+        return table
+
+    def drop(self) -> None:
+        """Remove the table from the catalog."""
+        with suppress(NoSuchTableError):
+            with suppress(FileNotFoundError, ServerError):  # its files were deleted by hand
+                if at(self._catalog.load_table(self._name).location()) != self.folder:
+                    return  # it belongs to another lake
+            self._catalog.drop_table(self._name)
+
+    def moment(self) -> str:
+        """Return the location of its metadata file."""
+        return str(self._table.metadata_location)
+
+    def version_of(self, application: str) -> int | None:
+        """Return the version that an application has reached."""
+        found = self._table.properties.get(application)
+        return None if found is None else int(found)
+
+    def sources(self) -> list[Source]:
+        """Return the topics that feed the table, as our last commit names them."""
+        said = self._table.properties.get(SOURCES)
+        return [] if said is None else msgspec.json.decode(said, type=list[Source])
+
+    def is_of_lake(self) -> bool:
+        """Return whether it was committed to as one of several tables whose common position a mark keeps."""
+        return OF_LAKE in self._table.properties
+
+    def configuration(self) -> dict[str, str]:
+        """Return the properties of the table."""
+        return dict(self._table.properties)
+
+    def partition_columns(self) -> list[str]:
+        """Return the names of its partition fields."""
+        return [each.name for each in self._table.spec().fields]
+
+    def rules(self, *, rewrites: bool) -> TableRules:
+        """Return no rules. Raises TableAsksMore for required columns: pyiceberg refuses our files then."""
+        required = [each.name for each in self._table.schema().fields if each.required]
+        if required:
+            raise TableAsksMore(self.path, f"required columns ({', '.join(required)})")
+        return TableRules()
+
+    def schema_form(self) -> dict[str, Any]:
+        """Return the columns in Delta's own form."""
+        return form_of(self.arrow_schema())
+
+    def form_of(self, schema: pa.Schema) -> dict[str, Any]:
+        """Return in that form the columns that the table would have for a schema."""
+        return form_of(kept(schema))
+
+    def arrow_schema(self) -> pa.Schema:
+        """Return the columns as an Arrow schema."""
+        return arrow_of(self._table.schema())
+
+    def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
+        """Add some columns of a schema, or fields of theirs, to the table. Raises CommitFailedError."""
+        transaction = self._begin()
+        new = pa.schema([each for each in schema if each.name in names])
+        with transaction.update_schema() as update:
+            update.union_by_name(new)
+        self._finish(transaction)
+
+    def _tasks(self) -> list[FileScanTask]:
+        return list(self._table.scan().plan_files())
+
+    def is_empty(self) -> bool:
+        """Return whether the table holds no files."""
+        return not self._tasks()
+
+    def files(self) -> list[tuple[PartOf, str]]:
+        """Return the files that the table points to, as paths below its folder, each with its part."""
+        names = self.partition_columns()
+        return [
+            (
+                {name: _said(each.file.partition[number]) for number, name in enumerate(names)},
+                self._below(each.file.file_path),
+            )
+            for each in self._tasks()
+        ]
+
+    def _below(self, location: str) -> str:
+        return _below(at(location), self.path)
+
+    def file_sizes(self) -> list[int]:
+        """Return the bytes of each file that the table points to."""
+        return [each.file.file_size_in_bytes for each in self._tasks()]
+
+    def size(self) -> Size:
+        """Return the size of the table."""
+        tasks = [each.file for each in self._tasks()]
+        rows, size = sum(each.record_count for each in tasks), sum(each.file_size_in_bytes for each in tasks)
+        return Size(self._table.last_sequence_number, rows, len(tasks), size)
+
+    def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged."""
+        wanted = self.arrow_schema()
+        schema = pa.schema([wanted.field(name) for name in names])
+        for each in self._tasks():
+            file = at(each.file.file_path)
+            if not file.is_file():
+                raise self.damaged(f"its file {file.name} is not there")
+        try:
+            for batch in self._table.scan(selected_fields=tuple(names)).to_arrow_batch_reader():
+                rows = pa.Table.from_batches([batch]).select(list(names)).cast(schema)
+                together = min(rows_together, max(1, SCAN_BYTES * rows.num_rows // max(1, rows.nbytes)))
+                yield from rows.to_batches(max_chunksize=max(1, together))
+        except (OSError, pa.ArrowException) as exc:
+            raise self.damaged(str(exc).partition("\n")[0]) from exc
+
+    def _begin(self) -> Transaction:
+        """Return a transaction on the table as it was loaded, without pyiceberg's retries."""
+        self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"  # in this copy only
+        return _Remembering(self._table)
+
+    def commit(
+        self,
+        added: Sequence[tuple[PartOf, DataFile]],
+        removed: Sequence[str],
+        transactions: Transactions,
+        notes: Mapping[str, str],
+        operation: str | None = None,
+    ) -> None:
+        """Commit on top of the last snapshot. Raises CommitFailedError, TableAsksMore."""
+        transaction = self._begin()
+        sticky = {name: notes[name] for name in (SOURCES, OF_LAKE) if name in notes}
+        properties = {name: str(version) for name, version in transactions} | sticky
+        if properties:
+            transaction.set_properties(properties)
+        summary = {name: each for name, each in notes.items() if name not in sticky}
+        update = transaction.update_snapshot(summary | ({_OPERATION: operation} if operation else {}))
+        tasks, old = self._tasks() if removed else [], set(removed)
+        tasks = [each for each in tasks if self._below(each.file.file_path) in old]
+        if any(each.delete_files for each in tasks):
+            raise PipelineFailed(
+                f"rows of table {self.path} were deleted by an engine that did not write their files anew; "
+                "let it do so (rewrite_data_files), or they would come back"
+            )
+        gone = [each.file for each in tasks]
+        producer = _evaluating_alone(update.overwrite()) if gone else update.merge_append()
+        paths = (f"{self._table.location()}/{each.name}" for _, each in added)
+        try:
+            with producer as files:
+                for data_file in parquet_files_to_data_files(
+                    self._table.io, transaction.table_metadata, paths
+                ):
+                    files.append_data_file(data_file)
+                for data_file in gone:
+                    files.delete_data_file(data_file)
+        except BaseException:
+            self._drop_descriptions(producer.commit_uuid)
+            raise
+        try:
+            self._finish(transaction)
+        except CommitFailedError:
+            if not self.settles_late:
+                self._drop_descriptions(producer.commit_uuid)
+            raise
+
+    def _drop_descriptions(self, commit: UUID) -> None:
+        """Remove the manifests of a failed commit: they contain bounds of columns."""
+        for file in (self.folder / "metadata").glob(f"*{commit}*.avro"):
+            file.unlink(missing_ok=True)
+
+    def _finish(self, transaction: Transaction) -> None:
+        """Sync the files that the commit points to, then commit. Raises CommitFailedError."""
+        made = transaction.table_metadata.current_snapshot()
+        before = self._table.metadata.current_snapshot()
+        if made is not None and (before is None or made.snapshot_id != before.snapshot_id):
+            known = set() if before is None else set(metadata_files(self._table, before))
+            new = [file for file in metadata_files(self._table, made) if file not in known]
+            storage_of(self.folder).bring_to_disk(*new)
+            old = sorted(transaction.table_metadata.snapshots, key=lambda each: each.timestamp_ms)
+            named = {made.snapshot_id, *_named(transaction.table_metadata)}
+            old = [each for each in old if each.snapshot_id not in named][: -_KEPT_SNAPSHOTS + 1]
+            if old:
+                ExpireSnapshots(transaction).by_ids([each.snapshot_id for each in old]).commit()
+        try:
+            transaction.commit_transaction()
+        except CommitFailedException as exc:
+            raise CommitFailedError(str(exc)) from exc
+        finally:
+            self._forget()
+
+    def compact(self, file_bytes: int) -> tuple[int, int]:
+        """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError.
+
+        The old files stay until `vacuum`. A file from which another engine has deleted rows without rewriting
+        it is left alone.
+        """
+        names = self.partition_columns()
+        small: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
+        for each in self._tasks():
+            if each.file.file_size_in_bytes < file_bytes and not each.delete_files:
+                part = tuple(each.file.partition[number] for number in range(len(names)))
+                small.setdefault(part, []).append(
+                    (self._below(each.file.file_path), each.file.file_size_in_bytes)
+                )
+        done = joined(self.folder, self.arrow_schema(), list(small.values()), file_bytes)
+        if not done.removed:
+            return 0, 0
+        notes = {ROWS: "0", FILES: str(len(done.added))}
+        try:
+            self.commit(done.added, done.removed, [], notes, "optimize")
+        except BaseException:
+            done.take_back(self)
+            raise
+        return len(done.removed), len(done.added)
+
+    def commits(self, at_most: int) -> list[dict[str, Any]]:
+        """Return the last commits, newest first, under the names of Delta's log."""
+        found = []
+        for each in sorted(self._table.snapshots(), key=lambda each: -(each.sequence_number or 0))[:at_most]:
+            said = {} if each.summary is None else dict(each.summary.additional_properties)
+            operation = "" if each.summary is None else each.summary.operation.value
+            found.append(
+                {
+                    "version": each.sequence_number,
+                    "timestamp": each.timestamp_ms,
+                    "operation": said.get(_OPERATION, operation),
+                    ROWS: said.get(ROWS, said.get("added-records", 0)),
+                    FILES: said.get("added-data-files", 0),
+                    "num_removed_files": said.get("deleted-data-files", 0),
+                }
+            )
+        return found
+
+    def purge(self, older_than_hours: int) -> list[str]:
+        """Remove the whole past of the table: older snapshots, their files and metadata.
+
+        Raises PipelineFailed if a snapshot has a tag or branch, for it would stay.
+        """
+        names = sorted(self._table.metadata.refs.keys() - {MAIN_BRANCH})
+        if names:
+            raise PipelineFailed(
+                f"table {self.path} has tags or branches, which keep what was: {', '.join(names)}; drop "
+                "them, and run this again"
+            )
+        was = needed(self._table, self._table.snapshots())
+        # The snapshot that removes files still describes them; the next one does not.
+        self.commit((), (), [], {}, "erase")
+        was |= needed(self._table, self._table.snapshots())
+        self._expire(set())
+        is_now = needed(self._table, self._table.snapshots())
+        gone = [each for each in was - is_now if each.is_file()]
+        for each in gone:
+            each.unlink(missing_ok=True)
+        names = [_below(each, self.path) for each in gone]
+        gone_since = self.vacuum(older_than_hours, dry_run=False)
+        return sorted(name for name in {*names, *gone_since} if name.endswith(".parquet"))
+
+    def _expire(self, stay: set[int]) -> None:
+        """Expire all snapshots but the given ones, the last one, and named ones. Raises CommitFailedError."""
+        kept = stay | _named(self._table.metadata)
+        gone = [each.snapshot_id for each in self._table.snapshots() if each.snapshot_id not in kept]
+        if gone:
+            expiring = self._begin()
+            ExpireSnapshots(expiring).by_ids(gone).commit()
+            try:
+                expiring.commit_transaction()
+            except CommitFailedException as exc:
+                raise CommitFailedError(str(exc)) from exc
+            finally:
+                self._forget()
+
+    def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
+        """Expire snapshots older than an age, and remove files of that age that no snapshot points to."""
+        before_ms = SYSTEM.now_ms() - older_than_hours * _HOUR_MS
+        named = _named(self._table.metadata)
+        stay = [
+            each
+            for each in self._table.snapshots()
+            if each.timestamp_ms >= before_ms or each.snapshot_id in named
+        ]
+        if not dry_run:
+            self._expire({each.snapshot_id for each in stay})
+        held = needed(self._table, stay)
+        files = storage_of(self.folder).files_below(self.folder)
+        files = (each for each in files if each not in held and _is_ours(_below(each, self.path)))
+        left = [each for each in files if each.stat().st_mtime * 1000 < before_ms]
+        for each in [] if dry_run else left:
+            each.unlink(missing_ok=True)
+        return sorted(_below(each, self.path) for each in left)
+
+
+class _Remembering(Transaction):
+    """A transaction that caches the table's metadata after its changes so far.
+
+    pyiceberg computes it on each access, and copies all snapshots: most of the time of a commit.
+    """
+
+    _worked_out: tuple[tuple[TableUpdate, ...], TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """The metadata of the table after the changes so far."""
+        if self._worked_out is None or self._worked_out[0] is not self._updates:
+            self._worked_out = self._updates, super().table_metadata
+        return self._worked_out[1]
+
+
+def _evaluating_alone(producer: Any) -> Any:
+    """Give each manifest an evaluator of its own.
+
+    pyiceberg 0.12 shares one between its threads, and the evaluator keeps state about the manifest at hand: a
+    manifest with files to be removed is then skipped, and the commit fails.
+    """
+    build = producer._build_manifest_evaluator
+    producer._build_manifest_evaluator = lambda spec: lambda manifest: build(spec)(manifest)
+    return producer
+
+
+def _below(file: Location, table: str) -> str:
+    """Return the path of a file below a table's folder."""
+    return str(file).removeprefix(f"{table}/")
+
+
+def _is_ours(below: str) -> bool:
+    """Return whether a file below a table belongs to it, not to our state beside it or to an old table."""
+    return not below.startswith("_") and below.endswith((".parquet", ".avro", ".json"))
+
+
+def _named(metadata: TableMetadata) -> set[int]:
+    """Return the snapshots that a tag or branch names: the last one, and those that others have named."""
+    return {each.snapshot_id for each in metadata.refs.values()}
+
+
+def _said(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _create(
+    catalog: Catalog,
+    name: tuple[str, str],
+    path: Location,
+    schema: pa.Schema,
+    configuration: dict[str, str],
+    partition_by: Sequence[str],
+) -> None:
+    """Create a table, partitioned by columns of its own, or by a unit of time of one: `timestamp_day`."""
+    making = catalog.create_table_transaction(
+        name, schema, location=address_of(path), properties=_PROPERTIES | configuration
+    )
+    with making as transaction:
+        if partition_by:
+            with transaction.update_spec() as spec:
+                for each in partition_by:
+                    column, _, unit = each.rpartition("_")
+                    transform = IdentityTransform() if each in schema.names else parse_transform(unit)
+                    spec.add_field(each if each in schema.names else column, transform, each)
+        # Our files have no column ids, so columns are found by name.
+        mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
+        transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})

@@ -1,0 +1,149 @@
+"""How a pipeline's rows become tables: raw or typed, appended or upserted; also in a rebuild."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from penstock.errors import InvalidOption
+from penstock.model.event_types import EventTypes
+
+from ..columns import TIMES
+from .broken_rows import HeldRows, rules_in, with_broken
+from .routing import REASON, REJECTED, TABLE, Layout, Partitioning
+from .rules import encoded
+from .storage import Location
+from .typed.lake import TypedLake, raw_name
+from .upsert import BUCKET, BUCKETS, DELETED
+
+RECORD_KEY = ("key",)
+NO_KEY = "the record has no key, so it cannot be upserted"
+
+
+def with_bucket(frame: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Return the rows of a pipeline with a bucket and the column `deleted`. Raises InvalidOption.
+
+    A row deletes its key if its own column `deleted` says so; without one, if it has a column `value`, as
+    records have, and that is NULL.
+    """
+    for name in key:
+        if name not in frame.columns:
+            raise InvalidOption("key", name, f"one of the columns {', '.join(frame.columns)}")
+    return frame.withColumn(DELETED, _deletes(frame)).withColumn(BUCKET, _bucket(key))
+
+
+def raw_rows(events: DataFrame) -> DataFrame:
+    """Return the records of a topic, each with its table: that of its type, or of the topic.
+
+    Records without a key are rejected.
+    """
+    reason = F.when(F.col("key").isNull(), NO_KEY)
+    name = raw_name()
+    table = F.when(name == REJECTED, f"~{REJECTED}").otherwise(name)
+    return events.withColumns({TABLE: F.when(reason.isNotNull(), REJECTED).otherwise(table), REASON: reason})
+
+
+def by_record_key(rows: DataFrame) -> DataFrame:
+    """Return rows of a lake with their buckets, for an upsert by the record's key."""
+    return rows.withColumn(BUCKET, _bucket(RECORD_KEY))
+
+
+def _bucket(key: Sequence[str]) -> Column:
+    return F.pmod(F.xxhash64(*[F.col(f"`{name}`") for name in key]), F.lit(BUCKETS)).cast("int")
+
+
+def _deletes(frame: DataFrame) -> Column:
+    if DELETED in frame.columns:
+        return F.coalesce(F.col(DELETED), F.lit(False))
+    return F.col("value").isNull() if "value" in frame.columns else F.lit(False)
+
+
+APPEND, UPSERT, COMPLETE = "append", "upsert", "complete"
+
+
+@dataclass(frozen=True)
+class Mode:
+    """`types`: those whose fields are columns. `key`: the columns that identify rows, for an upsert.
+
+    `counts`: the numbers of partitions that the topic has had.
+    """
+
+    name: str = APPEND
+    types: EventTypes | None = None
+    key: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+
+    @property
+    def upserts(self) -> bool:
+        """Whether rows replace others."""
+        return self.name != APPEND
+
+
+def check_lake(mode: Mode, partition_by: str | None = None) -> TypedLake | None:
+    """Refuse options that a lake cannot have; return its typed form. Raises InvalidOption, NoColumns."""
+    if mode.name == COMPLETE:
+        raise InvalidOption(
+            "--mode", COMPLETE, f"{APPEND} or {UPSERT}; {COMPLETE} is for a pipeline of your own"
+        )
+    if mode.key not in ((), RECORD_KEY):
+        named = ", ".join(mode.key)
+        raise InvalidOption(
+            "--key", named, "key, that of the record; other columns are for a pipeline of your own"
+        )
+    typed = TypedLake.of(mode.types) if mode.types is not None else None
+    partitioning = Partitioning.parse(partition_by)
+    partitioning.check([*TIMES, *(typed.times() if typed else ())])
+    if typed:
+        typed.check_parts(partitioning)
+    return typed
+
+
+def lake_rows(events: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame, dict[str, str]]:
+    """Return the rows of a lake at a path, and the options of its sink.
+
+    Raises InvalidOption, NoColumns, TableAsksMore.
+    """
+    typed, held = check_lake(mode), _held(root, mode)
+    rules = {"rules": encoded(held.planned)}
+    if mode.name == APPEND and typed is None:
+        rows = with_broken(events, held, raw_name()) if held.planned else events
+        by_type = {"tableBy": "type", "tableOtherwise": "topic"}  # Kafka's own tools set no type
+        return rows, rules | by_type
+    if typed:
+        rows, layout = typed.rows(events, held, NO_KEY if mode.upserts else None)
+    else:
+        deleted = {DELETED: F.col("value").isNull()}
+        rows, layout = with_broken(raw_rows(events), held, F.col(TABLE), others=deleted), Layout({})
+    options = rules | {"layout": msgspec.json.encode(layout).decode()}
+    if not mode.upserts:
+        return rows, options
+    return by_record_key(rows), options | upsert_options(mode, RECORD_KEY)
+
+
+def function_rows(made: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame, dict[str, str]]:
+    """Return the rows of a user's pipeline, and the options of its sink.
+
+    Raises InvalidOption, TableAsksMore.
+    """
+    held, options = _held(root, mode), dict[str, str]()
+    if mode.upserts:
+        if not mode.key:
+            raise InvalidOption("key", "", "given for an upsert: the columns that tell rows apart")
+        made, options = with_bucket(made, mode.key), upsert_options(mode, mode.key)
+    return with_broken(made, held), options | {"rules": encoded(held.planned)}
+
+
+def _held(root: Location, mode: Mode) -> HeldRows:
+    return HeldRows(root, rules_in(root, rewrites=mode.upserts))
+
+
+def upsert_options(mode: Mode, key: Sequence[str]) -> dict[str, str]:
+    """Return the options of a sink that upserts."""
+    return {
+        "mode": UPSERT,
+        "key": "/".join(key),
+        "partitionCounts": ",".join(str(each) for each in mode.counts),
+        "whole": str(mode.name == COMPLETE).lower(),
+    }

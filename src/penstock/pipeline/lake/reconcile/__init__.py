@@ -1,0 +1,1 @@
+"""Compares the tables of a lake to the log, for `reconcile`."""

@@ -1,0 +1,188 @@
+"""Compares the fields of typed rows to the JSON in the log, some rows at a time, without their class.
+
+The types of the columns show how a field was read. Only certain differences count: a field missing in the
+JSON may have a default, and a column that is NULL may be younger than the row, or its field was removed. A
+column with the prefix `event_` is skipped: only the class tells whether the prefix is ours.
+"""
+
+import base64
+import datetime as dt
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow.compute as pc
+
+from penstock.log.contract import Log, Position, Topic
+from penstock.model.limits import ERASED
+
+from ...offsets import PLACE, Piece
+from ..contract import Table
+from .compare import Compared
+from .record_columns import field_names
+
+PREFIX = "event_"
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def agrees(value: bytes, fields: Mapping[str, Any]) -> bool:
+    """Return whether the fields of a row, as Python values from Arrow, may come from a record's value."""
+    there = {name: each for name, each in fields.items() if each is not None and not name.startswith(PREFIX)}
+    if not there:
+        return True
+    try:
+        said = json.loads(value, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return True  # Spark could read it, Python cannot
+    return _is_object(said, there)
+
+
+def _is(said: Any, found: Any) -> bool:
+    judge = _BY_PYTHON.get(type(found))  # none for NULL
+    try:
+        return judge is None or judge(said, found)
+    except (ValueError, OverflowError, InvalidOperation):
+        return True  # a form that Spark reads and Python does not
+
+
+def _is_object(said: Any, found: Mapping[str, Any]) -> bool:
+    if not isinstance(said, dict):
+        return False
+    return all(_is(said[name], each) for name, each in found.items() if name in said)
+
+
+def _is_bool(said: Any, found: bool) -> bool:
+    return said is found
+
+
+def _is_integer(said: Any, found: int) -> bool:
+    return type(said) is int and said == found
+
+
+def _is_float(said: Any, found: float) -> bool:
+    return _is_number(said) and float(said) == found
+
+
+def _is_decimal(said: Any, found: Decimal) -> bool:
+    return (_is_number(said) or isinstance(said, str)) and Decimal(said) == found
+
+
+def _is_text(said: Any, found: str) -> bool:
+    """Compare a text, a UUID in another form, or the JSON text of a field with several types."""
+    if said == found:
+        return True
+    if isinstance(said, str) and _UUID.fullmatch(found):
+        return said.replace("-", "").lower() == found.replace("-", "")
+    with suppress(ValueError):
+        return _is_same(said, json.loads(found))
+    return False
+
+
+def _is_day(said: Any, found: dt.date) -> bool:
+    return isinstance(said, str) and dt.date.fromisoformat(said) == found
+
+
+def _is_moment(said: Any, found: dt.datetime) -> bool:
+    if not isinstance(said, str):
+        return False
+    moment = dt.datetime.fromisoformat(said.upper())
+    return (moment.tzinfo is None) != (found.tzinfo is None) or moment == found
+
+
+def _is_bytes(said: Any, found: bytes) -> bool:
+    """Compare Base64, or the bytes of the text, as pydantic has them."""
+    return isinstance(said, str) and (said.encode() == found or base64.b64decode(said) == found)
+
+
+def _is_list(said: Any, found: Sequence[Any]) -> bool:
+    """Compare an array, whose equal items may be one; or a map, which Arrow gives as pairs."""
+    if isinstance(said, dict):
+        named = {str(name): each for name, each in found}
+        return named.keys() == said.keys() and all(_is(said[name], each) for name, each in named.items())
+    if not isinstance(said, list):
+        return False
+    if len(said) == len(found) and all(map(_is, said, found)):
+        return True
+    if len(said) <= len(found):
+        return False
+    return all(any(_is(one, each) for each in found) for one in said) and all(
+        any(_is(one, each) for one in said) for each in found
+    )
+
+
+def _is_same(said: Any, found: Any) -> bool:
+    """Return whether two JSON values are equal; digits beyond those of a double do not count."""
+    if _is_number(said) and _is_number(found):
+        return float(said) == float(found)
+    if isinstance(said, list) and isinstance(found, list):
+        return len(said) == len(found) and all(map(_is_same, said, found))
+    if isinstance(said, dict) and isinstance(found, dict):
+        return said.keys() == found.keys() and all(_is_same(said[name], found[name]) for name in said)
+    return type(said) is type(found) and bool(said == found)
+
+
+def _is_number(said: Any) -> bool:
+    return isinstance(said, int | float | Decimal) and not isinstance(said, bool)
+
+
+_BY_PYTHON: dict[type, Callable[[Any, Any], bool]] = {
+    bool: _is_bool,
+    int: _is_integer,
+    float: _is_float,
+    Decimal: _is_decimal,
+    str: _is_text,
+    dt.date: _is_day,
+    dt.datetime: _is_moment,
+    bytes: _is_bytes,
+    list: _is_list,
+    dict: _is_object,
+}
+
+
+_ROWS = 128  # rows whose values are in memory at a time
+
+
+def changed_fields(compared: Compared, at_most: int) -> list[Piece]:
+    """Return positions of typed rows whose fields differ from the log, up to a number.
+
+    Raises TableDamaged.
+    """
+    found = list[Piece]()
+    for table in compared.tables:
+        for rows in _rows(table, compared):
+            found += _differing(compared.log, compared.topic, rows)
+            if len(found) >= at_most:
+                return found[:at_most]
+    return found
+
+
+def _differing(log: Log, topic: Topic, rows: Mapping[Position, Mapping[str, Any]]) -> Iterator[Piece]:
+    for entry in log.at(topic, rows.keys()):
+        fields = rows[Position(entry.partition, entry.offset)]
+        if entry.type != ERASED and entry.value is not None and not agrees(entry.value, fields):
+            yield Piece(entry.partition, entry.offset, entry.offset + 1)
+
+
+def _rows(table: Table, compared: Compared) -> Iterator[dict[Position, dict[str, Any]]]:
+    """Yield the fields of the topic's rows by their positions, some rows at a time."""
+    names = field_names(table)
+    for batch in table.batches(["topic", *PLACE, *names], _ROWS) if names else ():
+        mine = batch.filter(pc.equal(batch.column("topic"), compared.topic.name))
+        rows = zip(*(mine.column(name).to_pylist() for name in (*PLACE, *names)), strict=True)
+        found = {
+            Position(partition, offset): dict(zip(names, fields, strict=True))
+            for partition, offset, *fields in rows
+            if _is_within(compared, partition, offset)
+        }
+        if found:
+            yield found
+
+
+def _is_within(compared: Compared, partition: int | None, offset: int | None) -> bool:
+    if partition is None or offset is None or partition not in compared.within:
+        return False
+    start, end = compared.within[partition]
+    return start <= offset < end

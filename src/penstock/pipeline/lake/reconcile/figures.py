@@ -1,0 +1,219 @@
+"""The figures of a lake on a topic, for `reconcile`: rows, positions and faults, as values.
+
+The ends in a table's transactions say which rows it should hold; this module reads the rows, in batches. It
+counts tables with the columns partition and offset, as those of a lake have.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import AnotherLog, HistoryTakenBack, MarkMissing
+from penstock.log.contract import Log, Topic
+
+from ...history import check_past, log_now
+from ...offsets import PLACE, Ends, Piece, Places, joined, said
+from ..contract import Table
+from ..identity import Source
+from ..lake import Lake
+from ..paths import folder_of, is_table
+from ..routing import REJECTED
+from ..storage import Location, asks_storage
+from .compare import Compared
+from .field_values import changed_fields
+from .record_columns import fit, is_by_type, lost_columns, types_in
+from .superseded import Superseded, superseded
+
+_GATHERED_ROWS = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The rows of a topic in some tables.
+
+    `held`: runs of offsets that are there, without gaps or doubles; `rows` minus `distinct` are doubled.
+    `ends`: up to where all of the tables are, by their own transactions. `strays`: rows of topics that do not
+    feed the tables, or without a position (the empty name). `misplaced`: rows in the wrong table for their
+    type, by table and type.
+    """
+
+    rows: int
+    distinct: int
+    held: tuple[Piece, ...]
+    ends: Ends
+    strays: Mapping[str, int] = field(default_factory=dict)
+    misplaced: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+def sources(path: Location) -> list[Source]:
+    """Return the topics that feed a lake or a table."""
+    return Lake(path).sources()
+
+
+def account(path: Location, source: Source) -> Account:
+    """Count the rows of a topic in the tables of a lake; tables without partition and offset are left out.
+
+    Raises TableDamaged.
+    """
+    lake = Lake(path)
+    fed = lake.fed_by(source)
+    topics = {each.topic for each in lake.sources()}
+    places, strays, seen = Places(), Counter[str](), Counter[tuple[str, str]]()
+    gathered = list[pa.RecordBatch]()
+    for table in fed:
+        if table.has_columns(PLACE):
+            columns = types_in(table)
+            named, by_type = fit(columns, ["topic"]), is_by_type(table, columns)
+            names = [*PLACE, *["topic"] * named, *["type"] * by_type]
+            for batch in table.batches(names):
+                mine = _of_topic(batch, source.topic, topics, strays) if named else batch
+                if by_type:
+                    _see(mine.column("type"), table, seen)
+                gathered.append(mine.select(list(PLACE)))
+                if sum(each.num_rows for each in gathered) >= _GATHERED_ROWS:
+                    _add(table, places, gathered, strays)
+            _add(table, places, gathered, strays)
+    held = places.rows, places.distinct, tuple(places.runs())
+    return Account(*held, lake.ends(source), dict(strays), _misplaced(seen, source.topic))
+
+
+def _of_topic(batch: pa.RecordBatch, topic: str, topics: set[str], strays: Counter[str]) -> pa.RecordBatch:
+    """Return the rows of a topic; count those of topics that should not be there."""
+    for each in pc.value_counts(batch.column("topic")).to_pylist():
+        if each["values"] not in topics:
+            strays[each["values"] or ""] += each["counts"]
+    return batch.filter(pc.equal(batch.column("topic"), topic))
+
+
+def _see(types: pa.Array, table: Table, seen: Counter[tuple[str, str]]) -> None:
+    for each in pc.value_counts(types).to_pylist():
+        seen[table.folder.name, each["values"] or ""] += each["counts"]
+
+
+def _misplaced(seen: Mapping[tuple[str, str], int], topic: str) -> dict[tuple[str, str], int]:
+    """Return the rows that are not in the table of their type, or of the topic if they have no type."""
+    found = {}
+    for (table, type), count in seen.items():
+        homes = {folder_of(type or topic)} | ({f"~{REJECTED}"} if (type or topic) == REJECTED else set())
+        # A query of the user's own may have one table for each topic.
+        is_by_topic = table == folder_of(topic) and not any((home, type) in seen for home in homes)
+        if table not in homes and not is_by_topic:
+            found[table, type] = count
+    return found
+
+
+def _add(table: Table, places: Places, gathered: list[pa.RecordBatch], strays: Counter[str]) -> None:
+    """Add the rows gathered so far; a row without a position is a stray. Raises TableDamaged."""
+    for schema in {each.schema for each in gathered}:
+        rows = pa.Table.from_batches([each for each in gathered if each.schema == schema])
+        placed = rows.drop_null()
+        if placed.num_rows < rows.num_rows:
+            strays[""] += rows.num_rows - placed.num_rows
+        try:
+            columns = [placed.column(name).cast(pa.int64()).to_numpy() for name in PLACE]
+        except pa.ArrowException as exc:
+            raise table.damaged(f"partition or offset is no number: {exc}") from exc
+        places.add(*columns)
+    gathered.clear()
+
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFigures:
+    """The rows of a topic in a lake. `changed`: positions whose rows differ from the log.
+
+    `superseded`: positions that tables of upserts need not hold. `notes`: the limits of the check, in words.
+    """
+
+    rows: int
+    held: tuple[Piece, ...]
+    changed: tuple[Piece, ...]
+    faults: tuple[str, ...]
+    superseded: tuple[Piece, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@asks_storage
+def lake_figures(path: Location, log: Log, topic: str, *, values: bool) -> list[LakeFigures]:
+    """Return the figures of a lake's tables on a topic, for each log that fed them with one of that name.
+
+    `values`: compare the content of rows, too. Raises UnknownTopic, TableDamaged.
+    """
+    found = [_figures(path, log, source, values) for source in sources(path) if source.topic == topic]
+    return found or [LakeFigures(0, (), (), ())]
+
+
+def _figures(path: Location, log: Log, source: Source, values: bool) -> LakeFigures:
+    counted = account(path, source)
+    faults = [
+        f"{count} rows of topic {topic!r}, which does not feed these tables"
+        if topic
+        else f"{count} rows without a place"
+        for topic, count in sorted(counted.strays.items())
+    ]
+    faults += [
+        f"{count} rows of type {type or '(none)'} stand in {table}, which is not the table of that type"
+        for (table, type), count in sorted(counted.misplaced.items())
+    ]
+    lake = Lake(path)
+    if not is_table(path) and _has_lost_mark(lake):
+        faults.append(
+            f"{path} has lost its mark, the folder _penstock/mark, which says up to where all of its tables "
+            "hold the log: its pipeline would stop"
+        )
+    faults += lost_columns(lake, lake.fed_by(source))
+    wrong = _wrong_past(path, log, source)
+    changed, replaced = list[Piece](), Superseded()
+    if wrong:
+        faults.append(wrong)
+    if not isinstance(wrong, _Another):
+        topic = log.topic(source.topic)
+        replaced = superseded(path, source, log, topic)
+        changed = _changed(path, source, log, topic) if values else []
+    if replaced.stale:
+        faults.append(f"{said(replaced.stale)}: superseded by later records of the log, and still there")
+    notes = [] if replaced.unchecked is None else [replaced.unchecked]
+    figures = counted.rows, counted.held, tuple(changed), tuple(faults)
+    return LakeFigures(*figures, replaced.places, tuple(notes))
+
+
+def _changed(path: Location, source: Source, log: Log, topic: Topic) -> list[Piece]:
+    """Return positions whose rows differ from the log; typed tables are compared by their fields."""
+    most = _SHOWN + 1
+    found = Compared.of(path, source, log, topic).changed(most)
+    typed = Compared.of(path, source, log, topic, values=False)
+    if typed.are_typed:
+        found += typed.changed(most)
+        found += changed_fields(typed, most)
+    return joined(found)[:most]
+
+
+def _has_lost_mark(lake: Lake) -> bool:
+    try:
+        lake.check_mark()
+    except MarkMissing:
+        return True
+    return False
+
+
+class _Another(str):
+    """The message about tables of another log, whose rows must not be compared."""
+
+
+def _wrong_past(path: Location, log: Log, source: Source) -> str | None:
+    """Return how the knowledge of a table contradicts the log, if there is such a table."""
+    topic = log.topic(source.topic)
+    for past in Lake(path).pasts(source.topic):
+        if (past.log_id, past.topic_id) == (source.log_id, source.topic_id):
+            try:
+                check_past(past, log_now(log, topic, past.places()))
+            except AnotherLog as exc:
+                return _Another(exc)
+            except HistoryTakenBack as exc:
+                return str(exc)
+    return None

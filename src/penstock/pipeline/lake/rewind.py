@@ -1,0 +1,134 @@
+"""Going on after the log's history was rewound: cuts tables back to where they and the log still agree.
+
+The rows from there on are not in the log any more, and are removed; a copy of each table that is cut stays
+beside it until it is dropped (`set_aside.py`). The next run reads the log's records from there. This compares
+all rows, but keeps those that retention has long deleted from the log; a rebuild would lose them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import AnotherLog, InvalidOption
+from penstock.log.contract import Log, Position, Topic
+
+from ..history import mark_of
+from ..offsets import PLACE, Ends, Piece, said
+from .contract import Table, declared
+from .data_files import Rewritten, without
+from .identity import Source
+from .lake import Lake
+from .old_tables import aside_for, keep_copy
+from .reconcile.compare import Compared
+from .reconcile.figures import sources
+from .routing import ITSELF
+from .state import reset
+from .storage import Location, asks_storage
+from .upsert import KEY_PROPERTY
+
+
+@dataclass(frozen=True, slots=True)
+class CutBack:
+    """The rows and positions that were cut off."""
+
+    rows: int
+    places: tuple[Piece, ...]
+
+    def said(self) -> str:
+        """Return the positions in words."""
+        return said(self.places)
+
+
+@asks_storage
+def cut_back(path: Location, log: Log, topic: Topic) -> CutBack:
+    """Cut a lake back to where it agrees with the log, and remove its checkpoint.
+
+    It may be interrupted and called again. Raises AnotherLog, InvalidOption, TableDamaged.
+    """
+    identity = log.identity()
+    known = [each for each in sources(path) if each.topic == topic.name]
+    mine = [each for each in known if (each.log_id, each.topic_id) == (identity.id, topic.id)]
+    if known and not mine:
+        raise AnotherLog(f"{path}", f"log {known[0].log_id}", f"log {identity.id}")
+    rows, places = 0, list[Piece]()
+    for source in mine:
+        # Typed tables have no values: they are compared by the other columns, such as the time.
+        compared = [Compared.of(path, source, log, topic, values=each) for each in (True, False)]
+        lake = Lake(path)
+        if sum(len(each.tables) for each in compared) < len(lake.fed_by(source)):
+            raise InvalidOption(
+                "--from-table",
+                str(path),
+                "a lake whose tables have the columns of the source; use --rebuild, which keeps the old ones",
+            )
+        rows += _cut(lake, compared, replace(source, incarnation=identity.incarnation), places)
+    if not mine:
+        raise InvalidOption("--from-table", str(path), f"a lake that holds topic {topic.name}")
+    reset(path, rebuild=False)
+    return CutBack(rows, tuple(places))
+
+
+def _cut(lake: Lake, compared: Sequence[Compared], source: Source, places: list[Piece]) -> int:
+    """Cut the mark back, then the tables: a crash leaves tables ahead of it, which the next try cuts back."""
+    found = [each.parted() for each in compared]
+    parted, rows = {p: min(each[p] for each in found) for p in found[0]}, 0
+    tables = [table for each in compared for table in each.tables]
+    _check_upserts(lake, tables, source, parted)
+    marked = {p: min(parted.get(p, end), end) for p, end in lake.ends(source).items()}
+    lake.cut_back(source, marked, _marks(compared[0], marked))
+    for table in tables:
+        ends = table.ends(source)
+        cuts = {p: min(parted.get(p, end), end) for p, end in ends.items()}
+        beyond = [Piece(p, cut, ends[p]) for p, cut in cuts.items() if cut < ends[p]]
+        if beyond:  # the removed rows are nowhere else
+            name = ITSELF if table.folder == lake.root else table.folder.name
+            keep_copy(lake.root, name, aside_for(lake.root, name))
+        places += beyond
+        rows += cut_table(table, source, cuts, _marks(compared[0], cuts))
+    places[:] = sorted(set(places))
+    return rows
+
+
+def cut_table(table: Table, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
+    """Move the ends of a table back, and remove the rows from there on, in one commit; return how many.
+
+    The table takes the source's incarnation. Raises CommitFailedError.
+    """
+    ends = table.ends(source)
+    beyond = {p: cut for p, cut in cuts.items() if cut < ends.get(p, 0)}
+
+    def goes(rows: pa.RecordBatch) -> pa.Array:
+        gone = pa.array([False] * rows.num_rows)
+        for partition, cut in beyond.items():
+            mine = pc.equal(rows.column("partition"), partition)
+            gone = pc.or_kleene(gone, pc.and_kleene(mine, pc.greater_equal(rows.column("offset"), cut)))
+        return gone
+
+    done = without(table, PLACE, goes) if beyond else Rewritten()
+    try:
+        table.commit(done.added, done.removed, *declared(source, cuts, marks))
+    except BaseException:
+        done.take_back(table)
+        raise
+    return done.rows
+
+
+def _check_upserts(lake: Lake, tables: Sequence[Table], source: Source, parted: Ends) -> None:
+    """Refuse to cut off rows that have replaced others, which would be lost. Raises InvalidOption."""
+    for table in tables:
+        ahead = any(parted.get(p, end) < end for p, end in table.ends(source).items())
+        if ahead and KEY_PROPERTY in table.configuration():
+            raise InvalidOption(
+                "--from-table",
+                str(lake.root),
+                "a lake that rows are appended to: in tables of upserts lost records have replaced others, "
+                "which no table holds any more; use --rebuild, which makes them from what the log holds and "
+                "keeps the old ones",
+            )
+
+
+def _marks(compared: Compared, cuts: Ends) -> dict[int, int]:
+    lasts = [Position(partition, cut - 1) for partition, cut in cuts.items() if cut]
+    return {each.partition: mark_of(each.id) for each in compared.log.at(compared.topic, lasts, bare=True)}

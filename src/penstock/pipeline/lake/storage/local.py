@@ -1,0 +1,145 @@
+"""Lakes in folders of a file system, which the driver and all executors see.
+
+A file is on the disk when its bytes and its name are, so its folder is synced, too: after a power cut nothing
+may point to a missing file.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import IO, Any
+from uuid import uuid4
+
+from penstock.errors import InvalidOption
+
+from .contract import Storage, TextChange
+
+
+def bring_to_disk(*files: Path) -> None:
+    """Sync files, then their folders; a folder that may not be opened is skipped."""
+    for file in files:
+        sync(file)
+    for folder in dict.fromkeys(file.parent for file in files):
+        with suppress(PermissionError):
+            sync(folder)
+
+
+def sync(path: Path) -> None:
+    """Sync a file's bytes, or a folder's names."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class LocalStorage(Storage[Path]):
+    """Files on disks. A new file is written under another name, and renamed once it is on the disk."""
+
+    keeps_checkpoints = keeps_catalogs = True
+    settles_late = False
+    delta_options = None
+    iceberg_options: Mapping[str, str] = {}
+
+    def check(self, option: str, path: Path) -> None:
+        """Refuse a file, or a path below one. Raises InvalidOption."""
+        there = next(each for each in (path, *path.parents) if os.path.exists(each))
+        if not there.is_dir():
+            raise InvalidOption(option, str(path), f"a folder, or one to be made; {there} is a file")
+
+    def asking(self, path: Path) -> nullcontext[None]:
+        """Leave errors as they are: they name the file."""
+        return nullcontext()
+
+    def told(self, error: Exception) -> str:
+        """Return its first line."""
+        return str(error).partition("\n")[0] or type(error).__name__
+
+    def begin(self, file: Path) -> IO[bytes]:
+        """Open a file to write."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file.open("wb")
+
+    def abandon(self, file: Path, sink: IO[bytes]) -> None:
+        """Remove a file."""
+        sink.close()
+        file.unlink(missing_ok=True)
+
+    def bring_to_disk(self, *files: Path) -> None:
+        """Sync files and their folders."""
+        bring_to_disk(*(each for each in files if each.exists()))
+
+    def put_new(self, file: Path, content: bytes) -> None:
+        """Create a file by a link, which fails if the name exists."""
+        new = file.with_name(f"_commit_{uuid4()}.json.tmp")  # as delta-rs names them; readers skip it
+        try:
+            new.write_bytes(content)
+            sync(new)
+            os.link(new, file)
+        finally:
+            with suppress(OSError):
+                new.unlink()
+        sync(file.parent)
+
+    def check_lock(self, option: str, folder: Path) -> None:
+        """Do nothing: a link never replaces a file."""
+
+    def replace(self, file: Path, content: bytes) -> None:
+        """Write a new file and rename it to the given name."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new = file.with_name(f"{file.name}.{uuid4().hex}.new")
+        with new.open("wb") as sink:
+            sink.write(content)
+            sink.flush()
+            os.fsync(sink.fileno())
+        new.replace(file)
+        bring_to_disk(file, file.parent)  # the folder may be new
+
+    def update(self, file: Path, change: TextChange) -> None:
+        """Create a file, where one of several writers succeeds, or replace it: the last writer wins."""
+        with suppress(FileNotFoundError):
+            self._change(file, change, file.read_bytes())
+            return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        content = change(None)
+        if content is None:
+            return
+        try:
+            self.put_new(file, content)
+            bring_to_disk(file, file.parent)  # the folder may be new
+        except FileExistsError:
+            self._change(file, change, file.read_bytes())
+
+    def _change(self, file: Path, change: TextChange, found: bytes) -> None:
+        content = change(found)
+        if content is not None:
+            self.replace(file, content)
+
+    def copy(self, file: Path, target: Path) -> None:
+        """Link a file; copy it where the file system has no links."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(file, target)
+        except FileExistsError:
+            return
+        except OSError:
+            shutil.copyfile(file, target)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file or a folder."""
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def files_below(self, path: Path) -> Iterator[Path]:
+        """Yield the files below."""
+        return (each for each in path.rglob("*") if each.is_file())
+
+    def parquet(self, file: Path) -> Any:
+        """Open a Parquet file."""
+        from pyarrow.parquet import ParquetFile
+
+        return ParquetFile(file)
+
+
+LOCAL = LocalStorage()

@@ -1,0 +1,5 @@
+"""Topics as a source for Spark: what is read, in which batches, and by which tasks."""
+
+from .. import check_spark
+
+check_spark()

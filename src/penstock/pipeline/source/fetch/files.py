@@ -1,0 +1,77 @@
+"""Fetching from a log in files: a task reads the segments itself, as far as their writer has published.
+
+The directory must be visible to the tasks, as on one machine or a shared disk. No table is read: the
+directory holds the log's identity. Memory is bounded by some batches, a few mebibytes.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.clock import SYSTEM
+from penstock.errors import Damaged, InvalidBatch, StoreMissing
+from penstock.log.files.directory import LogDirectory, TopicFiles
+from penstock.log.files.disk import Disk
+from penstock.log.files.partition_view import PartitionView
+from penstock.log.files.settings import FilesSettings
+from penstock.log.files.small_files import read_identity
+from penstock.log.topics import topic_uuid
+from penstock.wire.kafka.record_batch import BatchHeader
+
+from ...offsets import Piece, before_starts
+from .batch_columns import BatchChunk, columns, grouped
+from .contract import Request
+
+
+class FilesFetcher:
+    """One directory, opened to read."""
+
+    def __init__(self, path: str) -> None:
+        identity = read_identity(Disk(), Path(path))
+        if identity is None:
+            raise StoreMissing(path)
+        self._log_id = identity.log_id
+        self._directory = LogDirectory(Path(path), FilesSettings.load(), SYSTEM, Disk())
+
+    def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
+        """Yield the requested records."""
+        topic = self._topic(request.topic_id)
+        for piece in request.pieces:
+            yield from self._piece(topic, request, piece)
+
+    def lost(self, request: Request) -> list[Piece]:
+        """Return the parts of a request that lie before the starts of their partitions."""
+        return before_starts(request.pieces, self._starts(request.topic_id))
+
+    def _starts(self, topic_id: int) -> dict[int, int]:
+        return {number: head.start for number, head in self._topic(topic_id).heads.all().items()}
+
+    def close(self) -> None:
+        """Close the files."""
+        self._directory.files.close()
+
+    def _topic(self, topic_id: int) -> TopicFiles:
+        return self._directory.topic(topic_id, topic_uuid(self._log_id, topic_id))
+
+    def _piece(self, topic: TopicFiles, request: Request, piece: Piece) -> Iterator[pa.RecordBatch]:
+        view = self._directory.view(topic, piece.partition, topic.heads.get(piece.partition))
+        wants = request.wants("headers") or request.wants("type")
+        low, high = max(piece.start, view.start), min(piece.end, view.stable)
+        for batches in grouped(_counting(view, low, high)):
+            chunk = BatchChunk(batches, request.topic_id, piece.partition)
+            try:
+                found = columns(chunk, low, high, wants_headers=wants)
+            except InvalidBatch as exc:
+                where = f"partition {piece.partition} in {topic.path.name}"
+                raise Damaged(where, 0, batches[0][0].base_offset, exc.why) from exc
+            if found.num_rows:
+                yield found
+
+
+def _counting(view: PartitionView, low: int, high: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield the batches of a range with committed records."""
+    producers = view.producers
+    for header, batch in view.batches(low, high):
+        if header.record_count and not header.is_control and not producers.is_aborted(header):
+            yield header, batch
