@@ -32,7 +32,7 @@ from .handler import about_record
 from .log_ends import LogEnds
 from .served_groups import AnyDelivery, LeaseCheck, RunningGroup, ServedGroups
 from .status import status_of
-from .turn import TurnSteps, Turn
+from .turn import Turn, TurnSteps
 from .unsettled import FEW_RESULTS, Unsettled
 
 logger = logging.getLogger("penstock.delivery")

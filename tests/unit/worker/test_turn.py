@@ -15,7 +15,7 @@ from penstock.log.sql.heads import HeadKey
 from penstock.membership.serving import Domain
 from penstock.testing import FakeClock
 from penstock.worker.delivery_loop import DeliveryLoop
-from penstock.worker.turn import TurnSteps, Turn
+from penstock.worker.turn import Turn, TurnSteps
 
 GONE = StoreUnreachable("here", "gone")
 
