@@ -9,7 +9,7 @@ from tests.architecture.source import PROJECT, ROOT, assert_none, modules, plant
 
 FORBIDDEN = {
     "upward": ("model/x.py", "from penstock.outbox.event import StagedEvent", "model may not import outbox"),
-    "neighbour": ("outbox/x.py", "import penstock.membership.lease", "outbox may not import membership"),
+    "neighbour": ("outbox/x.py", "import penstock.membership.member", "outbox may not import membership"),
     "lazy": ("model/x.py", "def f():\n    from penstock import app", "model may not import app"),
     "type checking": (
         "wire/x.py",

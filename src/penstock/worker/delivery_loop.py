@@ -32,7 +32,7 @@ from .handler import about_record
 from .log_ends import LogEnds
 from .served_groups import AnyDelivery, LeaseCheck, RunningGroup, ServedGroups
 from .status import status_of
-from .turn import Steps, Turn
+from .turn import Turn, TurnSteps
 from .unsettled import FEW_RESULTS, Unsettled
 
 logger = logging.getLogger("penstock.delivery")
@@ -163,7 +163,7 @@ class DeliveryLoop:
 
     # -- a turn
 
-    def own(self, *, timed: bool) -> Steps:
+    def own(self, *, timed: bool) -> TurnSteps:
         """Do everything that can be done now."""
         self._take_in()
         self._groups.exchange()
@@ -245,7 +245,7 @@ class DeliveryLoop:
     def _is_anything_in_flight(self) -> bool:
         return any(group.in_flight for group in self._groups)
 
-    def _settle_beside(self) -> Steps:
+    def _settle_beside(self) -> TurnSteps:
         """Settle, and let others have the turn while the store writes."""
         self._unsettled.clear(self._clock.monotonic())  # first: results that arrive meanwhile count anew
         try:

@@ -21,13 +21,13 @@ from typing import Protocol
 from penstock.backoff import Backoff
 from penstock.clock import Clock
 
-Steps = Generator[Callable[[], object], None, float]
+TurnSteps = Generator[Callable[[], object], None, float]
 
 
 class Taker(Protocol):
     """What is done in a turn. `own` and `guest` return for how many seconds there is nothing to do."""
 
-    def own(self, *, timed: bool) -> Steps:
+    def own(self, *, timed: bool) -> TurnSteps:
         """Do everything; yield what waits for the store, to be called outside of the turn.
 
         `timed`: the wait before it timed out, without a post.
@@ -101,7 +101,7 @@ class Turn:
         with self._lock:
             self._taker.end()
 
-    def _make(self, steps: Steps) -> float:
+    def _make(self, steps: TurnSteps) -> float:
         """Make a turn of the own thread; return for how long there is nothing to do."""
         failed: Exception | None = None
         while True:

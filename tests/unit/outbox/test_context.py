@@ -167,7 +167,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from penstock.testing import memory_outbox
-from penstock.worker.trace_context import carrying_many
+from penstock.worker.trace_context import batch_in_context
 
 exporter = InMemorySpanExporter()
 provider = TracerProvider()
@@ -193,8 +193,8 @@ with closing(memory_outbox()) as outbox:
     outbox.drain()
     records = outbox.log.read("events", 0)
     many = [record for record in records if record.type == "many"]
-    carrying_many(lambda records, events: None, "batch", is_async=False)(many, [])
-    asyncio.run(carrying_many(lambda *_: asyncio.sleep(0), "batch", is_async=True)(many, []))
+    batch_in_context(lambda records, events: None, "batch", is_async=False)(many, [])
+    asyncio.run(batch_in_context(lambda *_: asyncio.sleep(0), "batch", is_async=True)(many, []))
     parents = [record.headers.get("traceparent") for record in records]
 spans = exporter.get_finished_spans()
 names = {each.context.span_id: f"{each.name} {each.attributes.get('type', '')}".strip() for each in spans}

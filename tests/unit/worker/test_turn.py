@@ -15,7 +15,7 @@ from penstock.log.sql.heads import HeadKey
 from penstock.membership.serving import Domain
 from penstock.testing import FakeClock
 from penstock.worker.delivery_loop import DeliveryLoop
-from penstock.worker.turn import Steps, Turn
+from penstock.worker.turn import Turn, TurnSteps
 
 GONE = StoreUnreachable("here", "gone")
 
@@ -31,7 +31,7 @@ class Work:
         self.write: Callable[[], object] | None = None
         self.caught: list[Exception] = []
 
-    def own(self, *, timed: bool) -> Steps:
+    def own(self, *, timed: bool) -> TurnSteps:
         assert self.turn is not None
         self.made.append("own")
         self.turn.stop()
@@ -254,3 +254,15 @@ def test_beside_a_settling_no_partition_changes_hands(
     assert exchanges == []
     loop.guest(beside=False)
     assert exchanges == [True]
+
+
+def test_beside_a_settling_nothing_goes_out_that_has_to_be_written_down_first(
+    loop: DeliveryLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes_of = list[bool]()
+    monkeypatch.setattr(loop._groups, "may_start", lambda: True)
+    monkeypatch.setattr(loop._groups, "is_live", lambda: True)
+    monkeypatch.setattr(loop, "_start", lambda damage, *, writes: writes_of.append(writes))
+    loop.guest(beside=True)
+    loop.guest(beside=False)
+    assert writes_of == [False, True]
