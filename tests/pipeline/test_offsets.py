@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.log.contract import Growth
-from penstock.pipeline.offsets import Piece, Range, admit, before_barriers, said, split
+from penstock.pipeline.offsets import Piece, Range, admit, before_barriers, describe_pieces, split
 
 BOUNDS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=12)
 
@@ -91,6 +91,6 @@ def test_the_next_range_begins_where_this_one_ends_and_never_goes_back() -> None
 
 
 def test_pieces_are_said_briefly() -> None:
-    words = said([Piece(n, 0, 5) for n in range(7)])
+    words = describe_pieces([Piece(n, 0, 5) for n in range(7)])
     assert words.startswith("partition 0: 0 to before 5, ")
     assert words.endswith("and 3 more partitions")

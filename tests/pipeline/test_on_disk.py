@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.lake.state import made_again, reader_name
+from penstock.pipeline.lake.state import reader_name, tables_rebuilt
 from tests.pipeline.test_table import Query, ends
 
 Node = tuple[int, int]
@@ -52,6 +52,6 @@ def test_a_file_beside_the_checkpoint_is_on_the_disk_under_its_name(
     reader_name(folder.parent)
     assert synced[-2:] == [node(folder), node(folder.parent)]  # the folders last, when the file has its name
     synced.clear()
-    made_again(folder.parent)
+    tables_rebuilt(folder.parent)
     assert node(folder / "tables.json") in synced
     assert node(folder) in synced

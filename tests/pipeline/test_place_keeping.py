@@ -15,7 +15,7 @@ from penstock.errors import HistoryTakenBack
 from penstock.operate.drop import restored
 from penstock.pipeline.checkpoint import read_batch
 from penstock.pipeline.source.options import read_all, read_options
-from penstock.pipeline.source.stream import PlaceKeeping, SeveralTopics, StreamReader
+from penstock.pipeline.source.stream import PositionKeeper, SeveralTopics, StreamReader
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_several_topics import OTHER, all_places, put, read
 
@@ -51,11 +51,11 @@ class OldSpark:
         (folder / str(len(self.kept))).write_text(f"v1\n{{}}\n{json.dumps(end)}\n")
         self.kept.append(end)
 
-    def _reader(self) -> PlaceKeeping:
+    def _reader(self) -> PositionKeeper:
         given = {"url": self._url, "maxOffsetsPerTrigger": "60"}
         if self._several:
-            return PlaceKeeping(SeveralTopics(read_all({**given, "subscribe": f"{TOPIC},{OTHER}"})))
-        return PlaceKeeping(StreamReader(read_options({**given, "topic": TOPIC})))
+            return PositionKeeper(SeveralTopics(read_all({**given, "subscribe": f"{TOPIC},{OTHER}"})))
+        return PositionKeeper(StreamReader(read_options({**given, "topic": TOPIC})))
 
 
 def test_batches_keep_to_the_limit_and_go_on_after_a_start(store: LogStore, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_run_that_ends_by_itself_takes_one_batch_and_the_next_goes_on(
 
 def test_a_new_query_begins_where_it_was_asked_first(sqlite_store: LogStore, tmp_path: Path) -> None:
     options = read_options({"url": sqlite_store.url, "topic": TOPIC, "startingOffsets": "latest"})
-    reader = PlaceKeeping(StreamReader(options))
+    reader = PositionKeeper(StreamReader(options))
     sqlite_store.fill(10)
     end = reader.latestOffset()
     sqlite_store.fill(10)

@@ -13,7 +13,7 @@ from penstock.pipeline.query import Running
 
 OURS = """[STREAM_FAILED] Query [id = 2b73] terminated with exception: Failed: Traceback (most recent
   File "table.py", line 101, in report_removed
-    raise RecordsRemoved(topic, said(lost))
+    raise RecordsRemoved(topic, describe_pieces(lost))
 penstock.errors.RecordsRemoved: topic 'orders' no longer holds partition 2: 0 to before 3
  SQLSTATE: 38000 SQLSTATE: XXKST
 === Streaming Query ===

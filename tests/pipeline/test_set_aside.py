@@ -16,7 +16,14 @@ from penstock.pipeline.lake.kinds import table_at
 from penstock.pipeline.lake.old_tables import drop_old, not_in_lake, old_tables
 from penstock.pipeline.lake.paths import folder_of, tables_in
 from penstock.pipeline.lake.sink import DeltaSink, IcebergSink
-from penstock.pipeline.lake.state import check_tables, finish_reset, known_tables, made_again, remember, reset
+from penstock.pipeline.lake.state import (
+    check_tables,
+    finish_reset,
+    known_tables,
+    remember,
+    reset,
+    tables_rebuilt,
+)
 from penstock.pipeline.lake.storage import Location, location
 from penstock.pipeline.lake.storage.local import LocalStorage
 from penstock.pipeline.lake.tables import vacuum
@@ -89,7 +96,7 @@ def test_a_table_is_made_again_beside_the_old_one_which_stays(lake: Query, to: L
     writer, written = written_again(to, kind, 12, 20)
     assert places(to / "b") == of_b(0, 20), "readers have the old one while the new one is made"
     writer.commit([written])
-    made_again(to)
+    tables_rebuilt(to)
     assert [each.name for each in tables_in(to)] == TYPES
     assert places(to / "b") == of_b(12, 20)
     assert places(to / "_old.b") == of_b(0, 20)
@@ -98,7 +105,7 @@ def test_a_table_is_made_again_beside_the_old_one_which_stays(lake: Query, to: L
     assert places(to / "b") == of_b(12, 30)
     vacuum(to, older_than_hours=0, dry_run=False)
     old = table_at(to / "_old.b")
-    assert not_in_lake(old, to).said("are gone") == "18 of 30 rows are gone"
+    assert not_in_lake(old, to).describe("are gone") == "18 of 30 rows are gone"
     assert [each.name for each in drop_old(to)] == ["_old.b"]
     assert old_tables(to) == []
     assert places(to / "b") == of_b(12, 30)

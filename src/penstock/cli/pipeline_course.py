@@ -32,7 +32,7 @@ from penstock.pipeline.query import (
     begin,
 )
 from penstock.pipeline.reader import PipelineReader
-from penstock.pipeline.replay import make_again
+from penstock.pipeline.replay import rebuild_tables
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.source.view import open_view
@@ -83,7 +83,7 @@ def _run(spark: Any, job: Job, declared: Pipeline | None, reader: PipelineReader
 
     def start() -> Running:
         reader.begin()
-        for name in make_again(spark, job, lambda text: click.echo(text, err=True)):
+        for name in rebuild_tables(spark, job, lambda text: click.echo(text, err=True)):
             click.echo(f"rebuilt table {name} from the log", err=True)
         running = begin(spark, job, declared)
         reader.stays()

@@ -11,7 +11,7 @@ import click
 
 from penstock.clock import SYSTEM
 from penstock.errors import Error, PipelineFailed
-from penstock.pipeline.failure import Retrying, is_shut_down
+from penstock.pipeline.failure import RetryBackoff, is_shut_down
 from penstock.pipeline.offsets import Ends
 from penstock.pipeline.progress import PipelineSeries, Progress
 from penstock.pipeline.query import Running
@@ -54,7 +54,7 @@ class PipelineCourse:
         settings = PipelineSettings.load()
         self._stop, self._series, self._reader = stop, series, reader
         self._stop_seconds, self._limit = settings.stop_seconds, settings.retry_seconds
-        self._retrying = Retrying(self._limit)
+        self._retrying = RetryBackoff(self._limit)
         self._line = _Line()
         self._rows = self._batches = 0
 
@@ -104,7 +104,7 @@ class PipelineCourse:
         self._line.end()
 
     def _tell(self, each: Progress) -> None:
-        self._retrying.went_well()
+        self._retrying.succeeded()
         lag = self._reader.waiting(each)
         self._series.count(replace(each, lag=lag))
         self._reader.tell(each)  # before `moved`: the records of a batch are held until then

@@ -117,7 +117,7 @@ def _not_in_log(root: "Location", tables: tuple[str, ...], given: dict[str, Any]
         return
     for each in found:
         left = _rows_left(table_at(each), given)
-        yield f"{cell(each.name)}: {left.said('cannot be rebuilt from the log')}"
+        yield f"{cell(each.name)}: {left.describe('cannot be rebuilt from the log')}"
 
 
 def _rows_left(table: "Table", given: dict[str, Any]) -> "RowsLeft":
@@ -139,7 +139,9 @@ def _drop_old(root: "Location", yes: bool) -> None:
 
     found = old_tables(root)
     for each in found:
-        left = not_in_lake(table_at(each), root).said("are in no other table") if can_be_read(each) else ""
+        left = (
+            not_in_lake(table_at(each), root).describe("are in no other table") if can_be_read(each) else ""
+        )
         click.echo(f"{cell(each.name)}: {left or 'an unreadable table'}")
     if found and not yes:
         confirm(f"remove {', '.join(each.name for each in found)} of {root} for good?")
@@ -154,5 +156,5 @@ def _cut_back(path: "Location", given: dict[str, Any]) -> None:
 
     with opened(given["url"], given["prefix"], given["schema"]) as store:
         done = cut_back(path.absolute(), store.log, store.log.topic(given["topic"]))
-    where = f": {done.said()}; the previous tables stay as _old" if done.places else ""
+    where = f": {done.describe()}; the previous tables stay as _old" if done.places else ""
     click.echo(f"removed the checkpoint and {done.rows:,} rows{where}")

@@ -29,7 +29,7 @@ from .address import is_kafka
 from .declared import Pipeline
 from .offsets import PLACE, Piece
 from .source.view import removed, report_removed
-from .versions import settle_in
+from .versions import freeze_modules
 
 try:
     import pyarrow as pa
@@ -97,7 +97,7 @@ def hand_out(batch: DataFrame, topic: TopicRecords, declared: Pipeline, *, redel
     """Call the function of a pipeline for every record of a batch, which holds their positions."""
 
     def hand(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle_in()
+        freeze_modules()
         task, count = TaskContext.get(), 0
         again = redelivered or (task is not None and task.attemptNumber() > 0)
         for record in topic.read(_pieces(batches)):

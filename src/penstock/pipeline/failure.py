@@ -105,14 +105,14 @@ def reason(said: str) -> str:
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 30.0
 
 
-class Retrying:
+class RetryBackoff:
     """The retries since the last success. Each pause doubles the one before; each message is logged once."""
 
     def __init__(self, limit_seconds: float, clock: Clock = SYSTEM) -> None:
         self._limit, self._clock = limit_seconds, clock
-        self.went_well()
+        self.succeeded()
 
-    def went_well(self) -> None:
+    def succeeded(self) -> None:
         """Forget earlier failures."""
         self._since: float | None = None
         self._pause, self._said = _FIRST_SECONDS, ""

@@ -189,7 +189,7 @@ def _cut(piece: Piece, size: int) -> list[Piece]:
     ]
 
 
-def said(pieces: Iterable[Piece], at_most: int = 4) -> str:
+def describe_pieces(pieces: Iterable[Piece], at_most: int = 4) -> str:
     """Return pieces in words, the first few."""
     listed = list(pieces)
     words = [

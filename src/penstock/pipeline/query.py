@@ -222,7 +222,7 @@ class Running:
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
-        self._told = -1
+        self._last_batch = -1
 
     @property
     def active(self) -> bool:
@@ -244,15 +244,15 @@ class Running:
         """
         with asking():
             last = self._query.lastProgress
-            if last is None or last["batchId"] <= self._told:
+            if last is None or last["batchId"] <= self._last_batch:
                 return []
-            follows = last["batchId"] == self._told + 1
+            follows = last["batchId"] == self._last_batch + 1
             recent = [last] if follows else self._query.recentProgress
-        found = [each for each in map(progress_of, recent) if each.rows and each.batch > self._told]
+        found = [each for each in map(progress_of, recent) if each.rows and each.batch > self._last_batch]
         if found:
-            self._told = found[-1].batch
+            self._last_batch = found[-1].batch
         elif not follows:
-            self._told = last["batchId"] - 1
+            self._last_batch = last["batchId"] - 1
         return found
 
     def stop(self) -> None:

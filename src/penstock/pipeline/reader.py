@@ -44,7 +44,7 @@ class PipelineReader:
         self._keeps_folder: bool | None = None  # whether it existed before the name, if we made the name
         self._holds = PipelineSettings.load().hold_retention
         self._warned = False
-        self._told: Ends = {}  # up to where losses to retention have been reported
+        self._reported: Ends = {}  # up to where losses to retention have been reported
         self._new: bool | None = None  # whether it held nothing and had read nothing at the start
 
     @cached_property
@@ -130,11 +130,13 @@ class PipelineReader:
 
     def _tell_loss(self, lost: list[Piece]) -> None:
         """Report records that retention has removed, each once. Raises RecordsRemoved, unless allowed."""
-        new = [piece._replace(start=max(piece.start, self._told.get(piece.partition, 0))) for piece in lost]
+        new = [
+            piece._replace(start=max(piece.start, self._reported.get(piece.partition, 0))) for piece in lost
+        ]
         report_removed(
             self._job.topic, [each for each in new if each.start < each.end], fail=self._job.fail_on_loss
         )
-        self._told |= {piece.partition: piece.end for piece in lost}
+        self._reported |= {piece.partition: piece.end for piece in lost}
 
     def stays(self) -> None:
         """Record that the query has started: its hold now stays until an operator deletes it."""

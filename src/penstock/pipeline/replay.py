@@ -23,7 +23,7 @@ from .lake.kinds import table_at
 from .lake.modes import lake_rows
 from .lake.old_tables import not_in_log
 from .lake.paths import CONTROL, is_table, tables_in
-from .lake.state import Replayed, known_tables, made_again, note_replay, reader_name, replayed
+from .lake.state import Replayed, known_tables, note_replay, reader_name, replayed, tables_rebuilt
 from .lake.storage import Location
 from .offsets import Ends, Range
 from .progress import Progress
@@ -124,7 +124,7 @@ class ReplayedRange:
         return sum(max(0, end - batch.ends.get(partition, 0)) for partition, end in ends.items())
 
 
-def make_again(spark: SparkSession, job: Job, tell: Callable[[str], None]) -> list[str]:
+def rebuild_tables(spark: SparkSession, job: Job, tell: Callable[[str], None]) -> list[str]:
     """Rebuild the tables that a reset has listed; return their names. Raises AnotherLog, HistoryTakenBack.
 
     Before it begins, calls `tell` with the number of rows of each table that cannot be rebuilt.
@@ -145,7 +145,7 @@ def make_again(spark: SparkSession, job: Job, tell: Callable[[str], None]) -> li
         writer = writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode())
         with _described(spark, f"{reader_name(job.to)}: {', '.join(names)} again from the log"):
             writer.save()
-    made_again(job.to)
+    tables_rebuilt(job.to)
     return list(names)
 
 
@@ -165,7 +165,7 @@ def _missing(job: Job, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         if is_table(job.to / name):
             left = not_in_log(table_at(job.to / name), heads, log)
-            yield f"table {name}: {left.said('cannot be made again from the log')}"
+            yield f"table {name}: {left.describe('cannot be made again from the log')}"
 
 
 def _range(job: Job) -> Range:

@@ -66,7 +66,7 @@ __all__ = [
     "StreamArrowWriter",
     "SupportsTriggerAvailableNow",
     "arrow_schema_of",
-    "settle_in",
+    "freeze_modules",
 ]
 
 StreamArrowWriter: Any
@@ -92,16 +92,16 @@ def arrow_schema_of(schema: StructType) -> pa.Schema:
 
 
 _DAEMON = "pyspark.daemon"
-_settled = False
+_frozen = False
 
 
-def settle_in() -> None:
+def freeze_modules() -> None:
     """Freeze the loaded objects, once, in a worker of Spark; elsewhere do nothing."""
-    global _settled
-    if not _settled and _is_worker():
+    global _frozen
+    if not _frozen and _is_worker():
         gc.collect()
         gc.freeze()
-        _settled = True
+        _frozen = True
 
 
 def _is_worker() -> bool:

@@ -17,7 +17,7 @@ from ..contract import DriverAdapter, Step
 from .postgres_calls import postgres_call, postgres_sql, schema_missing
 
 
-class _PsycopgAdapter(DriverAdapter):
+class _LibpqAdapter(DriverAdapter):
     dialect = "postgres"
 
     def is_open(self, driver_connection: Any) -> bool:
@@ -26,7 +26,7 @@ class _PsycopgAdapter(DriverAdapter):
         return bool(status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN))
 
 
-class PsycopgAdapter(_PsycopgAdapter):
+class PsycopgAdapter(_LibpqAdapter):
     """Runs staging on psycopg 3."""
 
     def check(self, conn: "psycopg.Connection[Any]") -> None:
@@ -59,7 +59,7 @@ class PsycopgAdapter(_PsycopgAdapter):
 ADAPTER = PsycopgAdapter()
 
 
-class PsycopgAsyncAdapter(_PsycopgAdapter):
+class PsycopgAsyncAdapter(_LibpqAdapter):
     """Runs staging on psycopg 3, async."""
 
     async def acheck(self, conn: "psycopg.AsyncConnection[Any]") -> None:

@@ -65,7 +65,7 @@ def with_broken(
 
 def _check_rejected(path: Location, rules: TableRules) -> None:
     if rules.checks:
-        said = f"constraints ({rules.said()}), and what it refuses has no other place to go"
+        said = f"constraints ({rules.describe()}), and what it refuses has no other place to go"
         raise TableAsksMore(str(path), said)
 
 

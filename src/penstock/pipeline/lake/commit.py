@@ -30,7 +30,7 @@ from .contract import DataFile, Table, TableRules, said_types, types_of
 from .erasure_note import left_out
 from .identity import BatchIdentity
 from .kinds import opened, table_at
-from .paths import is_table, made_again_by
+from .paths import is_table, rebuild_command
 from .rules import check_filled, check_rules
 from .storage import Location, location
 
@@ -215,7 +215,7 @@ def evolve(part: TablePart) -> None:
     changed += {"value"} & found.keys() - wanted.keys()  # it is raw, and its rows would have no fields
     if changed:
         said = said_types(found, changed), said_types(wanted, changed)
-        raise TableDiffers(str(part.path), *said, made_again_by(part.path))
+        raise TableDiffers(str(part.path), *said, rebuild_command(part.path))
     new = [name for name, kind in wanted.items() if found.get(name) != kind]
     if any(_is_new(found.get(name), wanted[name]) for name in new):
         with suppress(CommitFailedError):  # another driver did it at the same moment; the commit looks again

@@ -30,7 +30,7 @@ from .identity import (
     name_application,
     name_version,
 )
-from .paths import made_again_by
+from .paths import rebuild_command
 from .storage import Location, location
 
 ROWS, FILES = "penstock.rows", "penstock.files"  # in each commit: how many it added
@@ -48,7 +48,7 @@ class TableRules(msgspec.Struct, frozen=True):
     checks: dict[str, str] = {}
     filled: tuple[str, ...] = ()
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Return them in words."""
         said = [f"{name} CHECK ({sql})" for name, sql in self.checks.items()]
         return ", ".join((*said, *(f"{name} NOT NULL" for name in self.filled))) or "none now"
@@ -262,11 +262,11 @@ class Table(ABC):
             ours = [name for name, kind in wanted.items() if found.get(name) != kind]
             theirs = [name for name, kind in found.items() if wanted.get(name) != kind]
             said = said_types(found, theirs), said_types(wanted, ours)
-            raise TableDiffers(self.path, *said, made_again_by(self.folder))
+            raise TableDiffers(self.path, *said, rebuild_command(self.folder))
 
     def damaged(self, why: str) -> TableDamaged:
         """Return the error of a table that cannot be read."""
-        return TableDamaged(self.path, why, made_again_by(self.folder))
+        return TableDamaged(self.path, why, rebuild_command(self.folder))
 
 
 def until_committed(work: Callable[[], T], tries: int = 20) -> T:

@@ -55,7 +55,7 @@ class Source:
     partitions: int
     incarnation: int | None = None
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Describe the topic in words."""
         return f"topic {self.topic} with id {self.topic_id} of log {self.log_id}"
 
@@ -121,9 +121,9 @@ def check_name(keeper: str, lake: str, table: Known, source: Source, batch: Sequ
     known = table.version_of(name_application(source.topic))
     if not others and (known is None or known in [name_version(*each) for each in ours]):
         return
-    was = others[0].said() if others else f"topic {source.topic} with another id or of another log"
+    was = others[0].describe() if others else f"topic {source.topic} with another id or of another log"
     anew = " (it was deleted and made anew)" if others and others[0].log_id == source.log_id else ""
-    raise AnotherLog(keeper, was, f"{source.said()}{anew}", lake)
+    raise AnotherLog(keeper, was, f"{source.describe()}{anew}", lake)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ class RowsLeft:
     rows: int
     lost: int | None
 
-    def said(self, what: str) -> str:
+    def describe(self, what: str) -> str:
         """Return it in words; `what`: the words about the lost rows."""
         if self.lost is None:
             return f"{self.rows:,} rows do not say which records they are, so how many {what} is not known"

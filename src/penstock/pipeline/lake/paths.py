@@ -102,7 +102,7 @@ def catalog_root(path: Location) -> Location | None:
     return None
 
 
-def made_again_by(table: Location) -> str:
+def rebuild_command(table: Location) -> str:
     """Return the command that rebuilds one table, and leaves the others of its lake."""
     with suppress(Error, OSError):  # a reader of the table alone may not see its lake
         if not (table / CONTROL).is_dir() and (table.parent / CONTROL).is_dir():

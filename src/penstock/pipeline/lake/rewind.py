@@ -15,7 +15,7 @@ from penstock.errors import AnotherLog, InvalidOption
 from penstock.log.contract import Log, Position, Topic
 
 from ..history import mark_of
-from ..offsets import PLACE, Ends, Piece, said
+from ..offsets import PLACE, Ends, Piece, describe_pieces
 from .contract import Table, declared
 from .data_files import Rewritten, without
 from .identity import Source
@@ -36,9 +36,9 @@ class CutBack:
     rows: int
     places: tuple[Piece, ...]
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Return the positions in words."""
-        return said(self.places)
+        return describe_pieces(self.places)
 
 
 @asks_storage

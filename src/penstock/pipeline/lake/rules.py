@@ -131,9 +131,9 @@ def check_rules(
     """
     rules = table.rules(rewrites=rewrites)
     if planned is not None and rules != planned:
-        raise RulesChanged(table.path, rules.said())
+        raise RulesChanged(table.path, rules.describe())
     if planned is None and rules.checks:
-        said = f"constraints ({rules.said()}), which a query of your own does not look at"
+        said = f"constraints ({rules.describe()}), which a query of your own does not look at"
         raise TableAsksMore(table.path, said)
     unknown = [name for name in rules.filled if name not in {*schema.names, *parts}]
     unknown += _stricter(table.schema_form(), table.form_of(schema))

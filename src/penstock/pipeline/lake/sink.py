@@ -23,7 +23,7 @@ from penstock.errors import InvalidOption
 
 from ..checkpoint import read_batch
 from ..offsets import Range
-from ..versions import StreamArrowWriter, arrow_schema_of, settle_in
+from ..versions import StreamArrowWriter, arrow_schema_of, freeze_modules
 from .commit import Committing, TablePart, check_seen, commit, committing_of, discard
 from .contract import DataFile, TableRules
 from .data_files import FileWriter
@@ -238,7 +238,7 @@ def _target(
             "overwrite",
             "append; to make a table again, while the old one stays: penstock pipeline reset --rebuild",
         )
-    settle_in()
+    freeze_modules()
     arrow = _nullable(arrow_schema_of(schema))
     only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
     root = table_path("path", options.get("path") or "")

@@ -110,7 +110,7 @@ def remember(root: Location, tables: Iterable[str]) -> None:
     storage_of(root).update(root / CONTROL / _TABLES, added)
 
 
-def made_again(root: Location) -> None:
+def tables_rebuilt(root: Location) -> None:
     """Record that the tables to be rebuilt are there."""
     _write(root / CONTROL / _TABLES, KnownTables(known_tables(root).tables))
 

@@ -199,7 +199,7 @@ def _said(what: str, path: Location, remedy: str = "optimize") -> Iterator[None]
     try:
         yield
     except Exception as exc:
-        why = storage_of(path).told(exc)
+        why = storage_of(path).public_text(exc)
         logger.warning(
             "upkeep of %s is put off: %s; the next look tries again, or do it now: penstock pipeline %s %s",
             what,

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import (
 from ..columns import record_batch
 from ..offsets import Ends, Piece, Range, split
 from ..versions import (
-    settle_in,
+    freeze_modules,
 )
 from .fetch import open_fetcher
 from .fetch.contract import Request
@@ -37,7 +37,7 @@ def read_task(options: SourceOptions, task: Task) -> Iterator[pa.RecordBatch]:
 
     Offsets that are missing for another reason (erased, deleted by hand) are skipped; `reconcile` lists them.
     """
-    settle_in()
+    freeze_modules()
     with closing(open_fetcher(options.url, options.names, task.topic, options.kafka)) as fetcher:
         request = Request(task.topic_id, task.pieces, options.columns)
         wanted = sum(piece.end - piece.start for piece in task.pieces)

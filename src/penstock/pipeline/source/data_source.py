@@ -20,7 +20,7 @@ from ..versions import (
 )
 from .batch import BatchReader
 from .options import read_all
-from .stream import PlaceKeeping, SeveralTopics, StreamReader
+from .stream import PositionKeeper, SeveralTopics, StreamReader
 
 
 class PenstockSource(DataSource):
@@ -43,7 +43,7 @@ class PenstockSource(DataSource):
         """Return the reader of a streaming query."""
         asked = read_all(self.options)
         reader: Any = SeveralTopics(asked) if self.options.get("subscribe") else StreamReader(*asked)
-        return reader if TELLS_START else PlaceKeeping(reader)
+        return reader if TELLS_START else PositionKeeper(reader)
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """Return the writer of a batch query's rows to topics."""

@@ -40,7 +40,7 @@ class KafkaView(TopicView):
     def present(self, heads: Heads, places: Collection[Position]) -> LogNow:
         """Return the topic's state now, with marks of the whole content of the records at some positions."""
         held = [place for place in places if holds(heads, place)]
-        marks = {place: mark_of(_told(each)) for place, each in self._reader.entries_at(held).items()}
+        marks = {place: mark_of(_content(each)) for place, each in self._reader.entries_at(held).items()}
         return LogNow(self.identity(), heads.topic, heads.bounds, marks)
 
     def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
@@ -75,6 +75,6 @@ class KafkaView(TopicView):
         self._reader.close()
 
 
-def _told(entry: Entry) -> str:
+def _content(entry: Entry) -> str:
     """Return a record's whole content: its position alone does not distinguish it from another one there."""
     return repr((entry.id, entry.type, entry.timestamp_ms, entry.key, entry.value, entry.headers))

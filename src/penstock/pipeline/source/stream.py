@@ -282,7 +282,7 @@ def _count(start: Form, end: Form) -> int:
     return 0 if start == end else Range.from_json(end).count()
 
 
-class PlaceKeeping(DataSourceStreamReader):
+class PositionKeeper(DataSourceStreamReader):
     """Calls a reader of one or several topics in the way Spark does since 4.2. Used by one thread."""
 
     def __init__(self, reader: Any) -> None:

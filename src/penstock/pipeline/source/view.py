@@ -18,7 +18,7 @@ from penstock.log.store import open_store
 
 from ..address import is_kafka
 from ..history import LogNow, mark_of
-from ..offsets import Ends, Piece, before_starts, said
+from ..offsets import Ends, Piece, before_starts, describe_pieces
 from .options import LATEST, OTHERS, ReadingPlace
 
 
@@ -222,8 +222,8 @@ class HeldView:
     """
 
     def __init__(self, url: str, names: Names, topic: str, kafka: KafkaSettings | None = None) -> None:
-        self._where = url, names, topic, kafka
         self._open: TopicView | None = None
+        self._where = url, names, topic, kafka
 
     @contextmanager
     def used(self) -> Iterator[TopicView]:
@@ -247,6 +247,9 @@ class HeldView:
         if view is not None:
             view.close()
 
+    def __del__(self) -> None:
+        self.close()  # Spark may drop a reader without stopping it
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_open": None}
 
@@ -268,8 +271,10 @@ def removed(starts: Mapping[int, int], ends: Mapping[int, int], kept: Mapping[in
 def report_removed(topic: str, lost: Sequence[Piece], *, fail: bool) -> None:
     """Raise RecordsRemoved, or log that a query goes on without the lost records."""
     if lost and fail:
-        raise RecordsRemoved(topic, said(lost))
+        raise RecordsRemoved(topic, describe_pieces(lost))
     if lost:
         logger.warning(
-            "topic %s no longer holds %s; going on without them (failOnDataLoss=false)", topic, said(lost)
+            "topic %s no longer holds %s; going on without them (failOnDataLoss=false)",
+            topic,
+            describe_pieces(lost),
         )

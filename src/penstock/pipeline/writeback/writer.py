@@ -37,7 +37,7 @@ from ..address import is_kafka
 from ..checkpoint import read_batch
 from ..columns import is_bytes, is_headers, is_text
 from ..source.options import check_known
-from ..versions import StreamArrowWriter, arrow_schema_of, settle_in
+from ..versions import StreamArrowWriter, arrow_schema_of, freeze_modules
 
 _TOGETHER = 5_000  # records of one transaction of a task
 _TOGETHER_BYTES = 16 << 20
@@ -87,7 +87,7 @@ class WriteTarget:
 
     def hold(self, batches: Iterator[pa.RecordBatch], write: tuple[str, int]) -> HeldPart:
         """Hold a task's rows back."""
-        settle_in()
+        freeze_modules()
         with closing(self.open()) as store:
             return HeldPart(_PartWriter(self, store, write).write(batches))
 

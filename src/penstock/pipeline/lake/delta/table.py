@@ -241,7 +241,7 @@ class LakeTable(Table):
                     columns=list(names), batch_size=rows, batch_readahead=0, fragment_readahead=0
                 )
         except (OSError, pa.ArrowException, DeltaError) as exc:
-            raise self.damaged(self._storage.told(exc)) from None
+            raise self.damaged(self._storage.public_text(exc)) from None
 
     def _file_batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         for name in sorted(self.file_names()):
@@ -352,7 +352,7 @@ class LakeTable(Table):
                     self._table.cleanup_metadata()
                     self.sync()
             except (DeltaError, Error) as exc:  # the commit stands; the next due checkpoint follows
-                said = self._storage.told(exc)
+                said = self._storage.public_text(exc)
                 logger.warning("table %s has no checkpoint at %d: %s", self.path, after.version, said)
             self._forget()
 

@@ -15,7 +15,7 @@ from penstock.errors import AnotherLog, HistoryTakenBack, MarkMissing
 from penstock.log.contract import Log, Topic
 
 from ...history import check_past, log_now
-from ...offsets import PLACE, Ends, Piece, Places, joined, said
+from ...offsets import PLACE, Ends, Piece, Places, describe_pieces, joined
 from ..contract import Table
 from ..identity import Source
 from ..lake import Lake
@@ -176,7 +176,9 @@ def _figures(path: Location, log: Log, source: Source, values: bool) -> LakeFigu
         replaced = superseded(path, source, log, topic)
         changed = _changed(path, source, log, topic) if values else []
     if replaced.stale:
-        faults.append(f"{said(replaced.stale)}: superseded by later records of the log, and still there")
+        faults.append(
+            f"{describe_pieces(replaced.stale)}: superseded by later records of the log, and still there"
+        )
     notes = [] if replaced.unchecked is None else [replaced.unchecked]
     figures = counted.rows, counted.held, tuple(changed), tuple(faults)
     return LakeFigures(*figures, replaced.places, tuple(notes))

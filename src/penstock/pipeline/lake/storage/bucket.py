@@ -194,7 +194,7 @@ class BucketStorage(Storage[BucketPath]):
                 raise
             raise known from None
 
-    def told(self, error: Exception) -> str:
+    def public_text(self, error: Exception) -> str:
         """Return the text of our own errors and of Arrow's about file contents; of others, only the kind."""
         of_content = isinstance(error, pa.ArrowException) and not isinstance(error, OSError)
         if isinstance(error, Error) or of_content:

@@ -98,7 +98,7 @@ class Storage(ABC, Generic[At]):
         """
 
     @abstractmethod
-    def told(self, error: Exception) -> str:
+    def public_text(self, error: Exception) -> str:
         """Return the part of a library's error that may be shown: nothing that a store has answered."""
 
     @abstractmethod

@@ -53,7 +53,7 @@ class LocalStorage(Storage[Path]):
         """Leave errors as they are: they name the file."""
         return nullcontext()
 
-    def told(self, error: Exception) -> str:
+    def public_text(self, error: Exception) -> str:
         """Return its first line."""
         return str(error).partition("\n")[0] or type(error).__name__
 
