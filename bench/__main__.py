@@ -25,15 +25,7 @@ from bench.meter import Meter, ProcessMeter
 from bench.profiling import profile
 from bench.progress import Ticker
 from bench.publishing import CASES, FOLDER, before_after, publish, publish_comparison
-from bench.report import (
-    console,
-    print_case,
-    print_comparison,
-    print_machine,
-    print_targets,
-    result_path,
-    write_json,
-)
+from bench.report import console, print_case, print_comparison, print_machine, print_targets, result_path, write_json
 from bench.result import Report, Settings
 from bench.runner import Runner
 from bench.words import one_line, plain
@@ -96,9 +88,7 @@ def main(
     if revision is not None:
         if profiled or listing:
             raise _usage("--beside measures: give no --profile and no --list with it")
-        _compare(
-            bench, names, parts, Settings(full=bool(full), rounds=rounds), revision, published, json_file
-        )
+        _compare(bench, names, parts, Settings(full=bool(full), rounds=rounds), revision, published, json_file)
         return
     if published and (names or parts or profiled):
         raise _usage(f"--publish measures {', '.join(CASES)}: name no case, no part and no variant with it")

@@ -97,9 +97,7 @@ class Case:
         for target in self.targets:
             for name in target.of.variants:
                 if name not in names:
-                    raise ValueError(
-                        f"target {self.name}.{target.name} names {name!r}, which is no variant of it"
-                    )
+                    raise ValueError(f"target {self.name}.{target.name} names {name!r}, which is no variant of it")
 
     def only(self, wanted: Sequence[Sequence[str]]) -> "Case":
         """Return the case with those variants that have a part of each group, and the targets they allow.

@@ -88,9 +88,7 @@ def folder(run: Run) -> Iterator[Path]:
         yield Path(path)
 
 
-def rows(
-    engine: EngineOpener, session: SessionOpener = spark
-) -> Callable[[Run], AbstractContextManager[Rows]]:
+def rows(engine: EngineOpener, session: SessionOpener = spark) -> Callable[[Run], AbstractContextManager[Rows]]:
     """Return the setup that gives rows of 1 KB in a log of some engine and in Parquet, once per case."""
 
     def log(run: Run) -> AbstractContextManager[str]:
@@ -159,10 +157,5 @@ def _record(number: int, rng: random.Random) -> Record:
     noise = rng.randbytes(_VALUE_BYTES // 4).hex()
     value = f'{{"order_id": {number}, "noise": "{noise}", "note": "{"x" * (_VALUE_BYTES // 2 - 48)}"}}'
     return Record(
-        f"r-{number}",
-        f"order-{number % 10_000}",
-        value.encode(),
-        "order.placed",
-        (),
-        1_700_000_000_000 + number,
+        f"r-{number}", f"order-{number % 10_000}", value.encode(), "order.placed", (), 1_700_000_000_000 + number
     )

@@ -47,11 +47,7 @@ def run_once(python: Path, script: Path, args: Sequence[str], stdin: object) -> 
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "in").write_text(json.dumps(stdin))
-        with (
-            (place / "in").open() as given,
-            (place / "out").open("wb") as out,
-            (place / "err").open("wb") as err,
-        ):
+        with (place / "in").open() as given, (place / "out").open("wb") as out, (place / "err").open("wb") as err:
             launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(place / "cost")]
             process = subprocess.Popen(
                 [*launcher, str(python), str(script), *args],

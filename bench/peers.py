@@ -57,9 +57,7 @@ class Peer:
         self._command([sys.executable, "-m", "venv", "--without-pip", str(self.folder)])
         if self.requirements:
             # Our own pip fills it: giving every environment a pip takes longer than most peers themselves.
-            self._command(
-                [sys.executable, *_PIP, "--python", str(self.python), "install", *self.requirements]
-            )
+            self._command([sys.executable, *_PIP, "--python", str(self.python), "install", *self.requirements])
         (self.folder / _MARK).touch()
 
     def run(self, script: Path, args: Sequence[str] = (), stdin: object = None) -> PeerRun:

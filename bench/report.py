@@ -38,9 +38,7 @@ def print_case(out: Console, case: CaseResult) -> None:
     """Print one case: for each measure a block with a row per variant."""
     out.print()
     counts = {variant.spread[RECORDS].median for variant in case.variants if RECORDS in variant.spread}
-    size = (
-        f"{counts.pop():,.0f} records, {case.rounds} rounds" if len(counts) == 1 else f"{case.rounds} rounds"
-    )
+    size = f"{counts.pop():,.0f} records, {case.rounds} rounds" if len(counts) == 1 else f"{case.rounds} rounds"
     out.print(Text(f"{case.name}: {case.about} ({size})", style="bold"), soft_wrap=True)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("measure", no_wrap=True)
@@ -65,9 +63,7 @@ def print_case(out: Console, case: CaseResult) -> None:
 def print_comparison(out: Console, case: CaseComparison, measures: Sequence[str]) -> None:
     """Print one case as it was with an earlier package and as it is now."""
     out.print()
-    head = (
-        f"{case.name}: {case.earlier_commit} and {case.machine.commit} by turns ({case.after.rounds} rounds)"
-    )
+    head = f"{case.name}: {case.earlier_commit} and {case.machine.commit} by turns ({case.after.rounds} rounds)"
     out.print(Text(head, style="bold"), soft_wrap=True)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("measure", "variant"):
@@ -78,11 +74,7 @@ def print_comparison(out: Console, case: CaseComparison, measures: Sequence[str]
         ratio = pair.ratio
         shares = ("-",) * 3 if ratio is None else tuple(map(number, (ratio.median, ratio.min, ratio.max)))
         table.add_row(
-            Text(pair.measure),
-            Text(pair.variant),
-            number(pair.before.median),
-            number(pair.after.median),
-            *shares,
+            Text(pair.measure), Text(pair.variant), number(pair.before.median), number(pair.after.median), *shares
         )
     out.print(table)
     for words, result in (("before", case.before), ("after", case.after)):
@@ -107,9 +99,7 @@ def target_lines(targets: Sequence[TargetResult]) -> list[str]:
     """Return one line per target, in columns; a measured one ends in its verdict."""
     cells = [_cells(target) for target in targets]
     widths = [max((len(row[at]) for row in cells if at < len(row) - 1), default=0) for at in range(4)]
-    return [
-        _GAP.join([*(f"{cell:<{widths[at]}}" for at, cell in enumerate(row[:-1])), row[-1]]) for row in cells
-    ]
+    return [_GAP.join([*(f"{cell:<{widths[at]}}" for at, cell in enumerate(row[:-1])), row[-1]]) for row in cells]
 
 
 def write_json(report: Report, path: Path) -> None:

@@ -105,11 +105,7 @@ class Report:
 
 
 def case_result(
-    case: Case,
-    rounds: int,
-    measured: Rounds,
-    reasons: dict[str, str],
-    versions: Mapping[str, str] | None = None,
+    case: Case, rounds: int, measured: Rounds, reasons: dict[str, str], versions: Mapping[str, str] | None = None
 ) -> CaseResult:
     """Return a case's result from the rounds of the measured variants and the reasons of the others.
 
@@ -117,9 +113,7 @@ def case_result(
     """
     peers = [variant.peer for variant in case.variants if variant.peer is not None]
     pinned = {peer.name: ", ".join(peer.requirements) for peer in peers if peer.requirements}
-    variants = [
-        _variant_result(variant.name, measured, reasons.get(variant.name)) for variant in case.variants
-    ]
+    variants = [_variant_result(variant.name, measured, reasons.get(variant.name)) for variant in case.variants]
     targets = [_judge(case.name, target, measured, reasons) for target in case.targets]
     return CaseResult(
         name=case.name,
@@ -135,8 +129,7 @@ def _variant_result(name: str, measured: Rounds, reason: str | None) -> VariantR
     rounds = [] if reason else [dict(measures) for measures in measured[name]]
     names = dict.fromkeys(measure for measures in rounds for measure in measures)
     spread = {
-        measure: Spread.of([measures[measure] for measures in rounds if measure in measures])
-        for measure in names
+        measure: Spread.of([measures[measure] for measures in rounds if measure in measures]) for measure in names
     }
     return VariantResult(name=name, rounds=rounds, spread=spread, not_measured=reason)
 

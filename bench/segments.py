@@ -66,9 +66,7 @@ def opened(path: Path, durability: str = "os", **settings: Any) -> Iterator[tupl
         store.close()
 
 
-def requests(
-    partitions: int, batches: int, batch: bytes, request_batches: int = REQUEST_BATCHES
-) -> list[Request]:
+def requests(partitions: int, batches: int, batch: bytes, request_batches: int = REQUEST_BATCHES) -> list[Request]:
     """Return batches as clients send them: so many in a request, in turn to all partitions."""
     made = []
     for first in range(0, batches, request_batches):

@@ -14,15 +14,7 @@ from bench.words import check_name
 
 Rounds = Mapping[str, Sequence[Mapping[str, float]]]  # by variant, then by round: its measures
 
-_UNITS = {
-    "us": "us",
-    "ms": "ms",
-    "seconds": "s",
-    "second": "/s",
-    "percent": "%",
-    "bytes": "bytes",
-    "mb": "MB",
-}
+_UNITS = {"us": "us", "ms": "ms", "seconds": "s", "second": "/s", "percent": "%", "bytes": "bytes", "mb": "MB"}
 
 
 @dataclass(frozen=True)
@@ -150,9 +142,7 @@ class Paired:
                     raise NotMeasured(f"{self.measure} of {' or '.join(self.under)} is not above zero")
                 pairs.append(above / min(below))
         if not pairs and self.floor is not None:
-            raise NotMeasured(
-                f"in no round had {self.label} both {self.floor[0]} of at least {self.floor[1]:g}"
-            )
+            raise NotMeasured(f"in no round had {self.label} both {self.floor[0]} of at least {self.floor[1]:g}")
         return Quantity(median(pairs), min(pairs), max(pairs))
 
     def _comparable(self, rounds: Rounds, variant: str) -> list[float | None]:

@@ -29,9 +29,7 @@ def one_line(text: str) -> str:
 def check_name(name: str) -> str:
     """Return a name that may be printed. Raises ValueError for an empty one or one with a verdict in it."""
     if not name.strip() or _EITHER.search(name):
-        raise ValueError(
-            f"{name!r} is no name for a case, a variant or a target: empty, or has a verdict in it"
-        )
+        raise ValueError(f"{name!r} is no name for a case, a variant or a target: empty, or has a verdict in it")
     return name
 
 

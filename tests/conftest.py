@@ -22,13 +22,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from penstock.database import bell_listener
 from tests.services import in_ci, missing
-from tests.services.budget import (
-    Budget,
-    BudgetError,
-    level_from_environment,
-    read_table,
-    seed_from_environment,
-)
+from tests.services.budget import Budget, BudgetError, level_from_environment, read_table, seed_from_environment
 from tests.services.longest import longest_first
 from tests.services.postgres import PostgresServer, PostgresUnavailable
 from tests.services.run_folder import RunFolder

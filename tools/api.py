@@ -31,12 +31,7 @@ MODULES = (
 _TITLES = {"penstock": "The package"}
 _WIDTH = 100
 _FOR_ENGINES = {"MemoryDialect"}  # handed over as it is; its methods are for Penstock itself
-_MARKS = {
-    "contextmanager",
-    "asynccontextmanager",
-    "classmethod",
-    "staticmethod",
-}  # decorators that a caller sees
+_MARKS = {"contextmanager", "asynccontextmanager", "classmethod", "staticmethod"}  # decorators that a caller sees
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -227,9 +222,7 @@ def _function(thing: Any) -> Function:
 
 def _plain(field: str) -> str:
     """Return a field without our way to declare one: `_duration(timedelta(seconds=5))` is its default."""
-    return re.sub(
-        r"= (?:_duration|field)\((?:default=)?([^,]*\(.*?\)|[^,]*?)(?:, \w+=.*)?\)$", r"= \1", field
-    )
+    return re.sub(r"= (?:_duration|field)\((?:default=)?([^,]*\(.*?\)|[^,]*?)(?:, \w+=.*)?\)$", r"= \1", field)
 
 
 def _code(text: str) -> str:

@@ -22,8 +22,7 @@ def weaknesses(report: str) -> tuple[list[str], str]:
         pins = []
     asked = [each for each in pins if "skip_reason" not in each]
     found = [
-        f"{pin['name']} {pin['version']}: {weak['id']}, mended in "
-        f"{', '.join(weak['fix_versions']) or 'no version'}"
+        f"{pin['name']} {pin['version']}: {weak['id']}, mended in {', '.join(weak['fix_versions']) or 'no version'}"
         for pin in asked
         for weak in pin["vulns"]
     ]

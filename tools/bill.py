@@ -66,9 +66,7 @@ def bill(wheel: Path) -> Bom:
 
 def main(folder: Path) -> None:
     """Build, and write the bill."""
-    subprocess.run(
-        [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder)], check=True
-    )
+    subprocess.run([sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder)], check=True)
     (wheel,) = folder.glob(f"{NAME}-{distribution(NAME).version}-*.whl")
     target = wheel.with_suffix(".cdx.json")
     target.write_text(JsonV1Dot6(bill(wheel)).output_as_string(indent=2) + "\n")

@@ -46,8 +46,7 @@ def errors_page() -> Iterator[str]:
         "(ours), or what is around it (outside). A command that ends with an error has its exit code."
     )
     yield table(
-        "error | code | fault | may be retried | closes the connection | exit code | when",
-        map(_error, errors.tree()),
+        "error | code | fault | may be retried | closes the connection | exit code | when", map(_error, errors.tree())
     )
 
 
@@ -99,9 +98,7 @@ def points_page() -> Iterator[str]:
         "Nothing happens there unless a test arms the point in the same process."
     )
     found = sorted(points.declared().items())
-    yield table(
-        "point | what has been done when it is reached", ((f"`{name}`", said) for name, said in found)
-    )
+    yield table("point | what has been done when it is reached", ((f"`{name}`", said) for name, said in found))
 
 
 def rest_page() -> Iterator[str]:
@@ -114,14 +111,10 @@ def rest_page() -> Iterator[str]:
     by_status: dict[int, list[str]] = {}
     for cls in errors.tree():
         by_status.setdefault(STATUSES.of(cls), []).append(f"`{cls.code}`")
-    yield table(
-        "status | codes", ((str(each), ", ".join(sorted(by_status[each]))) for each in sorted(by_status))
-    )
+    yield table("status | codes", ((str(each), ", ".join(sorted(by_status[each]))) for each in sorted(by_status)))
     for tag in dict.fromkeys(each.tag for each in OPERATIONS):
         yield f"## {tag.capitalize()}"
-        yield table(
-            "operation | does | parameters", (_operation(each) for each in OPERATIONS if each.tag == tag)
-        )
+        yield table("operation | does | parameters", (_operation(each) for each in OPERATIONS if each.tag == tag))
 
 
 def grpc_page() -> Iterator[str]:

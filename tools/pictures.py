@@ -43,9 +43,7 @@ def main() -> None:
         publisher = Thread(target=_publish, args=(outbox, stop))
         publisher.start()
         command = [sys.executable, "-m", "tools.picture_shop", url]
-        workers = [
-            subprocess.Popen(command, env={**os.environ, **_HASTE}, stderr=subprocess.DEVNULL) for _ in "123"
-        ]
+        workers = [subprocess.Popen(command, env={**os.environ, **_HASTE}, stderr=subprocess.DEVNULL) for _ in "123"]
         serving = "from penstock.cli import main; main()"
         shown = ["console", "--url", url, "--listen", "127.0.0.1:0", "--allow-actions"]
         console = subprocess.Popen(

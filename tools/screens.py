@@ -61,9 +61,7 @@ def _banner(url: str) -> None:
 
 SCREENS = (
     Screen("penstock worker", "What a worker logs when it has joined; log lines are never wrapped.", _banner),
-    Screen(
-        "penstock groups list", "How far each group is behind, and what waits.", _command("groups", "list")
-    ),
+    Screen("penstock groups list", "How far each group is behind, and what waits.", _command("groups", "list")),
     Screen("penstock dead list", "The records that handlers gave up.", _command("dead", "list")),
 )
 

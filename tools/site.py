@@ -122,12 +122,8 @@ def menu(text: str, places: dict[str, str]) -> list[dict[str, object]]:
         elif (entry := _ENTRY.match(line)) and (place := places.get(_joined(START, entry[2]))):
             sections.setdefault(section, []).append({entry[1]: place})
             listed.add(place)
-    folders = {
-        PurePosixPath(place).parent for place in listed - {places[START]} if place.endswith("/index.md")
-    }
-    left_out = sorted(
-        place for place in set(places.values()) - listed if PurePosixPath(place).parent not in folders
-    )
+    folders = {PurePosixPath(place).parent for place in listed - {places[START]} if place.endswith("/index.md")}
+    left_out = sorted(place for place in set(places.values()) - listed if PurePosixPath(place).parent not in folders)
     if left_out:
         raise NotBuilt(f"{START} has no list entry for {', '.join(left_out)}")
     return [{name: entries} for name, entries in sections.items()]
@@ -154,12 +150,7 @@ def build(to: Path = SITE, project: Path = PROJECT) -> None:
         Path(folder, "zensical.toml").write_text(CONFIG.format(nav=nav.replace('": ', '" = ')), "utf-8")
         command = [sys.executable, "-m", "zensical", "build", "--strict"]
         done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, "NO_COLOR": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
+            command, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, check=False
         )
         if done.returncode:
             said = _COLOUR.sub("", done.stdout + done.stderr)

@@ -29,9 +29,7 @@ def main(text: str) -> None:
 
 def _wanted(case: Case, names: Sequence[str], *, peers: bool) -> Case:
     """Return a case with some variants and without targets: those are judged by the one who compares."""
-    variants = [
-        variant for variant in case.variants if variant.name in names and (peers or variant.peer is None)
-    ]
+    variants = [variant for variant in case.variants if variant.name in names and (peers or variant.peer is None)]
     return replace(case, variants=variants, targets=())
 
 

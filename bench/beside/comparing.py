@@ -75,9 +75,7 @@ def _whole(case: Case, rounds: int, reports: Sequence[Report]) -> CaseResult:
             measured.setdefault(variant.name, []).extend(variant.rounds)
             if variant.not_measured is not None:
                 reasons.setdefault(variant.name, variant.not_measured)
-    had = replace(
-        case, variants=[variant for variant in case.variants if variant.name in measured], targets=()
-    )
+    had = replace(case, variants=[variant for variant in case.variants if variant.name in measured], targets=())
     return case_result(had, rounds, measured, reasons, results[0].versions)
 
 

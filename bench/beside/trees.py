@@ -28,9 +28,7 @@ class Tree:
 
 def tree_of(revision: str, *, repository: Path = ROOT, home: Path = HOME) -> Tree:
     """Return the sources of a commit, written out at its first use. Raises NotMeasured."""
-    commit = (
-        _git(repository, "rev-parse", "--verify", "--short=12", f"{revision}^{{commit}}").decode().strip()
-    )
+    commit = _git(repository, "rev-parse", "--verify", "--short=12", f"{revision}^{{commit}}").decode().strip()
     folder = home / "trees" / commit
     if not folder.is_dir():
         packed = _git(repository, "archive", "--format=tar", commit, _SOURCES)

@@ -40,14 +40,7 @@ _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 def penstock_process(path: Path, url: str | None = None, **settings: str) -> ServerProcess:
     """Start `penstock serve` on a folder, or on another store."""
     port = free_port()
-    command = [
-        sys.executable,
-        "-c",
-        "from penstock.cli import main; main()",
-        "serve",
-        "--log-level",
-        "warning",
-    ]
+    command = [sys.executable, "-c", "from penstock.cli import main; main()", "serve", "--log-level", "warning"]
     env = {f"PENSTOCK_{name.upper()}": value for name, value in settings.items()}
     where = ["--url", url or f"file://{path}/data", "--kafka", f"127.0.0.1:{port}"]
     return ServerProcess([*command, *where], path / "penstock.txt", f"127.0.0.1:{port}", env)

@@ -105,9 +105,7 @@ class NatsSocket:
         """Pull so many messages of a stream from its start, two batches asked for at a time."""
         name = f"r{time.monotonic_ns()}"
         config = {"durable_name": name, "ack_policy": "none", "deliver_policy": "all"}
-        self.ask(
-            f"$JS.API.CONSUMER.DURABLE.CREATE.{stream}.{name}", {"stream_name": stream, "config": config}
-        )
+        self.ask(f"$JS.API.CONSUMER.DURABLE.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}"
         ask = publication(subject, json.dumps({"batch": batch}).encode())
         self.socket.sendall(ask + ask)

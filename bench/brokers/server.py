@@ -38,9 +38,7 @@ ServerOpener = Callable[[Run], AbstractContextManager[Server]]
 class ServerProcess:
     """One process of a server; its words go to a file."""
 
-    def __init__(
-        self, command: Sequence[str], words: Path, address: str, env: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, command: Sequence[str], words: Path, address: str, env: Mapping[str, str] | None = None) -> None:
         self._words, self.address = words, address
         with words.open("ab") as out:
             self.process = subprocess.Popen(

@@ -79,11 +79,7 @@ CASE = Case(
                 at_most=0.5,
                 cause=_READ,
             ),
-            Target(
-                f"over_nats {label}",
-                Ratio(f"Penstock, {label}", f"NATS, {label}", "server_cpu_us"),
-                at_most=1,
-            ),
+            Target(f"over_nats {label}", Ratio(f"Penstock, {label}", f"NATS, {label}", "server_cpu_us"), at_most=1),
         )
     ],
 )

@@ -47,13 +47,7 @@ def _variants(
     label: str, body: Callable[..., Any], setup: Callable[[str], Any], sizes: dict[str, Size]
 ) -> list[Variant[Any]]:
     return [
-        Variant(
-            f"{who}, {label}",
-            body,
-            setup=setup(who),
-            records=sizes[who],
-            peer=NATS if who == "NATS" else None,
-        )
+        Variant(f"{who}, {label}", body, setup=setup(who), records=sizes[who], peer=NATS if who == "NATS" else None)
         for who in _SERVERS
     ]
 
@@ -70,9 +64,7 @@ CASE = Case(
     variants=[
         *_variants("bulk", produce(_KB), lambda who: empty(*_SERVERS[who][:2], _KB), _BULK),
         *_variants("64 under way", unbatched, _single, _UNBATCHED),
-        *_variants(
-            "1000/s", sustained, _single, dict.fromkeys(_SERVERS, Size(quick=3 * _RATE, full=30 * _RATE))
-        ),
+        *_variants("1000/s", sustained, _single, dict.fromkeys(_SERVERS, Size(quick=3 * _RATE, full=30 * _RATE))),
     ],
     targets=[
         Target("bulk_over_nats", Ratio("Penstock, bulk", "NATS, bulk", "records_per_second"), at_least=10),
@@ -84,9 +76,7 @@ CASE = Case(
             cause="a request takes 60 us of CPU with its client; NATS syncs each message, in 0.2 ms here",
         ),
         Target(
-            "64_over_kafka",
-            Ratio("Penstock, 64 under way", "Kafka, 64 under way", "records_per_second"),
-            at_least=5,
+            "64_over_kafka", Ratio("Penstock, 64 under way", "Kafka, 64 under way", "records_per_second"), at_least=5
         ),
         Target("sustained", Value("Penstock, 1000/s", "acknowledged_percent"), at_least=99.9),
     ],

@@ -74,11 +74,7 @@ CASE = Case(
                 at_most=0.5,
                 cause="receiving, checksum and writing go by bytes: 0.9 ms a MB, and 1.1 in Kafka",
             ),
-            Target(
-                f"over_nats {label}",
-                Ratio(f"Penstock, {label}", f"NATS, {label}", "server_cpu_us"),
-                at_most=1,
-            ),
+            Target(f"over_nats {label}", Ratio(f"Penstock, {label}", f"NATS, {label}", "server_cpu_us"), at_most=1),
         )
     ],
 )

@@ -24,19 +24,8 @@ CASE = Case(
         Variant("Penstock", one_by_one, setup=alone(penstock("os"), kafka_single, _KB), records=_SOME),
         Variant("Kafka", one_by_one, setup=alone(kafka(), kafka_single, _KB, 2_000), records=_SOME),
         Variant("NATS", one_by_one, setup=alone(nats(), nats_single, _KB), records=_SOME, peer=NATS),
-        Variant(
-            "Penstock, durable",
-            one_by_one,
-            setup=alone(penstock("fsync"), kafka_single, _KB),
-            records=_SYNCED,
-        ),
-        Variant(
-            "NATS, durable",
-            one_by_one,
-            setup=alone(nats("always"), nats_single, _KB),
-            records=_SYNCED,
-            peer=NATS,
-        ),
+        Variant("Penstock, durable", one_by_one, setup=alone(penstock("fsync"), kafka_single, _KB), records=_SYNCED),
+        Variant("NATS, durable", one_by_one, setup=alone(nats("always"), nats_single, _KB), records=_SYNCED, peer=NATS),
     ],
     targets=[
         Target(

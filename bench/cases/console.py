@@ -116,12 +116,7 @@ CASE = Case(
     targets=[
         *(Target(f"{name}, cpu", Value(name, "page_cpu_ms"), at_most=100) for name in PAGES),
         *(
-            Target(
-                f"{name}, asked",
-                Value(name, "statements"),
-                at_most=_MOST_STATEMENTS,
-                cause=_CAUSES.get(name),
-            )
+            Target(f"{name}, asked", Value(name, "statements"), at_most=_MOST_STATEMENTS, cause=_CAUSES.get(name))
             for name in PAGES
         ),
         Target("live", Value("live overview", "core_percent"), at_most=3),

@@ -22,10 +22,7 @@ from bench.doors.clients import (
 )
 from bench.doors.servers import TOPIC, Doors, bare, penstock
 
-_EVENT = (
-    b'{"specversion":"1.0","id":"e-%03d","type":"order.placed","source":"/shop","partitionkey":"o-1",'
-    b'"data":%s}'
-)
+_EVENT = b'{"specversion":"1.0","id":"e-%03d","type":"order.placed","source":"/shop","partitionkey":"o-1","data":%s}'
 _VALUE, _BATCH, _IN_FLIGHT = payload(300), 100, 64
 _ONE = post(f"/v1/topics/{TOPIC}/records?key=o-1&type=order.placed", _VALUE, "application/json")
 _MANY = post(

@@ -63,9 +63,7 @@ def a_log(
     return setup
 
 
-def raw_files(
-    partitions: int, request_batches: int = REQUEST_BATCHES
-) -> Callable[[Run], AbstractContextManager[_Raw]]:
+def raw_files(partitions: int, request_batches: int = REQUEST_BATCHES) -> Callable[[Run], AbstractContextManager[_Raw]]:
     """Return the setup: open files, and the same batches."""
 
     @contextmanager

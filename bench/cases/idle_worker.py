@@ -43,10 +43,7 @@ CASE = Case(
     name="idle_worker",
     about="a worker that has nothing to do",
     rounds=Size(quick=1, full=3),
-    variants=[
-        Variant("PostgreSQL", rest, setup=resting(postgres)),
-        Variant("SQLite", rest, setup=resting(sqlite)),
-    ],
+    variants=[Variant("PostgreSQL", rest, setup=resting(postgres)), Variant("SQLite", rest, setup=resting(sqlite))],
     targets=[
         Target("statements", Value("PostgreSQL", "statements_per_second"), at_most=5),
         Target("core_postgresql", Value("PostgreSQL", "core_percent"), at_most=0.6),

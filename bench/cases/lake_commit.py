@@ -65,9 +65,6 @@ CASE = Case(
     name="lake_commit",
     about="ten commits into a table from the 1000th on beside those from the 10th on",
     records=10,
-    variants=[
-        Variant("from the 10th on", ten, setup=aged(10)),
-        Variant("from the 1000th on", ten, setup=aged(1_000)),
-    ],
+    variants=[Variant("from the 10th on", ten, setup=aged(10)), Variant("from the 1000th on", ten, setup=aged(1_000))],
     targets=[Target("flat", Ratio("from the 1000th on", "from the 10th on", "wall_us"), at_most=1.2)],
 )

@@ -78,10 +78,7 @@ CASE = Case(
     about="a topic of 1 KB rows into a Delta table in a bucket of a local server, and on the disk, local[2]",
     records=Size(quick=300_000, full=1_000_000),
     rounds=Size(quick=3, full=3),
-    variants=[
-        Variant("disk", to_disk, setup=on_disk),
-        Variant("bucket", to_bucket, setup=in_bucket),
-    ],
+    variants=[Variant("disk", to_disk, setup=on_disk), Variant("bucket", to_bucket, setup=in_bucket)],
     targets=[
         Target("s3", Ratio("bucket", "disk", "spark_cpu_us"), at_most=2),
         Target("s3_wall", Ratio("bucket", "disk", "wall_us"), at_most=2),

@@ -15,10 +15,7 @@ def batches(run: Run, stream: Stream) -> dict[str, float]:
     before = stream.spark_seconds()
     for _ in range(run.records):
         stream.take(_ROWS)
-    return {
-        "records": run.records,
-        "spark_cpu_us": (stream.spark_seconds() - before) / run.records * 1e6,
-    }
+    return {"records": run.records, "spark_cpu_us": (stream.spark_seconds() - before) / run.records * 1e6}
 
 
 def idle(run: Run, stream: Stream) -> dict[str, float]:
@@ -49,10 +46,7 @@ CASE = Case(
     about="a lake of two types: a 50-row batch; idle, early and after 1,000 batches (quick: 60), local[2]",
     records=Size(quick=10, full=50),
     rounds=1,
-    variants=[
-        Variant("idle", idle, setup=stream_of(2)),
-        Variant("50-row batches", batches, setup=stream_of(2)),
-    ],
+    variants=[Variant("idle", idle, setup=stream_of(2)), Variant("50-row batches", batches, setup=stream_of(2))],
     targets=[
         Target("batch", Value("50-row batches", "lake_cpu_us"), at_most=500_000),
         Target("idle", Value("idle", "idle_later_percent"), at_most=3, cause=_COMPILER),

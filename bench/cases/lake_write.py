@@ -89,10 +89,7 @@ CASE = Case(
     rounds=Size(quick=3, full=3),
     variants=[
         Variant("Parquet into Parquet", parquet_to_parquet, setup=rows(sqlite)),
-        *[
-            Variant(f"{name} into Delta", topic_to_delta, setup=rows(engine))
-            for name, engine in ENGINES.values()
-        ],
+        *[Variant(f"{name} into Delta", topic_to_delta, setup=rows(engine)) for name, engine in ENGINES.values()],
         Variant("delta-spark", older_parquet_to_delta, setup=on_older(sqlite), peer=PYSPARK),
         *[
             Variant(f"{name}, Spark {VERSION}", older_topic_to_delta, setup=on_older(engine), peer=PYSPARK)

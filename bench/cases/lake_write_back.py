@@ -62,10 +62,7 @@ def write_back(run: Run, at: Into) -> None:
     writer.option("txnAppId", at.topic).option("txnVersion", "1").save()
 
 
-_ENGINES: dict[str, tuple[str, EngineOpener]] = {
-    "sqlite": ("SQLite", sqlite),
-    "postgres": ("PostgreSQL", postgres),
-}
+_ENGINES: dict[str, tuple[str, EngineOpener]] = {"sqlite": ("SQLite", sqlite), "postgres": ("PostgreSQL", postgres)}
 
 CASE = Case(
     name="lake_write_back",

@@ -138,9 +138,7 @@ def _worker_here(run: Run) -> Iterator[_Here]:
         outbox.close()
 
 
-def _once(
-    setup: Callable[[Run], AbstractContextManager[Store]],
-) -> Callable[[Run], AbstractContextManager[Store]]:
+def _once(setup: Callable[[Run], AbstractContextManager[Store]]) -> Callable[[Run], AbstractContextManager[Store]]:
     @contextmanager
     def made(run: Run) -> Iterator[Store]:
         with setup(run) as store:

@@ -134,8 +134,6 @@ CASE = Case(
         ),
         # What any outbox in the same transaction costs: most of it is the INSERT itself.
         Target("wall", Ratio("row and event", "row alone", "wall_us"), at_most=_OVER_ROW, cause=_SECOND),
-        Target(
-            "cpu", Ratio("row and event", "row alone", "transaction_cpu_us"), at_most=_OVER_ROW, cause=_SECOND
-        ),
+        Target("cpu", Ratio("row and event", "row alone", "transaction_cpu_us"), at_most=_OVER_ROW, cause=_SECOND),
     ],
 )

@@ -64,10 +64,5 @@ CASE = Case(
     rounds=Size(quick=1, full=3),
     warm_up=False,
     variants=_variants(),
-    targets=[
-        target
-        for rate in RATES
-        if rate.per_second in _JUDGED
-        for target in _targets(rate.name, rate.per_second)
-    ],
+    targets=[target for rate in RATES if rate.per_second in _JUDGED for target in _targets(rate.name, rate.per_second)],
 )

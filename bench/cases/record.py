@@ -68,11 +68,6 @@ CASE = Case(
     name="record",
     about="creating a Record beside a plain slotted object",
     records=Size(quick=500_000, full=2_000_000),
-    variants=[
-        Variant("Record", creating(Record)),
-        Variant("plain slotted object", creating(Plain)),
-    ],
-    targets=[
-        Target("create_cpu", Ratio("Record", "plain slotted object", "cpu_us"), at_most=3),
-    ],
+    variants=[Variant("Record", creating(Record)), Variant("plain slotted object", creating(Plain))],
+    targets=[Target("create_cpu", Ratio("Record", "plain slotted object", "cpu_us"), at_most=3)],
 )

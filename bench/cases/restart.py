@@ -80,7 +80,5 @@ CASE = Case(
         Variant("no lanes", first_delivery, setup=standing(left)),
         Variant("10 000 lanes", first_delivery, setup=standing(left_with_lanes)),
     ],
-    targets=[
-        Target("first_delivery", Value("10 000 lanes", "first_delivery_seconds"), at_most=5),
-    ],
+    targets=[Target("first_delivery", Value("10 000 lanes", "first_delivery_seconds"), at_most=5)],
 )

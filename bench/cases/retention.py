@@ -126,9 +126,7 @@ CASE = Case(
         Variant("delete from a long log", delete, setup=with_old, records=LONG),
     ],
     targets=[
-        Target(
-            "publish", Ratio("publish beside retention", "publish alone", "transaction_cpu_us"), at_most=1.15
-        ),
+        Target("publish", Ratio("publish beside retention", "publish alone", "transaction_cpu_us"), at_most=1.15),
         Target("flat", Ratio("delete from a long log", "delete from a short log", "cpu_us"), at_most=1.5),
     ],
 )

@@ -75,10 +75,7 @@ def sustain(run: Run, site: Site) -> Extra:
     def attempt(per_second: float) -> Probe:
         return site.attempt(per_second, seconds)
 
-    if site.found is None:
-        found = highest(_START_PER_SECOND, attempt)
-    else:
-        found = again(site.found.target_per_second, attempt)
+    found = highest(_START_PER_SECOND, attempt) if site.found is None else again(site.found.target_per_second, attempt)
     site.found = found
     return {
         "sustained_per_second": found.target_per_second,

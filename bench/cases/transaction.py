@@ -21,11 +21,7 @@ CASE = Case(
         for job in ("count", "write", "write_with_cursor")
     ],
     targets=[
-        Target(
-            f"rate_{engine}",
-            Ratio(f"write_with_cursor, {engine}", f"write, {engine}", PER_SECOND),
-            at_least=0.3,
-        )
+        Target(f"rate_{engine}", Ratio(f"write_with_cursor, {engine}", f"write, {engine}", PER_SECOND), at_least=0.3)
         for engine in ("postgres", "sqlite")
     ],
 )

@@ -24,11 +24,7 @@ CASE = Case(
         Variant("Penstock, one hot key", deliver, setup=waiting(team(postgres, "count"), ONE_KEY)),
         Variant("PgQueuer", work, setup=rival(PGQUEUER), peer=PGQUEUER),
         Variant(
-            "procrastinate",
-            work,
-            setup=rival(PROCRASTINATE),
-            peer=PROCRASTINATE,
-            records=Size(quick=500, full=10_000),
+            "procrastinate", work, setup=rival(PROCRASTINATE), peer=PROCRASTINATE, records=Size(quick=500, full=10_000)
         ),
     ],
     targets=[

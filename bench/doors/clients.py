@@ -112,9 +112,7 @@ def publish_stream(server: Server, value: bytes, count: int) -> None:
 
     from penstock.gateway.grpc.messages import message
 
-    request: Any = message("PublishRequest")(
-        topic=TOPIC, events=[{"value": value, "key": "k", "type": "order.placed"}]
-    )
+    request: Any = message("PublishRequest")(topic=TOPIC, events=[{"value": value, "key": "k", "type": "order.placed"}])
     data, answer = request.SerializeToString(), message("PublishResponse")
 
     def requests() -> Iterator[bytes]:
@@ -159,7 +157,5 @@ def _kafka(server: Server, ca: str | None) -> dict[str, Any]:
     given: dict[str, Any] = {"bootstrap.servers": server.address, "broker.address.family": "v4"}
     if ca is None:
         return given
-    checks = {
-        "ssl.endpoint.identification.algorithm": "none"
-    }  # its name is that of the host, not the address
+    checks = {"ssl.endpoint.identification.algorithm": "none"}  # its name is that of the host, not the address
     return given | {"security.protocol": "SSL", "ssl.ca.location": ca} | checks

@@ -100,14 +100,12 @@ def _drawn(line: Line, colour: str, chart: Chart, low: int, high: int) -> Iterat
     for x, point in there:
         top, bottom = (_y(value, low, high) for value in (max(_positive(point)), min(_positive(point))))
         yield (
-            f'<line x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{bottom:.1f}" '
-            f'stroke="{colour}" stroke-opacity="0.5"/>'
+            f'<line x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{bottom:.1f}" stroke="{colour}" stroke-opacity="0.5"/>'
         )
         y, fill = _y(point.value, low, high), "#ffffff" if line.dashed else colour
         tip = escape(f"{line.name}: {number(point.value)} ({number(point.low)}..{number(point.high)})")
         yield (
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{fill}" stroke="{colour}">'
-            f"<title>{tip}</title></circle>"
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{fill}" stroke="{colour}"><title>{tip}</title></circle>'
         )
 
 
@@ -126,14 +124,7 @@ def _plain(value: float) -> str:
 
 
 def _text(
-    x: float,
-    y: float,
-    text: str,
-    *,
-    size: int,
-    anchor: str = "start",
-    weight: str = "400",
-    colour: str = "#222222",
+    x: float, y: float, text: str, *, size: int, anchor: str = "start", weight: str = "400", colour: str = "#222222"
 ) -> str:
     return (
         f'<text x="{x:g}" y="{y:g}" font-size="{size}" font-weight="{weight}" '

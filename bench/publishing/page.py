@@ -162,10 +162,7 @@ def _machine(report: Report) -> str:
     versions = {name: text for case in report.cases for name, text in case.versions.items()}
     rounds = ", ".join(f"{case.name} {case.rounds}" for case in report.cases)
     size = "full" if report.settings.full else "quick"
-    return table(
-        ("what", "which"),
-        [*report.machine.facts(), *versions.items(), ("size", size), ("rounds", rounds)],
-    )
+    return table(("what", "which"), [*report.machine.facts(), *versions.items(), ("size", size), ("rounds", rounds)])
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -77,9 +77,7 @@ def flow(rate: Rate) -> Callable[[Run, Contender], Extra]:
     return body
 
 
-def measures(
-    pace: Pace, published: Sequence[Row], seen: Sequence[tuple[int, int]], end_ns: int
-) -> Mapping[str, float]:
+def measures(pace: Pace, published: Sequence[Row], seen: Sequence[tuple[int, int]], end_ns: int) -> Mapping[str, float]:
     """Return the measures of a round from what was published and what was handled until its end.
 
     Raises NotMeasured when nothing was handled.

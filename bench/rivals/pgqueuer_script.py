@@ -61,9 +61,7 @@ class Rival:
             self._done += 1
 
         # The manager alone: `pgq.run` would add the loop that looks for scheduled jobs.
-        await pgq.qm.run(
-            batch_size=BATCH, mode=QueueExecutionMode.drain, dequeue_timeout=timedelta(milliseconds=10)
-        )
+        await pgq.qm.run(batch_size=BATCH, mode=QueueExecutionMode.drain, dequeue_timeout=timedelta(milliseconds=10))
         return self._done
 
     async def _connect(self) -> Any:

@@ -24,9 +24,7 @@ class Rival:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._app = App(
-            connector=PsycopgConnector(conninfo=url, min_size=CONCURRENCY, max_size=CONCURRENCY + 4)
-        )
+        self._app = App(connector=PsycopgConnector(conninfo=url, min_size=CONCURRENCY, max_size=CONCURRENCY + 4))
         self._seen = Seen()
         self._publishers: list[Any] = []
         self._working: asyncio.Task[None] | None = None
@@ -55,9 +53,7 @@ class Rival:
         """Begin to work."""
         await self._app.open_async()
         self._working = asyncio.create_task(
-            self._app.run_worker_async(
-                concurrency=CONCURRENCY, delete_jobs="always", install_signal_handlers=False
-            )
+            self._app.run_worker_async(concurrency=CONCURRENCY, delete_jobs="always", install_signal_handlers=False)
         )
 
     async def wait(self, count: int, seconds: float) -> int:

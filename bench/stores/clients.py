@@ -101,12 +101,7 @@ def _client(url: str, number: int) -> Iterator[Client]:
 def _serve(url: str, number: int, words: Connection) -> None:
     outbox = Outbox(url)
     with psycopg.connect(url, application_name="bench client") as conn:
-        jobs = {
-            "row": _row,
-            "row and bare insert": _row_and_insert,
-            "row and event": _row_and_event,
-            "event": _event,
-        }
+        jobs = {"row": _row, "row and bare insert": _row_and_insert, "row and event": _row_and_event, "event": _event}
         words.send(conn.info.backend_pid)
         while True:
             try:

@@ -108,14 +108,5 @@ def _table(outbox: Outbox) -> str:
     return f"INSERT INTO written VALUES ({'%s' if outbox.url.startswith('postgresql') else '?'})"
 
 
-_ALL = (
-    count,
-    park,
-    stamp,
-    follow,
-    linger,
-    stamp_beside_held,
-    write,
-    write_with_cursor,
-)
+_ALL = (count, park, stamp, follow, linger, stamp_beside_held, write, write_with_cursor)
 JOBS: dict[str, Job] = {job.__name__: job for job in _ALL}

@@ -81,9 +81,7 @@ def django(outbox: Outbox, store: Store) -> Iterator[Publish]:
         del connections[_ALIAS]
 
 
-def in_loop(
-    opened: Callable[[str], Any], commit: Callable[[Any, Callable[[], Awaitable[Any]]], Any]
-) -> Opener:
+def in_loop(opened: Callable[[str], Any], commit: Callable[[Any, Callable[[], Awaitable[Any]]], Any]) -> Opener:
     """Return the opener for an async kind: how it is opened, and how a transaction goes around a call."""
 
     @contextmanager
@@ -154,9 +152,7 @@ ON_POSTGRES: dict[str, Opener] = {
     "Django": django,
 }
 ON_SQLITE: dict[str, Opener] = {
-    "aiosqlite": in_loop(
-        lambda url: aiosqlite.connect(url.removeprefix("sqlite:///"), timeout=30), _then_commit
-    ),
+    "aiosqlite": in_loop(lambda url: aiosqlite.connect(url.removeprefix("sqlite:///"), timeout=30), _then_commit),
     "SQLAlchemy": alchemy,
     "SQLAlchemy async": in_loop(_alchemy_async, _begun),
     "Django": django,

@@ -12,9 +12,7 @@ from penstock.outbox.adapters.driver import innermost
 from penstock.outbox.adapters.sqlalchemy import dialect_named
 
 
-def upgrade(
-    *, since: int = 0, to: int | None = None, prefix: str = DEFAULT_PREFIX, schema: str | None = None
-) -> None:
+def upgrade(*, since: int = 0, to: int | None = None, prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> None:
     """Create and update Penstock's tables; called in the `upgrade` of a revision.
 
     Online, it applies the migrations that the database lacks up to version `to`; as SQL, those after `since`.
@@ -30,9 +28,7 @@ def upgrade(
         return
     connection = op.get_bind()
     if dialect == "sqlite" and not innermost(connection.connection.driver_connection).in_transaction:
-        connection.exec_driver_sql(
-            "BEGIN IMMEDIATE"
-        )  # the driver does not begin one for DDL; Alembic commits
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # the driver does not begin one for DDL; Alembic commits
     hosted.upgrade(dialect, names, lambda sql: _execute(connection, sql), to=to)
 
 

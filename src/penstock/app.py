@@ -110,11 +110,7 @@ class Outbox(PeriodicPublisher):
         database = self._store.database
         self.url = self._store.url
         super().__init__(
-            database,
-            database.names,
-            limits or LimitsSettings.load(),
-            clock,
-            allow_autocommit=allow_autocommit,
+            database, database.names, limits or LimitsSettings.load(), clock, allow_autocommit=allow_autocommit
         )
         self._has_outbox = self._store.has_outbox
         if database.dialect.notifies and bell.enabled:

@@ -17,9 +17,7 @@ class PollingSettings(Settings, room="polling"):
     """How often a loop polls when no bell rings."""
 
     trigger: str = setting(
-        "adaptive",
-        "Pauses of an idle loop double (adaptive) or stay the same (fixed).",
-        choices=("adaptive", "fixed"),
+        "adaptive", "Pauses of an idle loop double (adaptive) or stay the same (fixed).", choices=("adaptive", "fixed")
     )
     shortest_seconds: float = setting(0.05, "Pause before the next poll just after work.", at_least=0.001)
     longest_seconds: float = setting(1.0, "adaptive: longest pause between polls when idle.", at_least=0.001)
@@ -34,9 +32,7 @@ class PollingSettings(Settings, room="polling"):
 class Backoff:
     """The pauses of one loop, which double while it is idle or failing; and its errors, each logged once."""
 
-    def __init__(
-        self, name: str, polling: PollingSettings, is_told: Callable[[], bool] = lambda: False
-    ) -> None:
+    def __init__(self, name: str, polling: PollingSettings, is_told: Callable[[], bool] = lambda: False) -> None:
         """`is_told`: whether a bell announces new work, so that less polling is needed."""
         self._name, self._polling, self._is_told = name, polling, is_told
         self._logger = logging.getLogger(f"penstock.{name}")

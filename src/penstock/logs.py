@@ -48,9 +48,7 @@ def one_line(text: str) -> str:
     """Return text on one line, with control characters and invisible ones escaped."""
     if text.isprintable():
         return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text
-    )
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
 
 
 class TextFormatter(logging.Formatter):
@@ -101,9 +99,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line. A field without a JSON form is written as text, so no line is lost."""
         line: dict[str, Any] = {
-            "time": from_ms(int(record.created * 1000))
-            .isoformat(timespec="milliseconds")
-            .replace("+00:00", "Z"),
+            "time": from_ms(int(record.created * 1000)).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

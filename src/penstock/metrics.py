@@ -116,9 +116,7 @@ class Series:
                 self.observe(*amounts, **labels)
 
     def _key(self, labels: dict[str, str]) -> Labels:
-        assert len(labels) == len(self.labels), (
-            f"{self.name} takes the labels {self.labels}, not {tuple(labels)}"
-        )
+        assert len(labels) == len(self.labels), f"{self.name} takes the labels {self.labels}, not {tuple(labels)}"
         try:
             return tuple([labels[name] for name in self.labels])
         except KeyError:
@@ -135,14 +133,9 @@ SEQUENCED = Series("penstock_sequenced_total", SeriesKind.COUNTER, "Events moved
 _HANDLER = ("group", "handler")
 DELIVERED = Series("penstock_delivered_total", SeriesKind.COUNTER, "Records that were handled.", _HANDLER)
 PARKED = Series(
-    "penstock_parked_total",
-    SeriesKind.COUNTER,
-    "Failed attempts after which a record is retried later.",
-    _HANDLER,
+    "penstock_parked_total", SeriesKind.COUNTER, "Failed attempts after which a record is retried later.", _HANDLER
 )
-DEAD = Series(
-    "penstock_dead_total", SeriesKind.COUNTER, "Records given up and kept as dead letters.", _HANDLER
-)
+DEAD = Series("penstock_dead_total", SeriesKind.COUNTER, "Records given up and kept as dead letters.", _HANDLER)
 PASSED_OVER = Series(
     "penstock_passed_over_total",
     SeriesKind.COUNTER,
@@ -165,10 +158,7 @@ PIPELINE_RECORDS = Series(
     ("pipeline",),
 )
 PIPELINE_BATCH_SECONDS = Series(
-    "penstock_pipeline_batch_seconds",
-    SeriesKind.HISTOGRAM,
-    "How long a batch of a pipeline took.",
-    ("pipeline",),
+    "penstock_pipeline_batch_seconds", SeriesKind.HISTOGRAM, "How long a batch of a pipeline took.", ("pipeline",)
 )
 PIPELINE_INTERRUPTIONS = Series(
     "penstock_pipeline_interruptions_total",
@@ -189,10 +179,7 @@ UNREAD = Series(
     ("store", "topic"),
 )
 HANDLER_SECONDS = Series(
-    "penstock_handler_seconds",
-    SeriesKind.HISTOGRAM,
-    "How long a call of a handler took, per record.",
-    _HANDLER,
+    "penstock_handler_seconds", SeriesKind.HISTOGRAM, "How long a call of a handler took, per record.", _HANDLER
 )
 COMPLETED_BY_FALLBACK = Series(
     "penstock_completed_by_fallback_total",
@@ -206,10 +193,7 @@ FALLBACK_SECONDS = Series(
 _STORE = ("store",)
 _GROUP = ("store", "group")
 STAGED = Series(
-    "penstock_staged_records",
-    SeriesKind.GAUGE,
-    "Events that are not in the log yet, counted up to 100,000.",
-    _STORE,
+    "penstock_staged_records", SeriesKind.GAUGE, "Events that are not in the log yet, counted up to 100,000.", _STORE
 )
 OLDEST_STAGED = Series(
     "penstock_oldest_staged_seconds",
@@ -218,16 +202,10 @@ OLDEST_STAGED = Series(
     _STORE,
 )
 SCHEDULED = Series(
-    "penstock_scheduled_records",
-    SeriesKind.GAUGE,
-    "Events scheduled for later, counted up to 100,000.",
-    _STORE,
+    "penstock_scheduled_records", SeriesKind.GAUGE, "Events scheduled for later, counted up to 100,000.", _STORE
 )
 PENDING = Series(
-    "penstock_pending_records",
-    SeriesKind.GAUGE,
-    "Records between a group's cursors and the end of the log.",
-    _GROUP,
+    "penstock_pending_records", SeriesKind.GAUGE, "Records between a group's cursors and the end of the log.", _GROUP
 )
 OLDEST_PENDING = Series(
     "penstock_oldest_pending_seconds",
@@ -245,31 +223,19 @@ WAITING_LANES = Series(
     _GROUP,
 )
 HELD_LANES = Series(
-    "penstock_held_lanes",
-    SeriesKind.GAUGE,
-    "Keys of a group that wait for a person, counted up to 100,000.",
-    _GROUP,
+    "penstock_held_lanes", SeriesKind.GAUGE, "Keys of a group that wait for a person, counted up to 100,000.", _GROUP
 )
 ASSIGNED = Series(
     "penstock_partitions_assigned", SeriesKind.GAUGE, "Partitions of a group that this process owns.", _GROUP
 )
 UNASSIGNED = Series(
-    "penstock_partitions_unassigned",
-    SeriesKind.GAUGE,
-    "Partitions of a group without a living owner.",
-    _GROUP,
+    "penstock_partitions_unassigned", SeriesKind.GAUGE, "Partitions of a group without a living owner.", _GROUP
 )
 SLOTS_ASSIGNED = Series(
-    "penstock_slots_assigned",
-    SeriesKind.GAUGE,
-    "Slots of the sequencer, of 256, that this process owns.",
-    _STORE,
+    "penstock_slots_assigned", SeriesKind.GAUGE, "Slots of the sequencer, of 256, that this process owns.", _STORE
 )
 SLOTS_UNASSIGNED = Series(
-    "penstock_slots_unassigned",
-    SeriesKind.GAUGE,
-    "Slots of the sequencer, of 256, without a living owner.",
-    _STORE,
+    "penstock_slots_unassigned", SeriesKind.GAUGE, "Slots of the sequencer, of 256, without a living owner.", _STORE
 )
 MEMBERS = Series("penstock_members", SeriesKind.GAUGE, "Processes that are running on the store.", _STORE)
 MEASURED = Series(
@@ -278,9 +244,7 @@ MEASURED = Series(
     "Time at which a worker of this process last measured the gauges of the store, in seconds since 1970.",
     _STORE,
 )
-WORKERS = Series(
-    "penstock_workers", SeriesKind.GAUGE, "Workers of the store that run in this process.", _STORE
-)
+WORKERS = Series("penstock_workers", SeriesKind.GAUGE, "Workers of the store that run in this process.", _STORE)
 LEASE = Series(
     "penstock_lease_seconds",
     SeriesKind.GAUGE,
@@ -288,9 +252,7 @@ LEASE = Series(
     _STORE,
 )
 LEASE_LAPSES = Series(
-    "penstock_lease_lapses_total",
-    SeriesKind.COUNTER,
-    "Heartbeats that came only after the lease had expired.",
+    "penstock_lease_lapses_total", SeriesKind.COUNTER, "Heartbeats that came only after the lease had expired."
 )
 RUNNING_CALLS = Series(
     "penstock_running_calls",
@@ -316,14 +278,9 @@ LOOP_FAILURES = Series(
     "Failed turns of a worker's loop, for instance while the store is unreachable; they are retried.",
     ("loop",),
 )
-BUILD = Series(
-    "penstock_build_info", SeriesKind.GAUGE, "Always 1; its label is the running version.", ("version",)
-)
+BUILD = Series("penstock_build_info", SeriesKind.GAUGE, "Always 1; its label is the running version.", ("version",))
 LISTENER_FAILURES = Series(
-    "penstock_listener_failures_total",
-    SeriesKind.COUNTER,
-    "Failed calls of a listener after a commit.",
-    ("listener",),
+    "penstock_listener_failures_total", SeriesKind.COUNTER, "Failed calls of a listener after a commit.", ("listener",)
 )
 TICKS = Series(
     "penstock_ticks_total",
@@ -339,9 +296,7 @@ KAFKA_REFUSED = Series(
     SeriesKind.COUNTER,
     "Connections to the Kafka port that were refused, or closed for a bad request or for not reading.",
 )
-KAFKA_REQUESTS = Series(
-    "penstock_kafka_requests_total", SeriesKind.COUNTER, "Requests of Kafka clients.", ("api",)
-)
+KAFKA_REQUESTS = Series("penstock_kafka_requests_total", SeriesKind.COUNTER, "Requests of Kafka clients.", ("api",))
 KAFKA_PRODUCED = Series(
     "penstock_kafka_produced_bytes_total",
     SeriesKind.COUNTER,
@@ -416,11 +371,7 @@ REVOCATION_EXPIRES = Series(
     SeriesKind.GAUGE,
     "Time at which the list of revoked client certificates expires, in seconds since 1970.",
 )
-AUDIT_FAILURES = Series(
-    "penstock_audit_failures_total",
-    SeriesKind.COUNTER,
-    "Audit lines that could not be written.",
-)
+AUDIT_FAILURES = Series("penstock_audit_failures_total", SeriesKind.COUNTER, "Audit lines that could not be written.")
 
 SERIES: tuple[Series, ...] = (
     PUBLISHED,

@@ -30,20 +30,9 @@ from penstock.errors import SettingOutOfRange, SettingsFileUnreadable, UnknownSe
 FILE = "penstock.toml"
 NAMES = Path(__file__).with_name("settings_names.txt")  # of every room's settings; by `tools.reference`
 _INFINITE = float("inf")
-_OF_SERVICE = re.compile(
-    r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
-)
+_OF_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
 _RULE = "penstock"  # the key of a field's metadata that holds its Rule
-_WORDS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
-}
+_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +49,7 @@ class Rule:
         if self.choices:
             return value in self.choices
         size = value.total_seconds() if isinstance(value, timedelta) else value
-        return (self.at_least is None or size >= self.at_least) and (
-            self.at_most is None or size <= self.at_most
-        )
+        return (self.at_least is None or size >= self.at_least) and (self.at_most is None or size <= self.at_most)
 
     def wanted(self) -> str:
         """Return the range in words."""
@@ -139,9 +126,7 @@ class Settings:
         return [_declared(cls.room, each) for each in fields(cls)]  # type: ignore[arg-type]
 
     @classmethod
-    def load(
-        cls, *, file: str | Path | None = None, environ: Mapping[str, str] | None = None, **given: Any
-    ) -> Self:
+    def load(cls, *, file: str | Path | None = None, environ: Mapping[str, str] | None = None, **given: Any) -> Self:
         """Return the settings in force: default < file < environment < `given` (None: not given).
 
         `file` None reads `penstock.toml` in the working directory if there is one.
@@ -293,10 +278,7 @@ def _convert(one: Declared, raw: Any, source: str) -> Any:
 _KINDS: dict[str, tuple[str, Any]] = {
     "bool": ("true or false", lambda v: isinstance(v, bool)),
     "int": ("a whole number", lambda v: isinstance(v, int) and not isinstance(v, bool)),
-    "float": (
-        "a number",
-        lambda v: isinstance(v, int | float) and not isinstance(v, bool) and abs(v) < _INFINITE,
-    ),
+    "float": ("a number", lambda v: isinstance(v, int | float) and not isinstance(v, bool) and abs(v) < _INFINITE),
     "str": ("a string", lambda v: isinstance(v, str)),
     "timedelta": ("a timedelta, or a number of seconds", lambda v: isinstance(v, timedelta)),
     "tuple": ("a list of strings", lambda v: isinstance(v, tuple) and all(isinstance(x, str) for x in v)),

@@ -15,9 +15,7 @@ except ImportError:
 def listening_socket(host: str, port: int, backlog: int | None = None) -> socket.socket:
     """Return a socket that listens on an address; port 0 picks a free one. Raises AddressRefused."""
     try:
-        family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
-            0
-        ]
+        family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         made = socket.create_server(place[:2], family=family, backlog=backlog)
         # Connections inherit it; asyncio sets it only where the socket names its protocol, and this one does
         # not: answers in two pieces would wait 40 ms for the client's acknowledgement.

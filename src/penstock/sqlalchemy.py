@@ -222,8 +222,7 @@ def _driver_of(tx: Any) -> str:
     if isinstance(tx, sqlite3.Connection):
         return "pysqlite"
     if any(
-        (base.__module__.partition(".")[0], base.__name__) == ("psycopg", "Connection")
-        for base in type(tx).__mro__
+        (base.__module__.partition(".")[0], base.__name__) == ("psycopg", "Connection") for base in type(tx).__mro__
     ):
         return "psycopg"
     raise UnsupportedConnection(tx, "pass record.tx of a handler with transaction=True", asked="session_on")
@@ -241,9 +240,7 @@ def _engine_for(driver: str, engine: Engine | None) -> Engine:
         if own is None:
             dialect: Any = engine.dialect
             states = dialect.connection_characteristics  # such as the isolation level
-            options = {
-                name: value for name, value in engine.get_execution_options().items() if name not in states
-            }
+            options = {name: value for name, value in engine.get_execution_options().items() if name not in states}
             own = Engine(NullPool(_no_other), engine.dialect, engine.url, execution_options=options)
             _engines[engine] = own
         return own

@@ -63,9 +63,7 @@ def processing_span(
     )
 
 
-def begun_span(
-    name: str, parent: Mapping[str, str], *, since_ms: int | None = None, **attributes: str | int
-) -> Any:
+def begun_span(name: str, parent: Mapping[str, str], *, since_ms: int | None = None, **attributes: str | int) -> Any:
     """Begin a span in the trace of an event, given its headers; the caller ends it.
 
     `since_ms`: the time of its beginning, if earlier than now. Only where `is_on`.
@@ -79,9 +77,7 @@ def begun_span(
     )
 
 
-def tell_batch(
-    name: str, parents: Iterable[Mapping[str, str]], *, since_ms: int, **attributes: str | int
-) -> None:
+def tell_batch(name: str, parents: Iterable[Mapping[str, str]], *, since_ms: int, **attributes: str | int) -> None:
     """Record finished work on a batch, given the headers of its events.
 
     The trace of each event gets a span, a child of the publishing one. A batch of several events also gets a

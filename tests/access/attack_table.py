@@ -101,15 +101,7 @@ ATTACKS = [
     Attack("nothing is shown", OUT, "nothing"),
     shows("a token that holds", token, IN),
     shows("a static token that holds", lambda: TOKEN, IN),
-    Attack(
-        "a password that holds",
-        IN,
-        "basic",
-        lambda house: (
-            "ana",
-            PASSWORD,
-        ),
-    ),
+    Attack("a password that holds", IN, "basic", lambda house: ("ana", PASSWORD)),
     Attack("a certificate that holds", IN, "certificate", lambda house: ("ana",)),
     shows("no token", lambda: ""),
     shows("a static token with a letter more", lambda: TOKEN + "x"),
@@ -137,113 +129,22 @@ ATTACKS = [
     shows("no name", lambda: token(sub=None)),
     shows("very long", lambda: token(padding="x" * 9000)),
     shows("not a token at all", lambda: "a.b.c"),
-    Attack(
-        "a wrong password",
-        OUT,
-        "basic",
-        lambda house: (
-            "ops",
-            "wrong",
-        ),
-    ),
-    Attack(
-        "no password",
-        OUT,
-        "basic",
-        lambda house: (
-            "ops",
-            "",
-        ),
-    ),
-    Attack(
-        "a name that nobody has",
-        OUT,
-        "basic",
-        lambda house: (
-            "nobody",
-            PASSWORD,
-        ),
-    ),
-    Attack(
-        "a name that is SQL",
-        OUT,
-        "basic",
-        lambda house: (
-            "ana' --",
-            PASSWORD,
-        ),
-    ),
+    Attack("a wrong password", OUT, "basic", lambda house: ("ops", "wrong")),
+    Attack("no password", OUT, "basic", lambda house: ("ops", "")),
+    Attack("a name that nobody has", OUT, "basic", lambda house: ("nobody", PASSWORD)),
+    Attack("a name that is SQL", OUT, "basic", lambda house: ("ana' --", PASSWORD)),
     Attack("a very long password", OUT, "basic", lambda house: ("ben", "x" * 5000)),
     Attack("the hash as a password", OUT, "basic", lambda house: ("ben", stolen(house))),
     Attack("plaintext where TLS is spoken", OUT, "plaintext"),
     Attack("a version of TLS that is too old", OUT, "old_tls"),
-    Attack(
-        "an own topic",
-        IN,
-        "topic",
-        lambda house: (
-            token(),
-            "orders",
-        ),
-    ),
-    Attack(
-        "a foreign topic",
-        FORBIDDEN,
-        "topic",
-        lambda house: (
-            token(),
-            "payroll",
-        ),
-    ),
-    Attack(
-        "a topic that is not there",
-        FORBIDDEN,
-        "topic",
-        lambda house: (
-            token(),
-            "payroll-2",
-        ),
-    ),
-    Attack(
-        "a topic in other case",
-        FORBIDDEN,
-        "topic",
-        lambda house: (
-            token(),
-            "ORDERS",
-        ),
-    ),
-    Attack(
-        "an own group",
-        IN,
-        "group",
-        lambda house: (
-            token(),
-            "orders-billing",
-        ),
-    ),
-    Attack(
-        "a foreign group",
-        FORBIDDEN,
-        "group",
-        lambda house: (
-            token(),
-            "payroll",
-        ),
-    ),
-    Attack(
-        "a foreign topic made",
-        FORBIDDEN,
-        "create",
-        lambda house: (
-            token(),
-            "payroll-3",
-        ),
-    ),
-    *(
-        Attack(f"a topic called {name[:24]!r}", INVALID, "create", partial(_made, name))
-        for name in TRAVERSALS
-    ),
+    Attack("an own topic", IN, "topic", lambda house: (token(), "orders")),
+    Attack("a foreign topic", FORBIDDEN, "topic", lambda house: (token(), "payroll")),
+    Attack("a topic that is not there", FORBIDDEN, "topic", lambda house: (token(), "payroll-2")),
+    Attack("a topic in other case", FORBIDDEN, "topic", lambda house: (token(), "ORDERS")),
+    Attack("an own group", IN, "group", lambda house: (token(), "orders-billing")),
+    Attack("a foreign group", FORBIDDEN, "group", lambda house: (token(), "payroll")),
+    Attack("a foreign topic made", FORBIDDEN, "create", lambda house: (token(), "payroll-3")),
+    *(Attack(f"a topic called {name[:24]!r}", INVALID, "create", partial(_made, name)) for name in TRAVERSALS),
     Attack("a gigabyte announced by nobody", OUT, "announced"),
     Attack("a gigabyte announced by somebody", LARGE, "too_large"),
     Attack("a few bytes that unpack to very many", LARGE, "bomb"),
@@ -303,27 +204,20 @@ ELSEWHERE = [
         "a partition that is locked, on PostgreSQL",
         SERVED,
         at("kafka", _LOCKED + "test_a_locked_partition_keeps_no_other_waiting")
-        | at(
-            "http grpc tinyq",
-            _LOCKED + "test_who_publishes_by_http_grpc_or_tinyq_waits_for_its_own_partition_only",
-        ),
+        | at("http grpc tinyq", _LOCKED + "test_who_publishes_by_http_grpc_or_tinyq_waits_for_its_own_partition_only"),
     ),
     Elsewhere(
         "one of several brokers dies amid transactions",
         SERVED,
         at(
             "kafka",
-            "tests/kafka/test_two_brokers.py::"
-            "test_a_copier_in_transactions_goes_on_when_one_of_two_brokers_dies",
+            "tests/kafka/test_two_brokers.py::test_a_copier_in_transactions_goes_on_when_one_of_two_brokers_dies",
         ),
     ),
     Elsewhere(
         "every list of every request, as long as it may be, by somebody without rights",
         SERVED,
-        at(
-            "kafka",
-            "tests/kafka/test_loop_occupancy.py::test_a_list_of_somebody_without_rights_holds_up_nobody",
-        ),
+        at("kafka", "tests/kafka/test_loop_occupancy.py::test_a_list_of_somebody_without_rights_holds_up_nobody"),
     ),
     Elsewhere(
         "names of any length, again and again",
@@ -333,27 +227,18 @@ ELSEWHERE = [
     Elsewhere(
         "failed logins of names of any length",
         BOUNDED,
-        at(
-            "kafka http grpc",
-            "tests/unit/access/test_failures.py::test_a_name_of_any_length_is_kept_in_a_few_bytes",
-        ),
+        at("kafka http grpc", "tests/unit/access/test_failures.py::test_a_name_of_any_length_is_kept_in_a_few_bytes"),
     ),
     Elsewhere(
         "half of a message, on many connections",
         BOUNDED,
-        at(
-            "kafka",
-            "tests/kafka/test_hostile.py::test_an_announced_size_takes_no_memory_until_its_bytes_come",
-        )
+        at("kafka", "tests/kafka/test_hostile.py::test_an_announced_size_takes_no_memory_until_its_bytes_come")
         | at(
             "http",
             "tests/gateway/test_hostile.py::"
             "test_bodies_of_all_connections_have_a_bound_and_what_is_answered_makes_room",
         )
-        | at(
-            "tinyq",
-            "tests/gateway/test_tinyq.py::test_a_frame_whose_bytes_trickle_is_closed_in_the_same_time",
-        ),
+        | at("tinyq", "tests/gateway/test_tinyq.py::test_a_frame_whose_bytes_trickle_is_closed_in_the_same_time"),
     ),
     Elsewhere(
         "half of the one message of a call, on many calls",
@@ -375,9 +260,7 @@ ELSEWHERE = [
         "bounded in number",
         at("grpc", _GRPC + "test_open_streams_of_the_description_hold_places_as_other_calls_do")
         | at(
-            "http",
-            "tests/gateway/test_tailing.py::"
-            "test_streams_that_begin_at_the_same_time_are_no_more_than_the_bound",
+            "http", "tests/gateway/test_tailing.py::test_streams_that_begin_at_the_same_time_are_no_more_than_the_bound"
         ),
     ),
     Elsewhere(
@@ -390,10 +273,7 @@ ELSEWHERE = [
         FORBIDDEN,
         at("http", _HIDDEN + "test_rest_tells_nobody_whether_a_hidden_thing_is_there")
         | at("grpc", _HIDDEN + "test_grpc_tells_nobody_whether_a_hidden_thing_is_there")
-        | at(
-            "kafka",
-            "tests/access/test_listings.py::test_all_places_of_a_group_are_those_of_topics_that_may_be_seen",
-        ),
+        | at("kafka", "tests/access/test_listings.py::test_all_places_of_a_group_are_those_of_topics_that_may_be_seen"),
     ),
     Elsewhere(
         "a page of another site asks",
@@ -404,9 +284,7 @@ ELSEWHERE = [
         "more bytes wanted of a partition than are bounded",
         BOUNDED,
         at(
-            "kafka",
-            "tests/kafka/test_commit_details.py::"
-            "test_a_fetch_has_no_more_bytes_than_are_wanted_of_a_partition",
+            "kafka", "tests/kafka/test_commit_details.py::test_a_fetch_has_no_more_bytes_than_are_wanted_of_a_partition"
         ),
     ),
     Elsewhere(

@@ -131,9 +131,9 @@ class KafkaDoor(KafkaProofs, KafkaHogs, Door):
     def nothing(self, house: House) -> Outcome:
         """Ask for versions, which everybody may, then for more."""
         with self.connect(house) as client:
-            assert client.ask(
-                API_VERSIONS, {"client_software_name": "raw", "client_software_version": "1"}, 3
-            )["api_keys"]
+            assert client.ask(API_VERSIONS, {"client_software_name": "raw", "client_software_version": "1"}, 3)[
+                "api_keys"
+            ]
             return self._asked(client)
 
     def bearer(self, house: House, token: str) -> Outcome:
@@ -210,10 +210,7 @@ class KafkaDoor(KafkaProofs, KafkaHogs, Door):
         """Produce other bytes under the sequences of a batch that was taken."""
         with self.known(house) as client:
             producer = begun(client, None)
-            numbers = [
-                produce(client, a_batch(value, producer, 0, in_transaction=False))[0]
-                for value in (b"a", b"b")
-            ]
+            numbers = [produce(client, a_batch(value, producer, 0, in_transaction=False))[0] for value in (b"a", b"b")]
         assert numbers[0] is E.NONE
         return REFUSED if numbers[1] is E.OUT_OF_ORDER_SEQUENCE_NUMBER else ONCE
 
@@ -512,9 +509,7 @@ class TinyqDoor(TinyqProofs, TinyqHogs, Door):
     def reused(self, house: House) -> Outcome:
         """Publish other bytes with a token that was used."""
         with self.known(house) as client:
-            codes = [
-                client.publish("orders", value, token=b"tinyq-reused-16b")["code"] for value in (b"a", b"b")
-            ]
+            codes = [client.publish("orders", value, token=b"tinyq-reused-16b")["code"] for value in (b"a", b"b")]
         assert codes[0] == 0
         return REFUSED if codes[1] == 31 else ONCE
 
@@ -650,9 +645,7 @@ class GrpcDoor(GrpcProofs, GrpcHogs, Door):
 
     def reused(self, house: House) -> Outcome:
         """Publish other bytes with a token that was used."""
-        codes = [
-            self.publish(house, f"Bearer {token()}", value, token="grpc-reused") for value in (b"a", b"b")
-        ]
+        codes = [self.publish(house, f"Bearer {token()}", value, token="grpc-reused") for value in (b"a", b"b")]
         assert codes[0] is grpc.StatusCode.OK
         return REFUSED if codes[1] is grpc.StatusCode.FAILED_PRECONDITION else ONCE
 
@@ -680,13 +673,7 @@ class GrpcDoor(GrpcProofs, GrpcHogs, Door):
         return context.wrap_socket(self.connected(house), server_hostname="localhost")
 
     def publish(
-        self,
-        house: House,
-        authorization: str | None,
-        value: bytes = b"x",
-        *,
-        packed: bool = False,
-        **more: Any,
+        self, house: House, authorization: str | None, value: bytes = b"x", *, packed: bool = False, **more: Any
     ) -> grpc.StatusCode:
         """Publish something; return the status of the answer."""
         events = [event("e-once", value=value, content_type="text/plain")]

@@ -102,9 +102,7 @@ class HttpHogs(PasswordHogs):
     def hog_bytes(self, house: House) -> str:
         """Send parts of bodies of 16 MB, as far as they are taken; then somebody publishes 500 KB."""
         door: Any = self
-        head = (
-            f"POST /v1/topics/orders/records HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token(sub='ops')}"
-        )
+        head = f"POST /v1/topics/orders/records HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token(sub='ops')}"
         with ExitStack() as stack:
             for size in (10 << 20, (10 << 20) - 100_000):
                 connection = stack.enter_context(_connected(house.http.address, house))

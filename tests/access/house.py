@@ -59,9 +59,7 @@ def public_pem(key: Any = _RSA) -> bytes:
     return made
 
 
-def token(
-    key: Any = _RSA, algorithm: str = "RS256", *, head: dict[str, Any] | None = None, **claims: Any
-) -> str:
+def token(key: Any = _RSA, algorithm: str = "RS256", *, head: dict[str, Any] | None = None, **claims: Any) -> str:
     """Return a JWT of ana that holds, but for what is said; a claim of None is left out."""
     now = SYSTEM.now_ms() // 1000
     said = {"sub": "ana", "aud": AUDIENCE, "iss": ISSUER, "iat": now, "exp": now + 600, **claims}
@@ -136,9 +134,7 @@ class House:
         door = TinyqDoor(
             self.store,
             access=self.lock.access,
-            settings=TinyqSettings.load(
-                auth_timeout=self.settings.login_wait.total_seconds(), max_connections=places
-            ),
+            settings=TinyqSettings.load(auth_timeout=self.settings.login_wait.total_seconds(), max_connections=places),
             gateway=doors,
         )
         self.tinyq = TinyqListener(door, "127.0.0.1", 0, tls=self.lock.tls)

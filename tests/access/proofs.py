@@ -187,9 +187,7 @@ def _certified(door: Any, house: House) -> str:
 
 
 def _code(house: House, listener: GrpcListener, client: str) -> grpc.StatusCode:
-    root, key, pem = (
-        (house.certificates / each).read_bytes() for each in ("ca.pem", f"{client}.key", f"{client}.pem")
-    )
+    root, key, pem = ((house.certificates / each).read_bytes() for each in ("ca.pem", f"{client}.key", f"{client}.pem"))
     credentials = grpc.ssl_channel_credentials(root, key, pem)
     address = listener.address.replace("127.0.0.1", "localhost")
     with GrpcClient(address, credentials, authorization=f"Bearer {token()}") as connected:

@@ -34,11 +34,7 @@ def test_an_attack_ends_as_it_should_at_every_door(attack: Attack, door: Door, h
 
 def test_connections_that_are_only_held_end_in_time_at_every_door_and_others_are_served(house: House) -> None:
     with ExitStack() as stack:
-        held = {
-            stack.enter_context(getattr(door, kind)(house)): (door.name, kind)
-            for door in DOORS
-            for kind in SLOW
-        }
+        held = {stack.enter_context(getattr(door, kind)(house)): (door.name, kind) for door in DOORS for kind in SLOW}
         for each in held:
             each.settimeout(0.2)
         ended: set[tuple[str, str]] = set()

@@ -135,9 +135,7 @@ def test_a_user_who_is_gone_is_sent_away(own: House) -> None:
     ],
     ids=["half", "empty", "no hash", "no rule", "no key"],
 )
-def test_a_broken_file_changes_nothing_and_says_so(
-    broken: str, still: House, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broken_file_changes_nothing_and_says_so(broken: str, still: House, caplog: pytest.LogCaptureFixture) -> None:
     own = still
     with connected(own) as client:
         own.access_file.write_text(broken)
@@ -198,9 +196,7 @@ def tinyq_connection(house: House) -> tuple[Callable[[], object], Any]:
     return lambda: client.publish("orders", b"x")["code"], client.socket
 
 
-@pytest.mark.parametrize(
-    ("connect", "well"), [(http_connection, 200), (tinyq_connection, 0)], ids=["http", "tinyq"]
-)
+@pytest.mark.parametrize(("connect", "well"), [(http_connection, 200), (tinyq_connection, 0)], ids=["http", "tinyq"])
 def test_certificates_are_renewed_at_the_other_doors_while_a_hundred_connections_run(
     still: House, connect: Callable[[House], tuple[Callable[[], object], Any]], well: int
 ) -> None:
@@ -291,9 +287,7 @@ def test_nothing_that_follows_a_failure_is_carried_out(own: House) -> None:
         assert client.receive() == b""
         other.send(creating("orders-other"))
         assert other.receive() != b""
-    assert {"orders-after", "orders-other"} & {each.name for each in own.store.log.topics()} == {
-        "orders-other"
-    }
+    assert {"orders-after", "orders-other"} & {each.name for each in own.store.log.topics()} == {"orders-other"}
 
 
 def test_a_rule_of_the_database_that_cannot_be_read_changes_nothing_and_says_so(still: House) -> None:

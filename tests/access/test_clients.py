@@ -63,9 +63,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_client_shows_who_it_is_and_writes_what_it_may_and_nothing_else(
-    way: str, house: House, address: str
-) -> None:
+def test_a_client_shows_who_it_is_and_writes_what_it_may_and_nothing_else(way: str, house: House, address: str) -> None:
     settings = config(house, address, **WAYS[way])
     if way == "certificate":
         settings |= {
@@ -150,13 +148,7 @@ def test_acls_are_made_listed_in_force_and_deleted(house: House, address: str) -
         assert future.result(SECONDS) is None
     assert produced(writer, "payroll") is None
     wanted = AclBindingFilter(
-        ResourceType.TOPIC,
-        "pay",
-        ResourcePatternType.PREFIXED,
-        None,
-        None,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
+        ResourceType.TOPIC, "pay", ResourcePatternType.PREFIXED, None, None, AclOperation.ANY, AclPermissionType.ANY
     )
     assert admin.describe_acls(wanted).result(SECONDS) == [acl]
     (deleted,) = admin.delete_acls([wanted]).values()
@@ -179,9 +171,7 @@ def test_no_secret_and_no_payload_is_in_what_the_process_said(house: House, addr
     assert CANARY.decode() not in said
 
 
-def test_a_handshake_that_fails_at_the_kafka_port_is_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_handshake_that_fails_at_the_kafka_port_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with House(tmp_path, client_certificates="required") as own:
         host, _, port = own.broker.address.rpartition(":")
         with (

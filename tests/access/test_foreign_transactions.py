@@ -17,11 +17,7 @@ def connected(house: House, name: str) -> TlsClient:
 
 
 def test_a_writer_without_the_right_does_not_enter_anothers_transaction(tmp_path: Path) -> None:
-    with (
-        House(tmp_path, RULES + BEN) as house,
-        connected(house, "ana") as ana,
-        connected(house, "ben") as ben,
-    ):
+    with House(tmp_path, RULES + BEN) as house, connected(house, "ana") as ana, connected(house, "ben") as ben:
         end = house.batches.end(house.store.log.topic("orders"), 0)
         producer = opened(ana, "orders-tx")
         assert produce(ana, a_batch(b"own-0", producer, 0, in_transaction=True), "orders-tx")[0] is E.NONE

@@ -28,10 +28,7 @@ from tests.kafka.raw import RawClient
 from tests.unit.cli.program import penstock
 
 EVIL = "\x1b]0;pwned\x07\x1b[2J\nFAKE LINE\r\u202egnp.exe\x7f\x9b31m\u2028\u2066"
-ACTED_ON = [
-    *map(chr, [*range(10), *range(11, 32), *range(0x7F, 0xA0)]),
-    *"\u2028\u2029\u2066\u2067\u2068\u2069",
-]
+ACTED_ON = [*map(chr, [*range(10), *range(11, 32), *range(0x7F, 0xA0)]), *"\u2028\u2029\u2066\u2067\u2068\u2069"]
 ACTED_ON += map(chr, range(0x202A, 0x202F))
 
 
@@ -57,9 +54,7 @@ def test_a_message_and_its_traceback_forge_no_line(formatter: logging.Formatter)
         assert "FAKE LINE" in text
 
 
-def test_json_for_programs_does_nothing_to_a_terminal_and_means_the_same(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_json_for_programs_does_nothing_to_a_terminal_and_means_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x10000)]))
     print_json({"name": every})
     for text in (capsys.readouterr().out, json_line({"name": every})):
@@ -75,9 +70,7 @@ def test_an_error_of_a_command_is_one_line(tmp_path: Path, capsys: pytest.Captur
 
 @pytest.mark.slow  # a process of its own
 @pytest.mark.parametrize("format", ["text", "json"])
-def test_names_of_groups_and_clients_and_reasons_forge_no_line_of_a_server(
-    tmp_path: Path, format: str
-) -> None:
+def test_names_of_groups_and_clients_and_reasons_forge_no_line_of_a_server(tmp_path: Path, format: str) -> None:
     args = ["serve", "--url", f"file://{tmp_path}/log"]
     for door in DOORS:
         args += [f"--{door}", "127.0.0.1:0"]

@@ -134,9 +134,7 @@ def test_rest_tells_nobody_whether_a_hidden_thing_is_there(
                     before = counted.calls
                     answer = asked(rest.client, operation, names(kind, is_there=is_there))
                     heads = sorted((k, v) for k, v in answer.headers.items() if k != "date")
-                    found.append(
-                        (answer.status_code, told(kind, answer.content), heads, counted.calls - before)
-                    )
+                    found.append((answer.status_code, told(kind, answer.content), heads, counted.calls - before))
                 assert found[0] == found[1], f"{operation.id} tells of a {kind}"
                 assert found[0][0] in (200, 403, 404), f"{operation.id} was not asked rightly: {found[0]}"
 
@@ -176,9 +174,7 @@ def filled(kind: Any, service_name: str, named: dict[str, str]) -> Any:
         elif field.name in ("topic", "group"):
             setattr(made, field.name, named[field.name])
         elif field.name in ("begin", "publish", "schema") and field.message_type is not None:
-            getattr(made, field.name).CopyFrom(
-                filled(GetMessageClass(field.message_type), service_name, named)
-            )
+            getattr(made, field.name).CopyFrom(filled(GetMessageClass(field.message_type), service_name, named))
     return made
 
 

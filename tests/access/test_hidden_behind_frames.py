@@ -153,11 +153,7 @@ def served(folder: Path, caller: str, patch: pytest.MonkeyPatch) -> Iterator[Ser
             group = {"group_id": PAIRS["group"][0], "generation_id_or_member_epoch": -1, "member_id": ""}
             done = client.ask(OFFSET_COMMIT, group | {"topics": [commit]}, 7)
             assert done["topics"][0]["partitions"][0]["error_code"] == 0
-            join = {
-                "session_timeout_ms": 1_800_000,
-                "rebalance_timeout_ms": 1000,
-                "protocol_type": "consumer",
-            }
+            join = {"session_timeout_ms": 1_800_000, "rebalance_timeout_ms": 1000, "protocol_type": "consumer"}
             join |= {"group_id": PAIRS["group"][0], "protocols": [{"name": "range", "metadata": b"x"}]}
             assert client.ask(JOIN_GROUP, join | {"member_id": ""}, 3)["error_code"] == 0
             begun = {"transactional_id": PAIRS["transaction"][0], "transaction_timeout_ms": 600_000}
@@ -264,12 +260,7 @@ def test_tinyq_tells_nobody_whether_a_hidden_thing_is_there(
                 assert found[0] == found[1], f"{command} tells of a {kind}"
 
 
-_NAMING = (
-    TinyqCommand.CREATE_CONSUME,
-    TinyqCommand.CREATE_BROADCAST,
-    TinyqCommand.CLEAR,
-    TinyqCommand.DELETE,
-)
+_NAMING = (TinyqCommand.CREATE_CONSUME, TinyqCommand.CREATE_BROADCAST, TinyqCommand.CLEAR, TinyqCommand.DELETE)
 
 
 def _old(command: int, port: int, names: dict[str, str], kind: str) -> bytes:

@@ -43,12 +43,7 @@ def connected(house: House, name: str) -> TlsClient:
 
 
 def test_where_a_group_is_in_a_topic_is_forgotten_by_who_may_read_the_topic(house: House) -> None:
-    place = {
-        "partition_index": 0,
-        "committed_offset": 0,
-        "committed_leader_epoch": -1,
-        "committed_metadata": "",
-    }
+    place = {"partition_index": 0, "committed_offset": 0, "committed_leader_epoch": -1, "committed_metadata": ""}
     topics = [{"name": "payroll", "partitions": [place]}]
     said = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
     with connected(house, "ops") as ops:
@@ -73,12 +68,7 @@ def test_an_id_does_not_tell_a_name_to_who_may_not_know_it(house: House) -> None
 
 @pytest.mark.parametrize(("name", "number"), [("ana", E.NONE), ("ben", E.CLUSTER_AUTHORIZATION_FAILED)])
 def test_who_may_write_nothing_is_given_no_producer_id(house: House, name: str, number: E) -> None:
-    asked = {
-        "transactional_id": None,
-        "transaction_timeout_ms": 1000,
-        "producer_id": -1,
-        "producer_epoch": -1,
-    }
+    asked = {"transactional_id": None, "transaction_timeout_ms": 1000, "producer_id": -1, "producer_epoch": -1}
     with connected(house, name) as client:
         assert E(client.ask(INIT_PRODUCER_ID, asked, 4)["error_code"]) is number
 
@@ -88,18 +78,14 @@ def test_names_of_no_topic_do_not_refill_a_bucket() -> None:
     access, ana = Access(AccessPolicy(limits=limits), clock=FakeClock()), Principal("ana")
     topics, measures = SimpleNamespace(by_name={"orders": None}), SimpleNamespace(throttled=lambda _: None)
     broker = cast(Any, SimpleNamespace(access=access, topics=topics, measures=measures))
-    slot = cast(
-        Any, SimpleNamespace(request=SimpleNamespace(client_id=""), session=SimpleNamespace(principal=ana))
-    )
+    slot = cast(Any, SimpleNamespace(request=SimpleNamespace(client_id=""), session=SimpleNamespace(principal=ana)))
     charge = partial(Broker.charge, broker, slot, RateLimiter((), FakeClock()), 0)
     assert charge({"orders": 1000}) > 0
     charge({f"no-{each}": 1 for each in range(20_000)})
     assert charge({"orders": 1}) > 0
 
 
-def test_logins_that_take_long_hold_up_nobody_who_is_in(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logins_that_take_long_hold_up_nobody_who_is_in(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes may ask for a hash, which costs; the threads that ask the store are for others."""
     free = Event()
     secret = {"auth_bytes": f"\0ben\0{PASSWORD}".encode()}

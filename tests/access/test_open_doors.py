@@ -46,12 +46,7 @@ def run(folder: Path, *words: str, url: str = "sqlite:///shop.db", **environ: st
     if words[0] != "worker":
         command += ["--url", url]
     with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=os.environ | environ,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        command, cwd=folder, env=os.environ | environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         if "listening on" in process.stdout.readline():

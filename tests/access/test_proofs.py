@@ -81,9 +81,7 @@ def test_a_stream_and_calls_over_grpc_end_with_their_certificate(tmp_path: Path)
                 assert each.certificate(own, "ana") == OUT
 
 
-def test_a_list_that_cannot_be_used_changes_nothing_and_says_so(
-    still: House, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_list_that_cannot_be_used_changes_nothing_and_says_so(still: House, caplog: pytest.LogCaptureFixture) -> None:
     revoke(still.certificates, "ana")
     still.lock._watch.look()
     for write in (
@@ -140,9 +138,7 @@ class Served:
 def served(folder: Path, *words: str, log: IO[str], **environ: str) -> Iterator[Served]:
     command = penstock("serve", "--url", f"sqlite:///{folder}/shop.db", "--http", "127.0.0.1:0", *words)
     command += ["--tls-cert", f"{folder}/server.pem", "--tls-key", f"{folder}/server.key"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | environ
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=os.environ | environ)
     assert process.stdout is not None
     try:
         yield Served(folder, process.stdout.readline().rpartition(" ")[2].strip())

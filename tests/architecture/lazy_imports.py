@@ -9,14 +9,8 @@ from tests.architecture.source import imports, modules
 Table = Mapping[str, tuple[int, str]]
 
 COUNTED: Table = {
-    "__init__.py": (
-        1,
-        "most of the house comes with it, and a process of Spark that imports us needs none of that",
-    ),
-    "access/certificates.py": (
-        3,
-        "an extra: for lists of revoked ones, and where TLS gives no more than the text",
-    ),
+    "__init__.py": (1, "most of the house comes with it, and a process of Spark that imports us needs none of that"),
+    "access/certificates.py": (3, "an extra: for lists of revoked ones, and where TLS gives no more than the text"),
     "access/json_web_token.py": (1, "an extra: only who takes JSON Web Tokens has PyJWT"),
     "access/dev_certificates.py": (3, "an extra: only who tries TLS makes certificates"),
     "cli/__init__.py": (2, "a command is imported when it is called: `penstock --version` stays quick"),

@@ -24,9 +24,7 @@ ROWS = [  # highest first; neighbours in a row do not import each other
     {"errors"},  # the lowest stone: settings and points raise errors too
 ]
 RANK = {room: rank for rank, row in enumerate(ROWS) for room in row}
-ONLY = {
-    "pipeline": {"log", "database", "wire", "model"} | GROUND
-}  # rooms that may import less than all below them
+ONLY = {"pipeline": {"log", "database", "wire", "model"} | GROUND}  # rooms that may import less than all below them
 
 
 def breaches(root: Path) -> Iterator[str]:

@@ -22,9 +22,7 @@ _WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")
 _PATTERNS = {
     "returning": re.compile(r"\bRETURNING\b"),
     "on_conflict": re.compile(r"\bON CONFLICT\b"),
-    "update_from": re.compile(
-        r"\bUPDATE\b(?!.*\bUPDATE\b).*\bSET\b.*\bFROM\b|\bDELETE\b.*\bUSING\b", re.DOTALL
-    ),
+    "update_from": re.compile(r"\bUPDATE\b(?!.*\bUPDATE\b).*\bSET\b.*\bFROM\b|\bDELETE\b.*\bUSING\b", re.DOTALL),
 }
 
 

@@ -90,16 +90,11 @@ def test_planted_breaches_of_the_codes_are_found() -> None:
 
 
 def test_planted_breaches_of_a_table_are_found() -> None:
-    table = ErrorTable(
-        lambda cls: int(cls.fault is Fault.CALLER), {1: [errors.StoreError], 2: [errors.LogError]}
-    )
+    table = ErrorTable(lambda cls: int(cls.fault is Fault.CALLER), {1: [errors.StoreError], 2: [errors.LogError]})
     assert list(table_breaches(CLASSES, table)) == []
     table.named[errors.StoreDamaged] = 1
     table.named[errors.InvalidInput] = 1
-    assert list(table_breaches(CLASSES, table)) == [
-        "StoreDamaged need not be named",
-        "InvalidInput need not be named",
-    ]
+    assert list(table_breaches(CLASSES, table)) == ["StoreDamaged need not be named", "InvalidInput need not be named"]
 
 
 def test_a_class_has_the_answer_of_its_nearest_named_parent() -> None:

@@ -16,9 +16,7 @@ def undocumented(name: str, thing: object) -> bool:
 def visible(module: ModuleType) -> set[str]:
     """Return the public names of a module; the rooms that importing it loads are no names of its own."""
     return {
-        name
-        for name, thing in vars(module).items()
-        if not name.startswith("_") and not isinstance(thing, ModuleType)
+        name for name, thing in vars(module).items() if not name.startswith("_") and not isinstance(thing, ModuleType)
     }
 
 

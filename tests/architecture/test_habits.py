@@ -5,15 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.habits import (
-    clocks,
-    data_formats,
-    docstrings,
-    log_fields,
-    names,
-    printing,
-    relative_imports,
-)
+from tests.architecture.habits import clocks, data_formats, docstrings, log_fields, names, printing, relative_imports
 from tests.architecture.source import ROOT, assert_none, plant
 
 Rule = Callable[[Path], Iterator[str]]

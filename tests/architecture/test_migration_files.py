@@ -47,9 +47,7 @@ def test_every_migration_keeps_the_rules() -> None:
 def test_what_takes_away_in_silence_is_found(tree: Path, case: str) -> None:
     text, what = SILENT[case]
     plant(tree, "database/one/migrations/0009_next.sql", text)
-    assert list(breaches(tree)) == [
-        f"database/one/migrations/0009_next.sql: {what} and does not raise usable_from"
-    ]
+    assert list(breaches(tree)) == [f"database/one/migrations/0009_next.sql: {what} and does not raise usable_from"]
 
 
 @pytest.mark.parametrize("case", LAWFUL)

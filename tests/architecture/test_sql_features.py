@@ -43,15 +43,12 @@ BREACHES = {
 }
 LAWFUL = {
     "declared": {"common": TAKE.format(FORM) + FIND + DROP},
-    "declared for a dialect's": {
-        "common": "-- name: take\n-- Locks.\n" + FORM + FIND + DROP,
-        "one": TAKE.format(""),
-    },
+    "declared for a dialect's": {"common": "-- name: take\n-- Locks.\n" + FORM + FIND + DROP, "one": TAKE.format("")},
     "portable for all others": {"common": DROP.replace("drop", "take"), "one": TAKE.format("")},
     "each row": {
         "common": PUT.format("-- without on_conflict: update_or_insert_each(rows, change, add)\n")
         + "-- name: change\n-- Locks.\nUPDATE a SET b = 1;\n"
-        + "-- name: add\n-- Locks.\nINSERT INTO a (b) VALUES (1);\n",
+        + "-- name: add\n-- Locks.\nINSERT INTO a (b) VALUES (1);\n"
     },
 }
 

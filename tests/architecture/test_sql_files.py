@@ -9,15 +9,9 @@ from tests.architecture.sql_files import breaches
 
 BREACHES = {
     "no name": ("-- Locks it.\nSELECT 1;", "a statement has no name"),
-    "a name twice": (
-        "-- name: a\n-- Locks.\nSELECT 1;\n-- name: a\n-- Locks.\nSELECT 2;",
-        "a is there 2 times",
-    ),
+    "a name twice": ("-- name: a\n-- Locks.\nSELECT 1;\n-- name: a\n-- Locks.\nSELECT 2;", "a is there 2 times"),
     "no comment": ("-- name: a\nSELECT 1;", "a does not begin with a comment"),
-    "silent comment": (
-        "-- name: a\n-- A fact.\nSELECT 1;",
-        "a does not say in its first lines what it locks",
-    ),
+    "silent comment": ("-- name: a\n-- A fact.\nSELECT 1;", "a does not say in its first lines what it locks"),
     "two statements": ("-- name: a\n-- Locks it.\nSELECT 1;\nSELECT 2;", "a has 2 statements"),
     "no statement": ("-- name: a\n-- Locks it.\n", "a has 0 statements"),
     "locks again for each row": (
@@ -25,10 +19,7 @@ BREACHES = {
         "use = ANY(ARRAY(SELECT",
     ),
     "unknown index": ("-- name: a\n-- Walks ix_gone.\nSELECT 1;", "the index ix_gone"),
-    "second of two": (
-        "-- name: a\n-- Locks it.\nSELECT 1;\n\n-- name: b\n-- A fact.\nSELECT 1;",
-        "b does not say",
-    ),
+    "second of two": ("-- name: a\n-- Locks it.\nSELECT 1;\n\n-- name: b\n-- A fact.\nSELECT 1;", "b does not say"),
 }
 LAWFUL = {
     "one": "-- name: a\n-- Walks the primary key.\nSELECT 1;\n",
@@ -47,11 +38,7 @@ LAWFUL = {
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Give the root of a tree with two dialects, whose tables have one index in common."""
-    plant(
-        tmp_path,
-        "database/one/migrations/0001_a.sql",
-        "CREATE TABLE a (b);\nCREATE INDEX ix_penstock_x ON a (b);",
-    )
+    plant(tmp_path, "database/one/migrations/0001_a.sql", "CREATE TABLE a (b);\nCREATE INDEX ix_penstock_x ON a (b);")
     plant(
         tmp_path,
         "database/two/migrations/0001_a.sql",

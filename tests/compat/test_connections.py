@@ -38,16 +38,12 @@ def test_the_page_has_the_formula_and_its_results() -> None:
     page = (PROJECT / "docs" / "how-to" / "production.md").read_text("utf-8")
     assert "+ C + (G - 1) * max(1, C // G)" in page
     for groups, words in ((1, "one group"), (3, "three groups")):
-        (row,) = [
-            line for line in page.splitlines() if line.startswith(f"| have `transaction=True`, {words}")
-        ]
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| have `transaction=True`, {words}")]
         assert row.split(" | ")[-1] == f"{bound(groups)} |"
 
 
 @pytest.mark.parametrize("groups", [1, 3])
-def test_a_busy_worker_stays_within_the_bound(
-    groups: int, postgres_url: str, tmp_path: Path, brisk: None
-) -> None:
+def test_a_busy_worker_stays_within_the_bound(groups: int, postgres_url: str, tmp_path: Path, brisk: None) -> None:
     (tmp_path / "app.py").write_text(APP, "utf-8")
     outbox = Outbox(postgres_url)
     outbox.migrate()

@@ -22,9 +22,7 @@ HEAVY = {"spark"}
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the repository's wheel."""
     folder = tmp_path_factory.mktemp("wheel")
-    pip(
-        sys.executable, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(PROJECT)
-    )
+    pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(PROJECT))
     (found,) = folder.glob("penstock-*.whl")
     return found
 

@@ -174,11 +174,7 @@ async def _asyncpg_connection(url: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def _asyncpg_pool(url: str) -> AsyncIterator[Any]:
-    async with (
-        asyncpg.create_pool(url, min_size=1, max_size=1) as pool,
-        pool.acquire() as conn,
-        conn.transaction(),
-    ):
+    async with asyncpg.create_pool(url, min_size=1, max_size=1) as pool, pool.acquire() as conn, conn.transaction():
         yield conn
 
 
@@ -200,9 +196,7 @@ async def alchemy_engine(driver: str, url: str, **options: Any) -> AsyncIterator
     elif driver == "psycopg":
         engine = create_async_engine(url.replace("postgresql://", "postgresql+psycopg://"), **options)
     else:  # it does not know all that an address can say
-        engine = create_async_engine(
-            "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url), **options
-        )
+        engine = create_async_engine("postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url), **options)
     try:
         yield engine
     finally:
@@ -330,9 +324,6 @@ ASYNC_AUTOCOMMITTERS = [
     *[
         _autocommitter(f"SQLAlchemy async {name} on {driver}", engine, opened(driver), "AUTOCOMMIT")
         for driver, engine in ENGINES.items()
-        for name, opened in {
-            "connection": _alchemy_autocommit,
-            "session": _alchemy_session_autocommit,
-        }.items()
+        for name, opened in {"connection": _alchemy_autocommit, "session": _alchemy_session_autocommit}.items()
     ],
 ]

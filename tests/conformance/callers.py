@@ -276,9 +276,6 @@ AUTOCOMMITTERS = [
     *[
         Autocommitter(f"SQLAlchemy {name} on {engine}", engine, connection, "AUTOCOMMIT")
         for engine in ("sqlite", "postgres")
-        for name, connection in {
-            "connection": _alchemy_autocommit,
-            "session": _alchemy_session_autocommit,
-        }.items()
+        for name, connection in {"connection": _alchemy_autocommit, "session": _alchemy_session_autocommit}.items()
     ],
 ]

@@ -66,8 +66,7 @@ def rows(page: str) -> int:
 
 def ticks(page: str) -> list[str]:
     return [
-        each.replace("&quot;", '"').replace("&amp;", "&")
-        for each in re.findall(r'name="letter" value="([^"]*)"', page)
+        each.replace("&quot;", '"').replace("&amp;", "&") for each in re.findall(r'name="letter" value="([^"]*)"', page)
     ]
 
 

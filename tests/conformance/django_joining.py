@@ -138,17 +138,12 @@ def the_session_stays_as_it_was(ledger: Ledger) -> None:
         work(record)
         assert record.tx.execute("SHOW TimeZone").fetchone() == ("Asia/Tokyo",)
 
-    assert ledger.handled(abroad if connection.vendor == "postgresql" else work, 1).delivered == 1, (
-        ledger.reason
-    )
+    assert ledger.handled(abroad if connection.vendor == "postgresql" else work, 1).delivered == 1, ledger.reason
 
 
 def another_database_is_refused(ledger: Ledger) -> None:
     def work(record: Record) -> None:
-        with (
-            pytest.raises(UnsupportedConnection, match="'other': Django's is"),
-            models_on(record.tx, using="other"),
-        ):
+        with pytest.raises(UnsupportedConnection, match="'other': Django's is"), models_on(record.tx, using="other"):
             pass
         unknown: Any = object()
         with pytest.raises(UnsupportedConnection, match=r"pass record\.tx"), models_on(unknown):

@@ -102,10 +102,7 @@ class Project:
         if url.startswith("sqlite"):
             database["OPTIONS"]["transaction_mode"] = "IMMEDIATE"
             database["TEST"] = {"NAME": str(folder / "test.db")}
-        self.settings: dict[str, Any] = {
-            "DATABASES": {"default": database},
-            "PENSTOCK_OUTBOX": "shop.events:outbox",
-        }
+        self.settings: dict[str, Any] = {"DATABASES": {"default": database}, "PENSTOCK_OUTBOX": "shop.events:outbox"}
         files = {
             "manage.py": MANAGE,
             "settings.py": SETTINGS,

@@ -93,9 +93,7 @@ class StoreEngine:
         elif self._log is not None:
             assert isinstance(self._log, ListLog)
             for topic in self._log.topics():
-                places = [
-                    Position(number, each) for number in self._log.all_bounds(topic) for each in offsets
-                ]
+                places = [Position(number, each) for number in self._log.all_bounds(topic) for each in offsets]
                 self._log.lose(topic, places)
         else:
             chosen = ", ".join(map(str, offsets))
@@ -127,9 +125,7 @@ class StoreEngine:
     @contextmanager
     def connect(self) -> Iterator[Any]:
         """Give a connection as a caller would open it, in its driver's default mode."""
-        with (
-            borrowed(self.url) if self.url.startswith("postgresql://") else closing(connect(self.url)) as conn
-        ):
+        with borrowed(self.url) if self.url.startswith("postgresql://") else closing(connect(self.url)) as conn:
             yield conn
 
     def close(self) -> None:

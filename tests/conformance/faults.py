@@ -42,9 +42,7 @@ def without_rights() -> Iterator[None]:
 def read_only(path: Path) -> Iterator[None]:
     """Let nobody write a file or its folder."""
     temporary = Path(gettempdir()).resolve()
-    everyone_may_pass = [
-        folder for folder in path.parents if folder.is_relative_to(temporary) and folder != temporary
-    ]
+    everyone_may_pass = [folder for folder in path.parents if folder.is_relative_to(temporary) and folder != temporary]
     files = [each for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if each.exists()]
     before = {each: each.stat().st_mode for each in [*files, *everyone_may_pass]}
     for folder in everyone_may_pass:

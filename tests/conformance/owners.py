@@ -35,9 +35,7 @@ def an_owner(engine: StoreEngine, group: str, name: str, *types: str, **options:
     return delivery
 
 
-def work(
-    owner: GroupDelivery, judge: Callable[[Record], Verdict | None] = lambda record: Passed()
-) -> list[Record]:
+def work(owner: GroupDelivery, judge: Callable[[Record], Verdict | None] = lambda record: Passed()) -> list[Record]:
     """Hand out the head of each lane, and end each as a function says, None: it is not begun.
 
     Return those that were begun.

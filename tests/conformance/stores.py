@@ -175,10 +175,7 @@ def migrated_files(migrated_sqlite: str) -> str:
 @pytest.fixture
 def engine(kind: str, migrated_url: str, request: pytest.FixtureRequest) -> Iterator[StoreEngine]:
     """Give a store with its tables made and an outbox on it."""
-    made: dict[str, Callable[[], Log]] = {
-        "lists": ListLog,
-        "files": lambda: request.getfixturevalue("file_log"),
-    }
+    made: dict[str, Callable[[], Log]] = {"lists": ListLog, "files": lambda: request.getfixturevalue("file_log")}
     opened = StoreEngine(migrated_url, made[kind]() if kind in made else None)
     yield opened
     opened.close()

@@ -34,9 +34,7 @@ WAYS_TO_WRITE: tuple[Callable[[Any, Any], Any], ...] = (
 
 
 IN_AUTOCOMMIT = pytest.mark.parametrize(
-    "kind",
-    [*AUTOCOMMITTERS, *DJANGO_AUTOCOMMITTERS, *ASYNC_AUTOCOMMITTERS],
-    ids=lambda kind: kind.name,
+    "kind", [*AUTOCOMMITTERS, *DJANGO_AUTOCOMMITTERS, *ASYNC_AUTOCOMMITTERS], ids=lambda kind: kind.name
 )
 
 
@@ -109,9 +107,7 @@ def test_a_rollback_leaves_nothing(caller: Caller, store: StoreEngine, face: Any
     assert drained(store) == []
 
 
-def test_a_savepoint_rolled_back_leaves_nothing_of_its_own(
-    caller: Caller, store: StoreEngine, face: Any
-) -> None:
+def test_a_savepoint_rolled_back_leaves_nothing_of_its_own(caller: Caller, store: StoreEngine, face: Any) -> None:
     with caller.transaction(store.url) as conn:
         face.publish(conn, "t", 1, key="before")
         with suppress(OrderDeclined), caller.savepoint(conn):
@@ -137,9 +133,7 @@ def test_many_are_staged_in_order(caller: Caller, store: StoreEngine, face: Any)
     assert [record.data for record in logged(store)][:3] == [None, b"\x00\xff", b'{"x":"\'%s"}']
 
 
-def test_events_for_later_are_scheduled_and_can_be_cancelled(
-    caller: Caller, store: StoreEngine, face: Any
-) -> None:
+def test_events_for_later_are_scheduled_and_can_be_cancelled(caller: Caller, store: StoreEngine, face: Any) -> None:
     """1 in time, 0 too late or never there; what a rolled-back cancel took back comes all the same."""
     later = {"type": "t", "value": 1, "at": timedelta(seconds=1)}
     with caller.transaction(store.url) as conn:
@@ -157,9 +151,7 @@ def test_events_for_later_are_scheduled_and_can_be_cancelled(
         assert face.cancel(conn, kept) == 0
 
 
-def test_events_for_later_are_cancelled_by_key_and_by_owner(
-    caller: Caller, store: StoreEngine, face: Any
-) -> None:
+def test_events_for_later_are_cancelled_by_key_and_by_owner(caller: Caller, store: StoreEngine, face: Any) -> None:
     """All of them, and no others: another key, owner or topic, and what has no key or owner, stays."""
     later = {"type": "t", "value": 1, "at": timedelta(seconds=1)}
     told = [
@@ -211,9 +203,7 @@ def test_an_event_for_later_is_given_another_time(caller: Caller, store: StoreEn
         assert face.reschedule(conn, kept, timedelta(days=1)) is False
 
 
-def test_events_for_later_are_moved_by_key_and_by_owner(
-    caller: Caller, store: StoreEngine, face: Any
-) -> None:
+def test_events_for_later_are_moved_by_key_and_by_owner(caller: Caller, store: StoreEngine, face: Any) -> None:
     later: dict[str, Any] = {"type": "t", "value": 1, "at": timedelta(seconds=5)}
     told: list[dict[str, Any]] = [{"key": "a"}, {"key": "a"}, {"key": "b"}, {"owner": "me"}]
     with caller.transaction(store.url) as conn:
@@ -252,16 +242,12 @@ def test_the_same_token_again_is_the_same_event(caller: Caller, store: StoreEngi
     store.clock.advance(timedelta(milliseconds=1))
     assert face.published(None, token) is None
     with caller.transaction(store.url) as conn:
-        again = face.publish_many(
-            conn, [{"type": "t", "value": 1, "key": key, "token": token} for key in "xx"]
-        )
+        again = face.publish_many(conn, [{"type": "t", "value": 1, "key": key, "token": token} for key in "xx"])
     assert again == [face.published(None, token)] * 2
     assert drained(store)[5:] == ["x"]
 
 
-def test_a_token_whose_first_use_was_rolled_back_is_free(
-    caller: Caller, store: StoreEngine, face: Any
-) -> None:
+def test_a_token_whose_first_use_was_rolled_back_is_free(caller: Caller, store: StoreEngine, face: Any) -> None:
     """Also when only its savepoint was."""
     with suppress(OrderDeclined), caller.transaction(store.url) as conn:
         face.publish(conn, "t", 1, key="never", token="t")
@@ -277,9 +263,7 @@ def test_a_token_whose_first_use_was_rolled_back_is_free(
 
 
 @pytest.mark.parametrize("declined", [False, True], ids=["commit", "rollback"])
-def test_listeners_hear_of_what_was_committed(
-    declined: bool, caller: Caller, store: StoreEngine, face: Any
-) -> None:
+def test_listeners_hear_of_what_was_committed(declined: bool, caller: Caller, store: StoreEngine, face: Any) -> None:
     """After the commit, never after a rollback, nor after that of a savepoint."""
     heard: list[str | None] = []
 
@@ -320,15 +304,11 @@ def test_the_callers_own_rows_share_the_transaction(caller: Caller, store: Store
     assert drained(store) == ["a"]
 
 
-def test_when_publish_returns_the_server_has_its_statement(
-    caller: Caller, store: StoreEngine, face: Any
-) -> None:
+def test_when_publish_returns_the_server_has_its_statement(caller: Caller, store: StoreEngine, face: Any) -> None:
     """In a pipeline, too: only the answer is awaited later. Nothing is gathered until the commit."""
     if caller.engine != "postgres":
         pytest.skip("there is no server: the statement runs in this process")
-    shown = (
-        "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    )
+    shown = "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     with store.connect() as watching, caller.transaction(store.url) as conn:
         watching.autocommit = True
         face.publish(conn, "t", 1, at=timedelta(hours=1))  # the first asks how durable the session is
@@ -336,8 +316,7 @@ def test_when_publish_returns_the_server_has_its_statement(
         face.publish(conn, "t", 2)
         wait_until(
             lambda: any(
-                query.startswith("INSERT INTO penstock_staged")
-                for [query] in watching.execute(shown).fetchall()
+                query.startswith("INSERT INTO penstock_staged") for [query] in watching.execute(shown).fetchall()
             ),
             "the server has the INSERT",
             seconds=10,
@@ -434,9 +413,7 @@ def test_the_wrong_face_is_refused_with_the_remedy(caller: Caller, store: StoreE
     with caller.transaction(store.url) as conn:
         if isinstance(conn, Held):
             for write in WAYS_TO_WRITE:
-                with pytest.raises(
-                    UnsupportedConnection, match=r"it is async: use `await outbox\.apublish\("
-                ):
+                with pytest.raises(UnsupportedConnection, match=r"it is async: use `await outbox\.apublish\("):
                     write(store.outbox, conn.conn)
         else:
             with asyncio.Runner() as runner:

@@ -117,9 +117,7 @@ def test_what_is_there_already_is_not_made_again(environment: Environment, addre
 
 
 @pytest.mark.slow
-def test_a_later_revision_goes_on(
-    environment: Environment, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_later_revision_goes_on(environment: Environment, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     add_next(monkeypatch)
     later = f"penstock.upgrade(since={KNOWN}, to={NEXT})"
     config = environment(f"penstock.upgrade(to={KNOWN})", ORDERS, later)

@@ -182,9 +182,7 @@ def test_a_task_cancelled_in_its_block_leaves_nothing(postgres_engine: StoreEngi
     assert keys(logged(postgres_engine)) == []
 
 
-def test_a_closed_connection_raises_its_own_error(
-    sqlite_engine: StoreEngine, postgres_engine: StoreEngine
-) -> None:
+def test_a_closed_connection_raises_its_own_error(sqlite_engine: StoreEngine, postgres_engine: StoreEngine) -> None:
     async def scene() -> None:
         lite = await aiosqlite.connect(sqlite_engine.url.removeprefix("sqlite:///"))
         await lite.close()

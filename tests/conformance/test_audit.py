@@ -30,9 +30,7 @@ def database(engine: StoreEngine) -> Iterator[Database]:
     opened.close()
 
 
-def test_decisions_on_dead_letters_are_audited_without_any_payload(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_decisions_on_dead_letters_are_audited_without_any_payload(engine: StoreEngine, database: Database) -> None:
     seen = Seen(1)
     subscribe(engine.outbox, "g", seen, retry=NEVER)
     publish_values(engine, 1, key="o-1")

@@ -64,9 +64,7 @@ def handlers(outbox: Outbox) -> None:
     def answers(record: Record) -> Any:
         return record.value
 
-    @outbox.handler(
-        "raw", group="falls", retry=ONCE, fallback=lambda record: Payment.model_validate(record.value)
-    )
+    @outbox.handler("raw", group="falls", retry=ONCE, fallback=lambda record: Payment.model_validate(record.value))
     def falls(record: Record) -> None:
         raise LookupError("no such order")
 

@@ -66,9 +66,7 @@ def test_psycopg_in_autocommit_is_refused(postgres_engine: StoreEngine) -> None:
 
 @pytest.mark.parametrize("engine_name", ["sqlite_engine", "postgres_engine"])
 @pytest.mark.parametrize("kind", [sqlalchemy.Connection, Session], ids=lambda kind: kind.__name__)
-def test_sqlalchemy_in_autocommit_is_refused(
-    engine_name: str, kind: type, request: pytest.FixtureRequest
-) -> None:
+def test_sqlalchemy_in_autocommit_is_refused(engine_name: str, kind: type, request: pytest.FixtureRequest) -> None:
     store: StoreEngine = request.getfixturevalue(engine_name)
     with (
         sqlalchemy_engine(store.url, isolation_level="AUTOCOMMIT") as engine,
@@ -108,9 +106,7 @@ def ended_by_the_server(conn: Any, url: str) -> None:
         other.execute("SELECT pg_terminate_backend(%s, 10000)", (conn.info.backend_pid,))
 
 
-def test_a_psycopg_connection_that_the_server_ended_raises_its_own_error(
-    postgres_engine: StoreEngine,
-) -> None:
+def test_a_psycopg_connection_that_the_server_ended_raises_its_own_error(postgres_engine: StoreEngine) -> None:
     with closing(psycopg.connect(postgres_engine.url)) as conn:
         postgres_engine.outbox.publish(conn, "t", 1)
         ended_by_the_server(conn, postgres_engine.url)

@@ -87,9 +87,7 @@ def poisoned(engine: StoreEngine, *values: int, poison: int = 1, **options: Any)
 # --- skip
 
 
-def test_a_skipped_letter_stays_and_its_key_goes_on(
-    engine: StoreEngine, database: Database, act: Act
-) -> None:
+def test_a_skipped_letter_stays_and_its_key_goes_on(engine: StoreEngine, database: Database, act: Act) -> None:
     seen = poisoned(engine, 1, 2, 3)
     assert act("skip", dry_run=True) == LetterOutcome(1)
     assert act("skip") == LetterOutcome(1)
@@ -115,9 +113,7 @@ def test_a_lane_that_one_of_two_letters_is_skipped_of_waits_for_the_other(
     engine.outbox.drain()
     newest, _ = dead_letters(database).items
     assert [each.holding for each in dead_letters(database).items] == [True, False]
-    assert (
-        act("skip", dry_run=True) == act("skip", DeadSelection(group="g", id=newest.id)) == LetterOutcome(1)
-    )
+    assert act("skip", dry_run=True) == act("skip", DeadSelection(group="g", id=newest.id)) == LetterOutcome(1)
     assert drained(engine, seen) == [3]
 
 
@@ -140,9 +136,7 @@ def test_what_is_requeued_last_comes_after_all_that_waits_of_its_key(
     assert lanes(database, clock=engine.clock).items == []
 
 
-def test_what_is_requeued_last_waits_while_its_key_is_parked(
-    engine: StoreEngine, database: Database, act: Act
-) -> None:
+def test_what_is_requeued_last_waits_while_its_key_is_parked(engine: StoreEngine, database: Database, act: Act) -> None:
     seen = failing(engine, 1, 2, retry=Fixed(timedelta(seconds=5), max_retries=1))
     publish_values(engine, 1, 2, 3)
     engine.outbox.drain()
@@ -163,9 +157,7 @@ def test_what_is_requeued_last_alone_is_delivered_at_once(engine: StoreEngine, a
     assert drained(engine, seen) == [1]
 
 
-def test_what_is_requeued_last_and_dies_again_holds_nothing(
-    engine: StoreEngine, database: Database, act: Act
-) -> None:
+def test_what_is_requeued_last_and_dies_again_holds_nothing(engine: StoreEngine, database: Database, act: Act) -> None:
     seen = poisoned(engine, 1, 2)
     act("requeue", last=True)
     engine.outbox.drain()
@@ -215,16 +207,10 @@ def test_a_record_comes_back_with_its_headers_edited_for_this_group_alone(
     subscribe(engine.outbox, "other", other)
     published(engine, kept="k", changed="old", gone="g")
     engine.outbox.drain()
-    edits: dict[str, Any] = {
-        "set_headers": {"changed": "new", "added": "a"},
-        "drop_headers": ["gone", "never"],
-    }
+    edits: dict[str, Any] = {"set_headers": {"changed": "new", "added": "a"}, "drop_headers": ["gone", "never"]}
     assert act("requeue", **edits) == LetterOutcome(1)
     assert drained(engine, seen) == [1, 2]
-    assert seen.headers == [
-        {"kept": "k", "changed": "new", "added": "a"},
-        {"kept": "k", "changed": "old", "gone": "g"},
-    ]
+    assert seen.headers == [{"kept": "k", "changed": "new", "added": "a"}, {"kept": "k", "changed": "old", "gone": "g"}]
     assert other.headers == [{"kept": "k", "changed": "old", "gone": "g"}] * 2
     partition = next(p for p in range(256) if engine.outbox.log.bounds("events", p)[1])
     assert engine.outbox.log.read("events", partition)[0].headers["changed"] == "old"  # for the others
@@ -294,9 +280,7 @@ def test_headers_that_can_be_none_are_refused_before_anything_is_done(
     assert len(dead_letters(database).items) == 1
 
 
-def test_an_edited_record_whose_log_is_gone_is_delivered_too(
-    engine: StoreEngine, database: Database, act: Act
-) -> None:
+def test_an_edited_record_whose_log_is_gone_is_delivered_too(engine: StoreEngine, database: Database, act: Act) -> None:
     seen = failing(engine, 1)
     published(engine, a="old")
     engine.outbox.drain()

@@ -15,14 +15,7 @@ from penstock.delivery import dead as delivery_dead
 from penstock.delivery.store import GroupStore, Owned
 from penstock.delivery.trial import Trial
 from penstock.delivery.verdict import Dead, Parked, Passed
-from penstock.errors import (
-    InvalidPage,
-    InvalidSelection,
-    InvalidTime,
-    UnknownDeadLetter,
-    UnknownGroup,
-    UnknownTopic,
-)
+from penstock.errors import InvalidPage, InvalidSelection, InvalidTime, UnknownDeadLetter, UnknownGroup, UnknownTopic
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.serving import Domain
@@ -230,9 +223,7 @@ def test_a_discarded_record_that_held_nothing_disturbs_nobody(
     assert rows(engine, "partition, owner, epoch, version", "cursor") == before
 
 
-def test_run_twice_it_finds_nothing_more(
-    engine: StoreEngine, database: Database, requeue: Act, discard: Act
-) -> None:
+def test_run_twice_it_finds_nothing_more(engine: StoreEngine, database: Database, requeue: Act, discard: Act) -> None:
     seen = poisoned(engine, 1, 2)
     before = rows(engine, "partition, lanes_version", "cursor")
     assert requeue() == LetterOutcome(1)
@@ -387,9 +378,7 @@ class Owner:
         self.member = Member(database, ClusterSettings.load(), engine.clock)
         self.member.join()
         topic = engine.outbox.log.topic("events")
-        self.store = GroupStore(
-            engine.outbox.store, engine.clock, group="g", topic=topic, owner=self.member.id
-        )
+        self.store = GroupStore(engine.outbox.store, engine.clock, group="g", topic=topic, owner=self.member.id)
         self.partition, self.owned = self.take()
 
     def take(self) -> tuple[int, Owned]:
@@ -434,9 +423,7 @@ def sequenced_only(engine: StoreEngine) -> None:
     engine.another().drain()
 
 
-def test_a_decision_does_not_hide_the_crash_of_an_owner(
-    engine: StoreEngine, database: Database, requeue: Act
-) -> None:
+def test_a_decision_does_not_hide_the_crash_of_an_owner(engine: StoreEngine, database: Database, requeue: Act) -> None:
     """Its lease has run out and nobody has taken over yet: whoever does shall count it."""
     in_one_partition(engine)
     poisoned(engine, 1, 2)
@@ -570,17 +557,12 @@ def test_a_record_that_the_log_no_longer_has_is_requeued_from_its_letter(
     assert all_lanes(database, engine) == []
 
 
-def test_letters_of_a_topic_that_is_deleted_meanwhile_are_left_alone(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_letters_of_a_topic_that_is_deleted_meanwhile_are_left_alone(engine: StoreEngine, database: Database) -> None:
     poisoned(engine, 1)
     ((group, topic),) = rows(engine, "group_id, topic_id", "dead")
     engine.outbox.log.delete_topic("events")
     letters = delivery_dead.DeadLetters(
-        group,
-        topic,
-        living=lambda tx: [],
-        touch=lambda tx, group_id, topic_id: touch(tx, Domain(group_id, topic_id)),
+        group, topic, living=lambda tx: [], touch=lambda tx, group_id, topic_id: touch(tx, Domain(group_id, topic_id))
     )
     for act in (letters.requeue, letters.discard):
         assert database.run(lambda tx, act=act: act(tx, [(0, 0)])) == delivery_dead.Decided()  # type: ignore[misc]
@@ -609,9 +591,7 @@ def test_a_letter_says_all_about_itself(engine: StoreEngine, database: Database)
     )
 
 
-def test_the_newest_comes_first_and_pages_join_without_gap_or_overlap(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_the_newest_comes_first_and_pages_join_without_gap_or_overlap(engine: StoreEngine, database: Database) -> None:
     """`after` is None exactly when there is no more."""
     subscribe(engine.outbox, "g", Seen(1), on_failure="dead")
     for number in range(7):
@@ -651,9 +631,7 @@ def test_letters_are_listed_by_what_one_looks_for(engine: StoreEngine, database:
 
 
 @pytest.mark.parametrize("listing", [dead_letters, lanes])
-def test_a_page_that_cannot_be_is_refused(
-    listing: Callable[..., Any], engine: StoreEngine, database: Database
-) -> None:
+def test_a_page_that_cannot_be_is_refused(listing: Callable[..., Any], engine: StoreEngine, database: Database) -> None:
     for limit in (0, -1, 1001):
         with pytest.raises(InvalidPage, match="limit"):
             listing(database, limit=limit)
@@ -686,9 +664,7 @@ def test_a_letter_is_shown_with_its_record(engine: StoreEngine, database: Databa
             ask()
 
 
-def test_a_letter_whose_headers_are_broken_is_shown_all_the_same(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_a_letter_whose_headers_are_broken_is_shown_all_the_same(engine: StoreEngine, database: Database) -> None:
     poisoned(engine, 1)
     escape = "'\\xffff'::bytea" if engine.url.startswith("postgresql") else "x'ffff'"
     change(engine, f"UPDATE penstock_dead SET headers = {escape}")

@@ -168,9 +168,7 @@ class Story:
 
     def decide(self) -> None:
         group, name = self.rng.choice(list(self.groups)), self.rng.choice([*KEYS, None])
-        picked = (
-            DeadSelection(group=group, all=True) if name is None else DeadSelection(group=group, key=name)
-        )
+        picked = DeadSelection(group=group, all=True) if name is None else DeadSelection(group=group, key=name)
         keys = [key for each, key in self.keys[group].items() if name in (None, each)]
         holding, loose = sum(len(key.dead) for key in keys), sum(len(key.loose) for key in keys)
         clock, choice = self.engine.clock, self.rng.choice(["requeue", "requeue", "last", "skip", "discard"])
@@ -198,9 +196,7 @@ class Story:
         member = Member(self.database, ClusterSettings.load(), self.engine.clock)
         member.join()
         topic = self.engine.outbox.log.topic("events")
-        store = GroupStore(
-            self.engine.outbox.store, self.engine.clock, group="hold", topic=topic, owner=member.id
-        )
+        store = GroupStore(self.engine.outbox.store, self.engine.clock, group="hold", topic=topic, owner=member.id)
         taken = store.take(member.living)
         out = {}
         for number, owned in taken.items():

@@ -87,9 +87,7 @@ def test_what_has_nothing_to_do_with_the_letters_is_delivered_once(
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
-def test_a_unit_of_work_commits_though_a_person_decides_meanwhile(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_a_unit_of_work_commits_though_a_person_decides_meanwhile(engine: StoreEngine, database: Database) -> None:
     in_one_partition(engine)
     seen = Deciding(1)
 
@@ -156,9 +154,7 @@ def test_whatever_is_decided_and_when_each_record_passes_once_and_in_order(
     assert (lanes(database).items, dead_letters(database).items) == ([], [])
 
 
-def test_a_running_worker_delivers_the_rest_once_while_all_is_requeued(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_a_running_worker_delivers_the_rest_once_while_all_is_requeued(engine: StoreEngine, database: Database) -> None:
     """In real time, over several partitions and batches of letters."""
     outbox = engine.another(clock=SYSTEM)
     seen, stop, poison = Seen(*range(40)), Event(), range(40)

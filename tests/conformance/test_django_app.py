@@ -226,10 +226,7 @@ POSTGRESQL: dict[str, tuple[dict[str, Any], str]] = {
         "postgresql://a%40b:p%3Aw%2Fd%20@db:5433/shop",
     ),
     "a socket": ({"NAME": "shop"}, "postgresql:///shop"),
-    "a folder": (
-        {"NAME": "shop", "HOST": "/run/pg", "PORT": 1},
-        "postgresql:///shop?host=%2Frun%2Fpg&port=1",
-    ),
+    "a folder": ({"NAME": "shop", "HOST": "/run/pg", "PORT": 1}, "postgresql:///shop?host=%2Frun%2Fpg&port=1"),
     "options": (
         {"NAME": "s", "OPTIONS": {"sslmode": "require", "isolation_level": 2, "pool": True}},
         "postgresql:///s?sslmode=require",

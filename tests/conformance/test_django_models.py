@@ -53,9 +53,7 @@ ENGINES = pytest.mark.parametrize("engine", but_the_first(["sqlite", "postgres"]
 
 
 @ENGINES
-def test_models_join_the_transaction_of_a_handler(
-    engine: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_models_join_the_transaction_of_a_handler(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     project = Project(tmp_path / "project", request.getfixturevalue(f"{engine}_store"))
     databases = project.settings["DATABASES"]
     elsewhere = {"sqlite": str(tmp_path / "other.db"), "postgres": "postgres"}
@@ -69,9 +67,7 @@ def test_the_admin_lists_and_decides(engine: str, request: pytest.FixtureRequest
     project = Project(tmp_path / "project", request.getfixturevalue(f"{engine}_store"))
     project.settings |= ADMIN_SETTINGS
     (project.folder / "shop" / "urls.py").write_text(URLS, "utf-8")
-    said = sound(
-        project.manage("check", "migrate", "makemigrations penstock --check", ["shell", "-c", ADMIN])
-    )
+    said = sound(project.manage("check", "migrate", "makemigrations penstock --check", ["shell", "-c", ADMIN]))
     assert said.count("\npassed ") == 4
 
 

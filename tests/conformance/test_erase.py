@@ -82,11 +82,7 @@ def marked(engine: StoreEngine) -> list[tuple[str, Any]]:
     for table, found_rows in held.items():
         for row in found_rows:
             for value in row:
-                text = (
-                    bytes(value).decode("utf-8", "replace")
-                    if isinstance(value, bytes | memoryview)
-                    else value
-                )
+                text = bytes(value).decode("utf-8", "replace") if isinstance(value, bytes | memoryview) else value
                 if MARK in str(text):
                     found.append((table, text))
     return found
@@ -166,9 +162,7 @@ def test_only_the_owner_with_that_very_name_is_erased(engine: StoreEngine, datab
 
 
 @pytest.mark.parametrize("owner", ["", "x" * 513, "a\0b"])
-def test_a_name_that_no_owner_can_have_is_refused(
-    owner: str, engine: StoreEngine, database: Database
-) -> None:
+def test_a_name_that_no_owner_can_have_is_refused(owner: str, engine: StoreEngine, database: Database) -> None:
     with pytest.raises(InvalidOwner):
         erase(database, owner)
     with pytest.raises(InvalidOwner):
@@ -274,9 +268,7 @@ def test_an_erased_record_waits_for_no_handler_that_another_version_may_have(
     member.leave()
 
 
-def test_an_owner_that_fetches_an_erased_record_hands_it_to_nobody(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_an_owner_that_fetches_an_erased_record_hands_it_to_nobody(engine: StoreEngine, database: Database) -> None:
     """It loaded the lane before the erasure, and reads the record after it."""
     in_one_partition(engine)
     seen = Seen(1)
@@ -351,9 +343,7 @@ def test_reconcile_lists_what_is_erased_and_agrees(engine: StoreEngine, database
 # --- lanes go on -------------------------------------------------------------------------------
 
 
-def test_a_lane_whose_head_is_erased_goes_on_with_its_later_records(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_a_lane_whose_head_is_erased_goes_on_with_its_later_records(engine: StoreEngine, database: Database) -> None:
     in_one_partition(engine)
     seen = Seen(1)
     subscribe(engine.outbox, "g", seen, retry=Fixed(timedelta(hours=1), max_retries=5))
@@ -371,9 +361,7 @@ def test_a_lane_whose_head_is_erased_goes_on_with_its_later_records(
     assert lanes(database, clock=engine.clock).items == []
 
 
-def test_a_record_erased_behind_its_head_leaves_the_head_as_it_was(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_a_record_erased_behind_its_head_leaves_the_head_as_it_was(engine: StoreEngine, database: Database) -> None:
     in_one_partition(engine)
     seen = Seen(1)
     subscribe(engine.outbox, "g", seen, retry=Fixed(timedelta(hours=1), max_retries=5))
@@ -416,9 +404,7 @@ def test_a_lane_that_anothers_letter_holds_stays_held(engine: StoreEngine, datab
     assert (lane.state, lane.waiting) == (LaneState.HELD, 0)
 
 
-def test_an_owner_with_the_record_in_its_memory_writes_nothing_of_it(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_an_owner_with_the_record_in_its_memory_writes_nothing_of_it(engine: StoreEngine, database: Database) -> None:
     """It was handed out when it was erased, and fails: neither its key nor its error comes back."""
     in_one_partition(engine)
     publish(engine, 1, key=MARK)
@@ -455,9 +441,7 @@ def test_what_is_settled_keeps_its_owner_where_it_is(engine: StoreEngine, databa
     assert rows(engine, "SELECT epoch FROM penstock_cursor") == epoch
 
 
-def test_an_event_that_moves_on_meanwhile_is_erased_where_it_arrives(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_an_event_that_moves_on_meanwhile_is_erased_where_it_arrives(engine: StoreEngine, database: Database) -> None:
     in_one_partition(engine)
     publish(engine, 1)
     publish(engine, 2, at=timedelta(minutes=1))
@@ -470,9 +454,7 @@ def test_an_event_that_moves_on_meanwhile_is_erased_where_it_arrives(
     assert logged(engine) == []
 
 
-def test_erased_records_are_deleted_by_retention_like_any_other(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_erased_records_are_deleted_by_retention_like_any_other(engine: StoreEngine, database: Database) -> None:
     in_one_partition(engine)
     for value in range(3):
         publish(engine, value)
@@ -483,9 +465,7 @@ def test_erased_records_are_deleted_by_retention_like_any_other(
 
 
 @sql_log_only
-def test_records_that_a_deleted_topic_has_left_do_not_hide_the_others(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_records_that_a_deleted_topic_has_left_do_not_hide_the_others(engine: StoreEngine, database: Database) -> None:
     """A deletion that was cut short leaves rows; more of them than a batch."""
     with engine.connect() as conn:
         for topic, count in (("gone", 600), ("events", 10)):

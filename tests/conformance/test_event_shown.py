@@ -50,11 +50,7 @@ def test_an_event_is_shown_wherever_it_is(engine: StoreEngine, database: Databas
 
     now = publish(engine, b"\xff\x00", headers={"tenant": "t"}, owner="ada")
     event = show_event(database, now, clock=engine.clock)
-    assert (event.place, event.record.data, event.record.headers["tenant"]) == (
-        EventPlace.STAGED,
-        b"\xff\x00",
-        "t",
-    )
+    assert (event.place, event.record.data, event.record.headers["tenant"]) == (EventPlace.STAGED, b"\xff\x00", "t")
     assert (event.record.key, event.record.partition, event.owner) == ("a", None, "ada")
 
     engine.outbox.drain()
@@ -72,9 +68,7 @@ def test_an_event_is_shown_wherever_it_is(engine: StoreEngine, database: Databas
         show_event(database, later, clock=engine.clock)
 
 
-def test_what_only_a_dead_letter_keeps_is_shown_with_its_value(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_what_only_a_dead_letter_keeps_is_shown_with_its_value(engine: StoreEngine, database: Database) -> None:
     subscribe(engine.outbox, "gives-up", Seen(7), retry=NEVER, on_exhausted="release")
     subscribe(engine.outbox, "fine", Seen())
     id = publish(engine, 7, headers={"tenant": "t"}, owner="ada")

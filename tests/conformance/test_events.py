@@ -84,14 +84,7 @@ def mixed(engine: StoreEngine) -> None:
 
 def test_each_event_is_in_its_state(engine: StoreEngine, database: Database) -> None:
     mixed(engine)
-    assert by_state(database) == {
-        "scheduled": 2,
-        "staged": 1,
-        "pending": 2,
-        "waiting": 2,
-        "done": 3,
-        "dead": 1,
-    }
+    assert by_state(database) == {"scheduled": 2, "staged": 1, "pending": 2, "waiting": 2, "done": 3, "dead": 1}
     assert [each.key for each in listed(database, "done")].count("b") == 2
     assert {each.key for each in listed(database, "pending")} == {"c"}
     waiting = listed(database, "waiting")
@@ -124,9 +117,7 @@ def test_an_event_says_where_it_is(engine: StoreEngine, database: Database) -> N
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
-def test_pages_of_every_state_join_without_gap_or_overlap(
-    limit: int, engine: StoreEngine, database: Database
-) -> None:
+def test_pages_of_every_state_join_without_gap_or_overlap(limit: int, engine: StoreEngine, database: Database) -> None:
     mixed(engine)
     for state in EventState:
         assert listed(database, state, limit) == listed(database, state)
@@ -302,9 +293,7 @@ def test_bounds_that_hold_nothing_are_refused(engine: StoreEngine, database: Dat
     assert engine.outbox.log.bounds("events", partition) == (3, 5)
 
 
-def test_what_a_group_has_yet_to_pass_is_deleted_by_force_only(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_what_a_group_has_yet_to_pass_is_deleted_by_force_only(engine: StoreEngine, database: Database) -> None:
     seen = Seen()
     subscribe(engine.outbox, "g", seen)
     publish_values(engine, *range(5), key="a")
@@ -322,9 +311,7 @@ def test_what_a_group_has_yet_to_pass_is_deleted_by_force_only(
     assert seen.values() == [4]
 
 
-def test_many_records_go_in_batches(
-    engine: StoreEngine, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_records_go_in_batches(engine: StoreEngine, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.operate.records.BATCH", 2)
     subscribe(engine.outbox, "g", Seen())
     publish_values(engine, *range(5), key="a")

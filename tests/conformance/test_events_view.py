@@ -16,16 +16,7 @@ from penstock.operate.erase import erase
 from penstock.wire.kafka.headers import encode_headers
 from tests.conformance.engines import StoreEngine
 
-BAD_HEADERS = [
-    b"\x02",
-    b"\x02\x02",
-    b"\x02\x02a",
-    b"\x02\x02a\x08b",
-    b"\x00\x00",
-    b"\x04\x02a\x01",
-    b"\x80" * 9,
-    b"",
-]
+BAD_HEADERS = [b"\x02", b"\x02\x02", b"\x02\x02a", b"\x02\x02a\x08b", b"\x00\x00", b"\x04\x02a\x01", b"\x80" * 9, b""]
 
 
 def events(engine: StoreEngine, condition: str = "true") -> list[dict[str, Any]]:
@@ -41,9 +32,7 @@ def events(engine: StoreEngine, condition: str = "true") -> list[dict[str, Any]]
     return rows
 
 
-def put(
-    engine: StoreEngine, *, value: bytes | None = None, headers: bytes | None = None, ms: int = 0
-) -> None:
+def put(engine: StoreEngine, *, value: bytes | None = None, headers: bytes | None = None, ms: int = 0) -> None:
     """Put a row straight into the log, in the topic that the first event has made."""
     with engine.connect() as conn:
         mark = "%s" if engine.url.startswith("postgresql") else "?"
@@ -203,8 +192,6 @@ def test_a_view_that_was_changed_is_drift(url: str) -> None:
     outbox = Outbox(url)
     outbox.migrate()
     outbox.database.run(lambda tx: tx.conn.execute("DROP VIEW penstock_events"))
-    outbox.database.run(
-        lambda tx: tx.conn.execute("CREATE VIEW penstock_events AS SELECT id FROM penstock_log")
-    )
+    outbox.database.run(lambda tx: tx.conn.execute("CREATE VIEW penstock_events AS SELECT id FROM penstock_log"))
     assert differences(outbox.database) == ["view penstock_events differs from that of the migrations"]
     outbox.close()

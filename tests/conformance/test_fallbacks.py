@@ -59,9 +59,7 @@ def test_what_a_fallback_completed_is_listed_and_told(
     assert "after 1 failure (ValueError: no such card)" in answer.sentence
 
 
-def test_it_goes_with_the_record_the_group_a_reset_and_an_erasure(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_it_goes_with_the_record_the_group_a_reset_and_an_erasure(engine: StoreEngine, database: Database) -> None:
     completed(engine)
     log = engine.outbox.log
     reset(database, "g", topic="events", to=2, partition=0, clock=engine.clock)

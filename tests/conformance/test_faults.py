@@ -110,9 +110,7 @@ def test_publishing_to_a_full_disk_raises_the_drivers_own_error(store: StoreEngi
     """The transaction is the caller's, and so is the error."""
     with closing(sqlite3.connect(path)) as conn:
         conn.execute("PRAGMA max_page_count = 1")
-        error = refusal(
-            sqlite3.OperationalError, store.outbox.publish_many, conn, [{"type": "t", "value": BIG}] * 100
-        )
+        error = refusal(sqlite3.OperationalError, store.outbox.publish_many, conn, [{"type": "t", "value": BIG}] * 100)
         assert error.sqlite_errorcode == sqlite3.SQLITE_FULL
         conn.rollback()
     assert store.outbox.drain().sequenced == 0
@@ -161,9 +159,7 @@ def test_a_file_that_can_be_written_again_is_written_although_it_was_opened_read
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     outbox = Outbox(f"sqlite:///{tmp_path}/no/such/shop.db")
     for call in (outbox.migrate, outbox.drain, outbox.log.topics):
-        with pytest.raises(
-            StoreUnreachable, match=r"/no/such/shop\.db cannot be reached: there is no folder"
-        ):
+        with pytest.raises(StoreUnreachable, match=r"/no/such/shop\.db cannot be reached: there is no folder"):
             call()
     (tmp_path / "no" / "such").mkdir(parents=True)
     outbox.migrate()
@@ -174,9 +170,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "letter.txt").write_bytes(content)
     outbox = Outbox(f"sqlite:///{tmp_path}/letter.txt")
-    with pytest.raises(
-        StoreDamaged, match=r"letter\.txt is damaged or not a SQLite database \(file is not a"
-    ):
+    with pytest.raises(StoreDamaged, match=r"letter\.txt is damaged or not a SQLite database \(file is not a"):
         outbox.migrate()
     assert (tmp_path / "letter.txt").read_bytes() == content
     outbox.close()
@@ -271,12 +265,7 @@ def test_connections_that_died_while_idle_are_replaced_without_a_word(postgres_s
         with engine.outbox.transaction() as conn:
             engine.outbox.publish(conn, "t", 1)
 
-    for call in (
-        engine.outbox.log.topics,
-        lambda: engine.outbox.log.create_topic("t"),
-        publish,
-        engine.outbox.drain,
-    ):
+    for call in (engine.outbox.log.topics, lambda: engine.outbox.log.create_topic("t"), publish, engine.outbox.drain):
         engine.outbox.log.topics()
         with psycopg.connect(postgres_store, autocommit=True) as conn:
             conn.execute(

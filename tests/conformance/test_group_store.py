@@ -94,9 +94,7 @@ def test_what_was_done_out_of_order_is_remembered(store: Store) -> None:
     assert (again.machine.base, again.machine.missing(), again.machine.position) == (0, [0, 2, 3], 5)
 
 
-def test_lanes_entries_and_dead_letters_are_written_with_the_cursor(
-    store: Store, engine: StoreEngine
-) -> None:
+def test_lanes_entries_and_dead_letters_are_written_with_the_cursor(store: Store, engine: StoreEngine) -> None:
     a = store("a")
     owned = a.take(living("a"))[1]
     machine = owned.machine
@@ -115,9 +113,7 @@ def test_lanes_entries_and_dead_letters_are_written_with_the_cursor(
         ("z", "held", 0, "for good"),
     ]
     assert rows(engine, '"offset", lane', "lane_entry") == [(0, "x"), (2, "x"), (4, "z")]
-    assert rows(engine, 'lane, "offset", holding, failures, reason', "dead") == [
-        ("z", 3, True, 4, "for good")
-    ]
+    assert rows(engine, 'lane, "offset", holding, failures, reason', "dead") == [("z", 3, True, 4, "for good")]
     again = store("b").take(living("b"))[1].machine
     assert again.base == 5
     assert [(each.offset, each.failures) for each in again.take(0, 10)] == [(0, 1)]
@@ -151,11 +147,7 @@ def test_a_refused_settling_writes_no_lane(store: Store, engine: StoreEngine) ->
     stale = a.take(living("a", "b"))[1]
     fresh = b.take(living("b"))[1]
     assert a.settle({1: (stale, worked(stale, {0: PARKED}))}) == {1}
-    assert (rows(engine, "*", "lane"), rows(engine, "*", "lane_entry"), rows(engine, "*", "dead")) == (
-        [],
-        [],
-        [],
-    )
+    assert (rows(engine, "*", "lane"), rows(engine, "*", "lane_entry"), rows(engine, "*", "dead")) == ([], [], [])
     assert b.settle({1: (fresh, worked(fresh, passed(0)))}) == set()
 
 
@@ -207,9 +199,7 @@ def test_who_was_taken_over_cannot_write_down_what_it_begins(store: Store) -> No
     assert a.hand_out({1: (stale, GoingOut())}) == {1}
 
 
-def test_a_lane_waits_no_longer_than_it_was_to_wait_whatever_the_clocks_say(
-    store: Store, engine: StoreEngine
-) -> None:
+def test_a_lane_waits_no_longer_than_it_was_to_wait_whatever_the_clocks_say(store: Store, engine: StoreEngine) -> None:
     """D5: the clock of the owner that parked it was three hours ahead; its heir's is right."""
     a = store("a")
     owned = a.take(living("a"))[1]
@@ -225,9 +215,7 @@ def test_a_lane_waits_no_longer_than_it_was_to_wait_whatever_the_clocks_say(
 def test_only_what_is_meant_for_a_member_is_taken_as_its_share(store: Store, database: Database) -> None:
     a = store("a")
     assert a.take_wanted(living("a")) == {}
-    database.run(
-        lambda tx: tx.conn.execute("UPDATE penstock_cursor SET owner_wanted = 'a' WHERE partition = 0")
-    )
+    database.run(lambda tx: tx.conn.execute("UPDATE penstock_cursor SET owner_wanted = 'a' WHERE partition = 0"))
     assert list(a.take_wanted(living("a"))) == [0]
     assert a.owned() == {0: (1, True, 0)}
     database.run(lambda tx: tx.conn.execute("UPDATE penstock_cursor SET owner_wanted = 'b'"))
@@ -262,16 +250,10 @@ def test_a_member_that_has_just_joined_and_taken_is_not_robbed(store: Store, dat
 def rows(engine: StoreEngine, columns: str, table: str) -> list[tuple[Any, ...]]:
     """Return the rows of a table in order."""
     with engine.connect() as conn:
-        return [
-            tuple(row)
-            for row in conn.execute(f"SELECT {columns} FROM penstock_{table} ORDER BY 1").fetchall()
-        ]
+        return [tuple(row) for row in conn.execute(f"SELECT {columns} FROM penstock_{table} ORDER BY 1").fetchall()]
 
 
 def waits(database: Database) -> bool:
     """Return whether some connection of this database waits for a lock."""
-    query = (
-        "SELECT count(*) FROM pg_stat_activity "
-        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     return database.look(lambda tx: bool(tx.conn.execute(query).fetchone()[0]))

@@ -295,9 +295,7 @@ def test_a_worker_lets_a_paused_group_go_and_takes_it_back(
 
 
 def owners(database: Database) -> set[str]:
-    return {
-        each.owner for each in groups.partitions(database, "g", limit=1000).items if each.owner is not None
-    }
+    return {each.owner for each in groups.partitions(database, "g", limit=1000).items if each.owner is not None}
 
 
 def only_lag(database: Database) -> int:
@@ -433,9 +431,7 @@ def test_what_was_parked_above_the_target_comes_by_the_cursor_and_once(
     assert drained(engine, seen) == []
 
 
-def test_what_is_parked_below_the_target_comes_first(
-    engine: StoreEngine, database: Database, resets: Resetter
-) -> None:
+def test_what_is_parked_below_the_target_comes_first(engine: StoreEngine, database: Database, resets: Resetter) -> None:
     seen = handled(engine, 1, 2, 3, 4, failing=(2,))
     resets(3, partition=0)
     assert [each.waiting for each in lanes(database, clock=engine.clock).items] == [2]
@@ -557,9 +553,7 @@ def test_what_an_owner_settles_after_a_reset_counts_for_nothing(
     assert drained(engine, seen) == [1, 2, 3]
 
 
-def test_a_reset_beside_a_running_worker_has_all_again_and_keeps_order(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_a_reset_beside_a_running_worker_has_all_again_and_keeps_order(engine: StoreEngine, database: Database) -> None:
     """For each key the last run of what came is all of it, in order; before it, nothing goes back."""
     outbox, seen = engine.another(SYSTEM), Seen()
     engine.outbox.log.create_topic("events", partitions=4)

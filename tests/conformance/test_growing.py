@@ -86,9 +86,7 @@ def grow(engine: StoreEngine, partitions: int) -> None:
 # --- the growth itself -------------------------------------------------------------------------
 
 
-def test_a_topic_grows_and_what_is_appended_later_goes_by_the_new_map(
-    engine: StoreEngine, writer: Writer
-) -> None:
+def test_a_topic_grows_and_what_is_appended_later_goes_by_the_new_map(engine: StoreEngine, writer: Writer) -> None:
     writer.publish()
     engine.outbox.drain()
     log = engine.outbox.log
@@ -111,9 +109,7 @@ def test_a_topic_grows_and_what_is_appended_later_goes_by_the_new_map(
 def test_a_count_that_is_no_multiple_is_refused_with_the_remedy(
     engine: StoreEngine, writer: Writer, wanted: int
 ) -> None:
-    remedy = (
-        f"has 4 partitions and cannot have {wanted}: it grows only to a multiple, such as 8 or 16, and never"
-    )
+    remedy = f"has 4 partitions and cannot have {wanted}: it grows only to a multiple, such as 8 or 16, and never"
     with pytest.raises(InvalidGrowth, match=remedy):
         grow(engine, wanted)
     assert engine.outbox.log.topic("events").partitions == 4
@@ -149,9 +145,7 @@ def test_a_deleted_topic_takes_its_growths_with_it(engine: StoreEngine, writer: 
     assert made.generation == 0
 
 
-def test_code_that_cannot_grow_topics_may_no_longer_use_the_tables(
-    engine: StoreEngine, writer: Writer
-) -> None:
+def test_code_that_cannot_grow_topics_may_no_longer_use_the_tables(engine: StoreEngine, writer: Writer) -> None:
     """It would deliver the new partitions at once."""
 
     def said() -> str:
@@ -242,9 +236,7 @@ def test_every_key_keeps_its_order_over_a_backlog(
     assert in_order(seen) == all_of(writer.published)
 
 
-def test_a_group_that_was_there_begins_new_partitions_at_their_start(
-    engine: StoreEngine, writer: Writer
-) -> None:
+def test_a_group_that_was_there_begins_new_partitions_at_their_start(engine: StoreEngine, writer: Writer) -> None:
     """Also one that began at the latest record, and one whose workers come again only later."""
     early, latest = Seen(), Seen()
     subscribe(engine.outbox, "early", early)
@@ -275,9 +267,7 @@ def test_a_group_that_comes_later_begins_where_it_says(engine: StoreEngine, writ
     assert in_order(latest) == {key: [2] for key in KEYS}
 
 
-def test_a_partition_that_never_held_anything_leads_on_to_the_one_before(
-    engine: StoreEngine, writer: Writer
-) -> None:
+def test_a_partition_that_never_held_anything_leads_on_to_the_one_before(engine: StoreEngine, writer: Writer) -> None:
     """Grown twice with nothing between: the former partition is empty, and the one before it is not."""
     writer.publish(times=4)
     engine.another().drain()
@@ -293,9 +283,7 @@ def test_a_partition_that_never_held_anything_leads_on_to_the_one_before(
 # --- keys that wait ----------------------------------------------------------------------------
 
 
-def test_a_parked_key_waits_in_its_new_partition_and_no_other_does(
-    engine: StoreEngine, writer: Writer
-) -> None:
+def test_a_parked_key_waits_in_its_new_partition_and_no_other_does(engine: StoreEngine, writer: Writer) -> None:
     poor, seen = moved_key(4, 8), Seen()
     failing = {poor}
 
@@ -322,9 +310,7 @@ def test_a_parked_key_waits_in_its_new_partition_and_no_other_does(
 
 
 @pytest.mark.parametrize("decision", [dead.requeue, dead.discard])
-def test_a_held_key_waits_until_a_person_has_decided(
-    engine: StoreEngine, writer: Writer, decision: object
-) -> None:
+def test_a_held_key_waits_until_a_person_has_decided(engine: StoreEngine, writer: Writer, decision: object) -> None:
     poor, seen = moved_key(4, 8), Seen()
     failing = {poor}
 
@@ -511,9 +497,7 @@ class Shop:
 
 
 @pytest.mark.parametrize("seed", but_the_first(range(3)))
-def test_workers_and_writers_go_on_while_a_topic_grows(
-    engine: StoreEngine, writer: Writer, seed: int
-) -> None:
+def test_workers_and_writers_go_on_while_a_topic_grows(engine: StoreEngine, writer: Writer, seed: int) -> None:
     """4 to 8 to 64, with a backlog, parked and held keys; each record once, and each key in order."""
     shop, outboxes = Shop(seed), [engine.another(SYSTEM) for _ in range(2)]
     soon = Fixed(timedelta(milliseconds=50), max_retries=2)
@@ -553,9 +537,7 @@ def test_workers_and_writers_go_on_while_a_topic_grows(
 
 
 @pytest.mark.parametrize("seed", but_the_first(range(4, 16), 2))
-def test_a_story_at_random_keeps_the_order_of_every_key(
-    engine: StoreEngine, writer: Writer, seed: int
-) -> None:
+def test_a_story_at_random_keeps_the_order_of_every_key(engine: StoreEngine, writer: Writer, seed: int) -> None:
     """Programs that come and go by drains, keys that fail and are requeued, growths at any time."""
     rng, seen = random.Random(seed), Seen()
     poor = set[str | None]()

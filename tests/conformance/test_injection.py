@@ -8,14 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.errors import (
-    InvalidHandler,
-    InvalidInput,
-    InvalidPage,
-    InvalidTopic,
-    UnknownGroup,
-    UnknownScheduled,
-)
+from penstock.errors import InvalidHandler, InvalidInput, InvalidPage, InvalidTopic, UnknownGroup, UnknownScheduled
 from penstock.operate import groups, scheduled, topics
 from penstock.operate.audit import audit
 from penstock.operate.clear import clear

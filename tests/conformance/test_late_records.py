@@ -252,9 +252,7 @@ def test_a_late_record_that_fails_parks_what_is_late_of_its_key_and_nothing_else
 
 
 @pytest.mark.parametrize("transaction", [False, pytest.param(True, marks=sql_log_only)])
-def test_a_deploy_that_is_taken_back_loses_nothing_that_waited(
-    engine: StoreEngine, transaction: bool
-) -> None:
+def test_a_deploy_that_is_taken_back_loses_nothing_that_waited(engine: StoreEngine, transaction: bool) -> None:
     """It comes late again, and what was tried before is marked."""
     old, _ = version(engine, "placed", transaction=transaction)
     publish(engine, ("refunded", 1), ("refunded", 2), ("refunded", 3))
@@ -360,9 +358,7 @@ def test_a_key_that_is_held_does_not_hold_up_what_is_late_of_others(engine: Stor
     assert (engine.count("note"), engine.count("lane_entry")) == (0, bounds.LATE_RECORDS + 19)
 
 
-def test_what_is_late_leaves_room_for_live_records(
-    engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_late_leaves_room_for_live_records(engine: StoreEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much of it waits behind one that failed."""
     monkeypatch.setattr(bounds, "ENTRIES_BOUND", bounds.LATE_RECORDS)
     old, _ = version(engine, "placed")
@@ -428,18 +424,14 @@ def test_it_is_counted_told_and_explained(engine: StoreEngine, caplog: pytest.Lo
     assert metrics.PASSED_OVER.values() == {(GROUP,): 3}
     told = [each.getMessage() for each in caplog.records if "no handler for" in each.getMessage()]
     assert len(told) == 1
-    assert told[0].startswith(
-        "group app has no handler for refunded on topic events: such records are passed"
-    )
+    assert told[0].startswith("group app has no handler for refunded on topic events: such records are passed")
     (noted,) = groups.show(engine.outbox, GROUP).passed_over
     assert noted == PassedOverType("events", "refunded", 3, 1, noted.first_at, coming=False)
     assert noted.first_at is not None
     store_filters(engine, ["events:placed"])
     (answer,) = why(engine.outbox, "k", clock=engine.clock)
     assert answer.code is Code.NO_HANDLER
-    assert (
-        "none of its handlers (events:placed) takes the type refunded; it was passed over" in answer.sentence
-    )
+    assert "none of its handlers (events:placed) takes the type refunded; it was passed over" in answer.sentence
     assert answer.commands == ("penstock worker MODULE:OUTBOX",)
     store_filters(engine, ["events:placed", "events:refunded"], ["events:placed"])
     (answer,) = why(engine.outbox, "k", clock=engine.clock)
@@ -628,8 +620,7 @@ def test_a_hole_at_the_end_of_what_is_kept_becomes_one_of_its_records(engine: St
     old, hour_ms = a_store(engine, "old"), HOUR // timedelta(milliseconds=1)
     log, old_ms = engine.outbox.log, engine.clock.now_ms()
     aged = [
-        structs.replace(each, timestamp_ms=old_ms + 2 * hour_ms * (n > 1))
-        for n, each in enumerate(some_records(3))
+        structs.replace(each, timestamp_ms=old_ms + 2 * hour_ms * (n > 1)) for n, each in enumerate(some_records(3))
     ]
     log.append("events", aged, partition=0)
     engine.clock.advance(2 * HOUR)

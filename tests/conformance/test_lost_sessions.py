@@ -113,9 +113,7 @@ def test_in_a_worker_the_rest_of_the_partition_flows(hurried: Books) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_session_that_is_ended_now_and_then_delays_its_record(
-    postgres_engine: StoreEngine, times: int
-) -> None:
+def test_a_session_that_is_ended_now_and_then_delays_its_record(postgres_engine: StoreEngine, times: int) -> None:
     books = Books(postgres_engine)
     calls = books.handle(on_one(postgres_engine, terminate, times))
     books.publish(1, 2)
@@ -151,9 +149,7 @@ def test_a_statement_that_takes_too_long_names_its_setting(postgres_engine: Stor
     books.publish(1)
     books.publish(5, key="other")
     assert engine.outbox.drain().dead == 1
-    assert (
-        "statement_timeout is 0.2 s; raise it for this role, or make the statement quicker" in dead(books)[0]
-    )
+    assert "statement_timeout is 0.2 s; raise it for this role, or make the statement quicker" in dead(books)[0]
     assert books.read() == [5]
     engine.close()
 
@@ -219,9 +215,7 @@ def test_a_handler_may_stand_in_another_schema_or_role(postgres_engine: StoreEng
     assert books.read() == [1, 2]
 
 
-def test_a_store_that_is_away_counts_no_attempt(
-    postgres_engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_is_away_counts_no_attempt(postgres_engine: StoreEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     books = Books(postgres_engine)
     calls = books.handle(on_one(postgres_engine, terminate, 1), retry=Fixed(max_retries=0))
     books.publish(1)
@@ -273,9 +267,7 @@ def test_a_fallback_that_always_loses_its_session_has_failed(postgres_engine: St
         (f"{IDLE}=0", []),
     ],
 )
-def test_the_doctor_names_limits_that_are_short(
-    postgres_engine: StoreEngine, setting: str, found: list[str]
-) -> None:
+def test_the_doctor_names_limits_that_are_short(postgres_engine: StoreEngine, setting: str, found: list[str]) -> None:
     engine = limited(postgres_engine, setting)
     findings = examine_time_limits(engine.outbox)
     assert [each.found for each in findings] == found

@@ -131,9 +131,7 @@ def test_what_a_group_has_to_do_is_counted(
     assert sorted(group for _, group in metrics.PENDING.values()) == ["g", "h"]
 
 
-def test_a_group_on_a_topic_that_never_held_anything_has_nothing_to_do(
-    engine: StoreEngine, measures: Measures
-) -> None:
+def test_a_group_on_a_topic_that_never_held_anything_has_nothing_to_do(engine: StoreEngine, measures: Measures) -> None:
     engine.outbox.log.create_topic("events", partitions=3)
     subscribe(engine.outbox, "g", Seen())
     engine.outbox.drain()
@@ -183,15 +181,12 @@ def test_a_worker_takes_them(engine: StoreEngine) -> None:
 
 def counted(series: Series) -> float:
     return sum(
-        value if series.kind is not SeriesKind.HISTOGRAM else sum(value.counts)
-        for value in series.values().values()
+        value if series.kind is not SeriesKind.HISTOGRAM else sum(value.counts) for value in series.values().values()
     )
 
 
 @pytest.mark.parametrize("transaction", [False, True])
-def test_publishing_handling_and_falling_back_are_timed_and_counted(
-    engine: StoreEngine, transaction: bool
-) -> None:
+def test_publishing_handling_and_falling_back_are_timed_and_counted(engine: StoreEngine, transaction: bool) -> None:
     """What only the fallback completed is to be seen."""
     subscribe(
         engine.outbox,

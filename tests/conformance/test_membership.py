@@ -237,9 +237,7 @@ def test_a_member_removed_while_it_was_paused_joins_anew_and_shares_again(cluste
     assert stays.member.is_live()
 
 
-def test_a_dead_process_of_this_host_is_noticed_without_the_database(
-    cluster: Cluster, dead: set[Process]
-) -> None:
+def test_a_dead_process_of_this_host_is_noticed_without_the_database(cluster: Cluster, dead: set[Process]) -> None:
     """M4, for workers: its neighbours do not wait for the lease."""
     gone, stays = cluster.start(process=HERE), cluster.start()
     cluster.gather()
@@ -573,9 +571,7 @@ def test_a_member_that_has_just_joined_and_taken_is_not_robbed(
         found = look(tx)
         if tx.conn.info.transaction_status and not coming.ident:  # inside the taking transaction
             coming.start()
-            wait_until(
-                lambda: not coming.is_alive() or waits(cluster.database), "the drain has taken or waits"
-            )
+            wait_until(lambda: not coming.is_alive() or waits(cluster.database), "the drain has taken or waits")
         return found
 
     monkeypatch.setattr(pod.member, "living", and_then)
@@ -586,8 +582,5 @@ def test_a_member_that_has_just_joined_and_taken_is_not_robbed(
 
 def waits(database: Database) -> bool:
     """Return whether some connection of this database waits for a lock."""
-    query = (
-        "SELECT count(*) FROM pg_stat_activity "
-        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     return database.look(lambda tx: bool(tx.conn.execute(query).fetchone()[0]))

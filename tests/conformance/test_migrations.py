@@ -150,16 +150,10 @@ def test_the_printed_sql_run_by_hand_is_the_same_as_migrating(url: str, prefix: 
 
 
 DRIFTS = {
-    "a column too many": (
-        "ALTER TABLE penstock_log ADD COLUMN extra text",
-        "penstock_log has unexpected extra",
-    ),
+    "a column too many": ("ALTER TABLE penstock_log ADD COLUMN extra text", "penstock_log has unexpected extra"),
     "a column too few": ("ALTER TABLE penstock_dead DROP COLUMN headers", "penstock_dead lacks headers"),
     "a table too few": ("DROP TABLE penstock_log_time", "table penstock_log_time is missing"),
-    "an index too few": (
-        "DROP INDEX ix_penstock_scheduled_due",
-        "penstock_scheduled lacks index plain (due_ms, seq)",
-    ),
+    "an index too few": ("DROP INDEX ix_penstock_scheduled_due", "penstock_scheduled lacks index plain (due_ms, seq)"),
     "an index too many": (
         "CREATE UNIQUE INDEX ix_other ON penstock_log (id)",
         "penstock_log has unexpected index unique (id)",
@@ -252,8 +246,7 @@ def test_a_watch_tells_of_newer_tables_once_and_keeps_its_refusal(
     watch.look()
     watch.look()
     assert caplog.messages == [
-        f"the database has schema version 98, this Penstock knows {NEWEST} and can still use it; "
-        "update when you can"
+        f"the database has schema version 98, this Penstock knows {NEWEST} and can still use it; update when you can"
     ]
     state(database, schema_version=99, usable_from=99)
     with pytest.raises(SchemaTooNew) as caught:
@@ -318,9 +311,7 @@ def test_a_schema_that_is_not_there_is_named_with_the_remedy(url: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-def test_a_database_that_cannot_hold_every_text_is_refused(
-    postgres_server: PostgresServer, encoding: str
-) -> None:
+def test_a_database_that_cannot_hold_every_text_is_refused(postgres_server: PostgresServer, encoding: str) -> None:
     url = postgres_server.create_database(encoding)
     database = open_database(url, Names())
     with pytest.raises(WrongEncoding, match=f"encoded in {encoding}, .* ENCODING 'UTF8'"):

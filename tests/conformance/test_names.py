@@ -80,12 +80,8 @@ def test_an_outbox_works_in_a_schema(prefix: str, schema: str, postgres_url: str
     assert outbox.migrate() == []
     whole_way(outbox, clock)
     with psycopg.connect(postgres_url) as conn:
-        places = conn.execute(
-            "SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE '%staged%'"
-        ).fetchall()
-        indexes = conn.execute(
-            "SELECT DISTINCT schemaname FROM pg_indexes WHERE indexname LIKE 'ix_%'"
-        ).fetchall()
+        places = conn.execute("SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE '%staged%'").fetchall()
+        indexes = conn.execute("SELECT DISTINCT schemaname FROM pg_indexes WHERE indexname LIKE 'ix_%'").fetchall()
     assert places == indexes == [(schema,)]
     with pytest.raises(SchemaMissing, match=f"{schema}.no_staged"), psycopg.connect(postgres_url) as conn:
         Outbox(postgres_url, prefix="no_", schema=schema).publish(conn, "t", 1)

@@ -22,11 +22,7 @@ KEYS = [f"order-{number}" for number in range(40)] + ["ü", "a" * 255]
 
 def all_of(log: Log, topic: str) -> list[Record]:
     """Return the records of a topic, by partition and offset."""
-    return [
-        record
-        for number in range(log.topic(topic).partitions)
-        for record in log.read(topic, number, limit=10_000)
-    ]
+    return [record for number in range(log.topic(topic).partitions) for record in log.read(topic, number, limit=10_000)]
 
 
 def place(record: Record, partitioner: str) -> int:
@@ -45,9 +41,7 @@ def publish(engine: StoreEngine, topic: str, *values: Any, **options: Any) -> No
 
 def test_the_partitioners_differ() -> None:
     """Else nothing below would say anything."""
-    places = [
-        [partition_for(each, key.encode(), "", PARTITIONS) for key in KEYS] for each in (MURMUR3, KAFKA)
-    ]
+    places = [[partition_for(each, key.encode(), "", PARTITIONS) for key in KEYS] for each in (MURMUR3, KAFKA)]
     assert sum(ours != theirs for ours, theirs in zip(*places, strict=True)) > len(KEYS) // 2
 
 

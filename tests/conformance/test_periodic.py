@@ -64,11 +64,7 @@ def test_a_tick_is_one_event_with_its_moment_and_an_id_of_its_own(engine: StoreE
     pass_by(engine, outbox, HOUR, MINUTE)
     (record,) = seen
     assert (record.type, record.key, record.value) == ("report.due", "k", {"at": "02:00 CET"})
-    assert record.headers == {
-        "h": "1",
-        "penstock-schedule": "report.due",
-        "penstock-tick": "2026-01-01T01:00:00.000Z",
-    }
+    assert record.headers == {"h": "1", "penstock-schedule": "report.due", "penstock-tick": "2026-01-01T01:00:00.000Z"}
     assert record.id.startswith(f"{int(datetime(2026, 1, 1, 1, tzinfo=UTC).timestamp() * 1000):012x}"[:8])
     assert report(datetime(2026, 1, 1, tzinfo=UTC)) == {"at": "00:00 UTC"}, "the function is what it was"
 
@@ -106,8 +102,7 @@ def test_a_function_may_return_a_registered_event_or_nothing(engine: StoreEngine
 
 
 @pytest.mark.parametrize(
-    ("catch_up", "expected"),
-    [("none", []), ("last", ["03:00"]), ("all", ["01:00", "02:00", "03:00"])],
+    ("catch_up", "expected"), [("none", []), ("last", ["03:00"]), ("all", ["01:00", "02:00", "03:00"])]
 )
 def test_missed_ticks_are_caught_up_as_declared(
     engine: StoreEngine, catch_up: CatchUpWord, expected: list[str]
@@ -179,11 +174,7 @@ def test_a_function_that_fails_is_told_and_tried_again_and_stops_no_other(
     pass_by(engine, outbox, MINUTE)
     assert ticks_seen(engine) == ["00:01"]
     shown = periodic.show(database, "a", clock=engine.clock)
-    assert (shown.state, shown.failures, shown.error) == (
-        ScheduleState.FAILING,
-        1,
-        "ValueError: no such report",
-    )
+    assert (shown.state, shown.failures, shown.error) == (ScheduleState.FAILING, 1, "ValueError: no such report")
     found = {each.part: each.found for each in examine_store(database, engine.clock)}
     assert "no such report" in found["Schedule a"]
     assert metrics.TICKS.values()["a", "failed"] >= 1
@@ -202,9 +193,7 @@ def test_what_publish_would_refuse_fails_the_tick(engine: StoreEngine, database:
     assert "InvalidValue" in str(periodic.show(database, "t", clock=engine.clock).error)
 
 
-def test_a_rollback_takes_the_tick_back_with_its_event(
-    engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rollback_takes_the_tick_back_with_its_event(engine: StoreEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.outbox.periodic("p", 60, type="t")
     ticker = a_ticker(engine.outbox)
     ticker.look()
@@ -329,9 +318,7 @@ def test_schedules_are_listed_shown_and_paged(engine: StoreEngine, database: Dat
         periodic.upcoming(database, "c\0")
 
 
-def test_a_paused_schedule_does_not_tick_and_makes_nothing_up(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_a_paused_schedule_does_not_tick_and_makes_nothing_up(engine: StoreEngine, database: Database) -> None:
     said: dict[str, Any] = {"clock": engine.clock, "actor": "anna"}
     engine.outbox.periodic("p", "0 * * * *", type="t", catch_up="all")
     pass_by(engine, engine.outbox, HOUR)
@@ -404,9 +391,7 @@ def test_what_cannot_work_is_refused_when_it_is_declared(engine: StoreEngine) ->
     assert [each.name for each in outbox._schedules] == ["p"]
 
 
-def test_a_schedule_far_away_costs_one_statement_a_look(
-    engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_schedule_far_away_costs_one_statement_a_look(engine: StoreEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.outbox.periodic("p", "0 0 1 1 *", type="t")
     ticker = a_ticker(engine.outbox)
     ticker.look()

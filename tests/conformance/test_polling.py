@@ -12,9 +12,7 @@ from tests.suites.handling_suite import subscribe
 MANY = 6_000  # more than a worker reads in one look
 
 
-def test_a_backlog_is_worked_off_without_a_second_look(
-    engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backlog_is_worked_off_without_a_second_look(engine: StoreEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also by a worker that has just come: it looks once it has something to sequence."""
     monkeypatch.setenv("PENSTOCK_BELL_ENABLED", "false")
     monkeypatch.setenv("PENSTOCK_POLLING_TRIGGER", "fixed")

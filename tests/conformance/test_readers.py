@@ -55,18 +55,14 @@ def test_a_reader_is_listed_among_the_groups_with_its_lag(engine: StoreEngine, r
     assert [(each.topic, each.lag) for each in shown.on_topics] == [("events", 6)]
 
 
-def test_retention_waits_for_a_reader_and_the_doctor_names_it(
-    engine: StoreEngine, read: dict[int, int]
-) -> None:
+def test_retention_waits_for_a_reader_and_the_doctor_names_it(engine: StoreEngine, read: dict[int, int]) -> None:
     log = engine.outbox.log
     log.retain(log.topic("events"), Keep(age_ms=1000))
     engine.clock.advance(timedelta(days=2))
     assert retain(engine.outbox, clock=engine.clock).deleted == {"events": 4}
     (finding,) = [each for each in examine_holders(engine.outbox, engine.clock) if LAKE in each.found]
     assert f"penstock groups delete {LAKE}, which deletes its offsets" in finding.remedy
-    assert groups.delete(engine.outbox, LAKE, dry_run=True).cursors == len(
-        log.all_bounds(log.topic("events"))
-    )
+    assert groups.delete(engine.outbox, LAKE, dry_run=True).cursors == len(log.all_bounds(log.topic("events")))
     assert log.holds(log.topic("events"))
     groups.delete(engine.outbox, LAKE)
     assert retain(engine.outbox, clock=engine.clock).deleted == {"events": 6}
@@ -76,9 +72,7 @@ def test_retention_waits_for_a_reader_and_the_doctor_names_it(
         groups.show(engine.outbox, LAKE)
 
 
-def test_a_group_of_the_same_name_is_the_one_that_is_deleted(
-    engine: StoreEngine, read: dict[int, int]
-) -> None:
+def test_a_group_of_the_same_name_is_the_one_that_is_deleted(engine: StoreEngine, read: dict[int, int]) -> None:
     log = engine.outbox.log
     log.hold("mailer", log.topic("events"), {0: 0})
     assert isinstance(groups.delete(engine.outbox, "mailer"), Forgotten)
@@ -107,9 +101,7 @@ def test_why_tells_how_far_a_reader_is(engine: StoreEngine, read: dict[int, int]
     assert answer.code is Code.DELIVERED
 
 
-def test_the_command_shows_it_as_a_pipeline(
-    sqlite_engine: StoreEngine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_shows_it_as_a_pipeline(sqlite_engine: StoreEngine, capsys: pytest.CaptureFixture[str]) -> None:
     log = sqlite_engine.outbox.log
     publish_values(sqlite_engine, 1)
     sqlite_engine.outbox.drain()

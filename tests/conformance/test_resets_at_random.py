@@ -180,13 +180,7 @@ class Story:
         target = self.rng.randint(0, self.end(number))
         self.expect_reset({number: target}, drop)
         reset(
-            self.database,
-            "g",
-            topic="events",
-            to=target,
-            partition=number,
-            drop_parked=drop,
-            clock=self.engine.clock,
+            self.database, "g", topic="events", to=target, partition=number, drop_parked=drop, clock=self.engine.clock
         )
 
     def reset_all(self) -> None:
@@ -216,9 +210,7 @@ class Story:
         old_head = key.queue[0] if key.queue else None
         was_held = key.held
         key.queue = kept + [value for value in key.logged if value in above] + staged
-        key.letters = {
-            value: holds and not drop and value not in above for value, holds in key.letters.items()
-        }
+        key.letters = {value: holds and not drop and value not in above for value, holds in key.letters.items()}
         key.parked = {value: at for value, at in key.parked.items() if not drop and value not in above}
         if not kept or kept[0] != old_head or (was_held and not key.held):
             key.calm()
@@ -228,9 +220,7 @@ class Story:
         member = Member(self.database, ClusterSettings.load(), self.engine.clock)
         member.join()
         topic = self.engine.outbox.log.topic("events")
-        store = GroupStore(
-            self.engine.outbox.store, self.engine.clock, group="g", topic=topic, owner=member.id
-        )
+        store = GroupStore(self.engine.outbox.store, self.engine.clock, group="g", topic=topic, owner=member.id)
         taken = store.take(member.living)
         assert not (self.paused and taken)
         settling = {}
@@ -282,9 +272,7 @@ def database(engine: StoreEngine) -> Iterator[Database]:
 
 
 @pytest.mark.parametrize("seed", but_the_first(range(6)))
-def test_any_story_with_resets_ends_as_the_lists_say(
-    seed: int, engine: StoreEngine, database: Database
-) -> None:
+def test_any_story_with_resets_ends_as_the_lists_say(seed: int, engine: StoreEngine, database: Database) -> None:
     story = Story(engine, database, random.Random(seed))
     happenings = [
         *[story.publish] * 3,

@@ -146,9 +146,7 @@ def test_so_many_records_are_kept_of_each_partition(engine: StoreEngine, trimmed
     assert engine.offsets() == [6, 7, 8, 9]
 
 
-def test_so_many_bytes_are_kept_and_each_record_is_measured_once(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_so_many_bytes_are_kept_and_each_record_is_measured_once(engine: StoreEngine, database: Database) -> None:
     in_one_partition(engine)
     delivered(engine, *range(10, 20))
     size = 64 + len("k") + len("10")
@@ -563,9 +561,7 @@ def test_reconcile_agrees_after_retention_and_not_when_a_row_is_missing(
     publish_values(engine, 6, 7)
     engine.outbox.drain()
     engine.lose(5)
-    assert reconcile(database, "events").figures[0].faults == [
-        "partition 0, 5 to before 6, is not in the log"
-    ]
+    assert reconcile(database, "events").figures[0].faults == ["partition 0, 5 to before 6, is not in the log"]
 
 
 def test_old_tokens_go_too(engine: StoreEngine, trimmed: Retain) -> None:

@@ -60,9 +60,7 @@ class Slow(Retention):
         return planned
 
 
-def test_what_a_group_is_reset_to_since_the_plan_is_kept(
-    engine: StoreEngine, database: Database, seen: Seen
-) -> None:
+def test_what_a_group_is_reset_to_since_the_plan_is_kept(engine: StoreEngine, database: Database, seen: Seen) -> None:
     retention = Slow(store_of(database), RetentionSettings.load(), engine.clock)
     retention.meanwhile = lambda: reset(database, "g", topic="events", to=EARLIEST, clock=engine.clock)
     assert retention.run().count == 0
@@ -96,9 +94,7 @@ def test_a_reset_while_records_are_deleted_gives_what_it_says(
     assert again == (0 if point.endswith("commit") else 3)
 
 
-def test_what_a_reader_holds_since_the_plan_is_kept(
-    engine: StoreEngine, database: Database, seen: Seen
-) -> None:
+def test_what_a_reader_holds_since_the_plan_is_kept(engine: StoreEngine, database: Database, seen: Seen) -> None:
     """As a pipeline that starts meanwhile."""
     store = store_of(database)
     retention = Slow(store, RetentionSettings.load(), engine.clock)
@@ -111,9 +107,7 @@ def test_what_a_reader_holds_since_the_plan_is_kept(
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)  # SQLite has one writer at a time
-def test_a_hold_put_while_records_are_deleted_waits_for_it(
-    engine: StoreEngine, database: Database, seen: Seen
-) -> None:
+def test_a_hold_put_while_records_are_deleted_waits_for_it(engine: StoreEngine, database: Database, seen: Seen) -> None:
     """It would else be told that it holds what is just going."""
     store = store_of(database)
     topic = store.log.topic("events")

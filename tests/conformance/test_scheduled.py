@@ -52,9 +52,7 @@ def listed(database: Database, **said: Any) -> list[str]:
     return [each.id for each in scheduled.scheduled(database, ScheduledSelection(**said), limit=1000).items]
 
 
-def test_the_next_due_comes_first_and_pages_join(
-    engine: StoreEngine, database: Database, ids: list[str]
-) -> None:
+def test_the_next_due_comes_first_and_pages_join(engine: StoreEngine, database: Database, ids: list[str]) -> None:
     for limit in (1, 2, 3, 5, 6, 7):
         found, after, pages = list[str](), None, 0
         while pages == 0 or after is not None:
@@ -66,9 +64,7 @@ def test_the_next_due_comes_first_and_pages_join(
     assert first.due_at == from_ms(engine.clock.now_ms()) + HOUR
 
 
-def test_they_are_listed_by_what_one_looks_for(
-    engine: StoreEngine, database: Database, ids: list[str]
-) -> None:
+def test_they_are_listed_by_what_one_looks_for(engine: StoreEngine, database: Database, ids: list[str]) -> None:
     now = from_ms(engine.clock.now_ms())
     assert listed(database, topic="other") == ids[:1]
     assert listed(database, key="k-1") == ids[1::2]

@@ -60,9 +60,7 @@ def seen(url: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "alteration"),
-    [(engine, each) for engine, them in ALTERATIONS.items() for each in them],
-    indirect=["kind"],
+    ("kind", "alteration"), [(engine, each) for engine, them in ALTERATIONS.items() for each in them], indirect=["kind"]
 )
 def test_the_comparison_sees_every_difference(url: str, alteration: str) -> None:
     database = made_by_migrations(url)

@@ -311,9 +311,7 @@ def test_events_of_tracked_models_join_too(shop: Shop) -> None:
 
     shop.outbox.track(Watched)
     shop.handle(sell)
-    shop.outbox.handler("sale.inserted", group="next", id="note")(
-        lambda record: got.append(record.value["n"])
-    )
+    shop.outbox.handler("sale.inserted", group="next", id="note")(lambda record: got.append(record.value["n"]))
     shop.deliver(1, 2)
     assert got == [1]
     shop.later()

@@ -129,9 +129,7 @@ def test_a_token_costs_one_statement_and_a_known_one_saves_the_event(store: Stor
     with noting(store.url, noted) as conn:
         for _ in range(2):
             store.outbox.publish(conn, "t", 1, token="t")
-    rows = (
-        1 if store.url.startswith("postgres") else 2
-    )  # SQLite runs it for each: the version before has its own
+    rows = 1 if store.url.startswith("postgres") else 2  # SQLite runs it for each: the version before has its own
     take, find = ["INSERT INTO penstock_token"] * rows, ["SELECT token, id"] * rows
     starts = [*take, "INSERT INTO penstock_staged", *take, *find]
     found = but_the_question(noted)
@@ -160,9 +158,7 @@ def test_publishing_many_is_one_statement_on_postgresql(store: StoreEngine, many
     assert len(but_the_question(noted)) == 3
 
 
-def test_a_connection_is_asked_once_how_it_commits(
-    store: StoreEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_is_asked_once_how_it_commits(store: StoreEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs one statement, after the first event; not at all where that is turned off."""
     noted: Statements = []
     for _ in range(2):
@@ -220,9 +216,7 @@ def moved(store: StoreEngine, many: int, ours: Callable[[Callable[[], Any]], Sta
 
 
 def test_moving_costs_as_many_statements_for_ten_thousand_as_for_a_hundred(
-    store: StoreEngine,
-    ours: Callable[[Callable[[], Any]], Statements],
-    monkeypatch: pytest.MonkeyPatch,
+    store: StoreEngine, ours: Callable[[Callable[[], Any]], Statements], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one batch: the number of statements does not grow with the number of events.
 
@@ -238,9 +232,7 @@ def test_more_than_a_batch_costs_a_pass_for_each_batch_or_two(
     store: StoreEngine, ours: Callable[[Callable[[], Any]], Statements]
 ) -> None:
     """Batches hold 2 000 rows unless told otherwise; the shares of the slots need a pass or two to settle."""
-    passes = [
-        sum("INTO penstock_log (" in each for each in moved(store, number, ours)) for number in (1_000, 8_000)
-    ]
+    passes = [sum("INTO penstock_log (" in each for each in moved(store, number, ours)) for number in (1_000, 8_000)]
     assert passes[0] == 1
     assert 4 <= passes[1] <= 8
 

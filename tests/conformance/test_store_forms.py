@@ -179,9 +179,7 @@ def test_the_names_of_a_store_are_those_of_its_outbox(url: str) -> None:
     ("name", "value"),
     [("prefix", "mine_"), ("prefix", "penstock_"), ("schema", "app"), ("listen_url", "postgresql://h/d")],
 )
-def test_what_a_store_was_opened_with_cannot_be_said_to_its_outbox(
-    migrated_url: str, name: str, value: str
-) -> None:
+def test_what_a_store_was_opened_with_cannot_be_said_to_its_outbox(migrated_url: str, name: str, value: str) -> None:
     """It would be ignored, and the tables of another prefix would stay empty."""
     options: dict[str, Any] = {name: value}
     with pytest.raises(InvalidInput, match=f"{name}='{value}'.*give it to `open_store`"):

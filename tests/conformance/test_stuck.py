@@ -108,9 +108,7 @@ class Scene:
         """Let such a member take the partitions, too; if it says what it wants, also what was passed over."""
         member, topic = self.member(), self.outbox.log.topic("events")
         late = None if wants is None else CatchUp(wants, 3_600_000)
-        store = GroupStore(
-            self.outbox.store, self.clock, group="g", topic=topic, owner=member.id, catch_up=late
-        )
+        store = GroupStore(self.outbox.store, self.clock, group="g", topic=topic, owner=member.id, catch_up=late)
         store.take_wanted(member.living)
         return member
 
@@ -229,9 +227,7 @@ def file_locked(scene: Scene) -> str:
 
 
 def move_fails(scene: Scene) -> str:
-    scene.change(
-        "CREATE TRIGGER full BEFORE INSERT ON penstock_log BEGIN SELECT RAISE(ABORT, 'no room here'); END"
-    )
+    scene.change("CREATE TRIGGER full BEFORE INSERT ON penstock_log BEGIN SELECT RAISE(ABORT, 'no room here'); END")
     scene.worker()
     scene.publish(1)
     scene.wait_for("k", Code.TROUBLE)
@@ -244,8 +240,7 @@ def settling_fails(scene: Scene) -> str:
     scene.worker(outbox)
     scene.wait_for("g", Code.DELIVERED)
     scene.change(
-        "CREATE TRIGGER stuck BEFORE UPDATE OF offset ON penstock_cursor "
-        "BEGIN SELECT RAISE(ABORT, 'no room here'); END"
+        "CREATE TRIGGER stuck BEFORE UPDATE OF offset ON penstock_cursor BEGIN SELECT RAISE(ABORT, 'no room here'); END"
     )
     scene.publish(1)
     scene.wait_for("k", Code.TROUBLE)

@@ -107,9 +107,7 @@ def test_a_killed_worker_is_told(engine: StoreEngine, worker: RunningWorker) -> 
     assert "has ended" in doctor(engine)
 
 
-def test_a_call_that_hangs_in_another_process_is_told_with_its_time(
-    engine: StoreEngine, worker: RunningWorker
-) -> None:
+def test_a_call_that_hangs_in_another_process_is_told_with_its_time(engine: StoreEngine, worker: RunningWorker) -> None:
     publish(engine, "k", "hang")
     wait_until(lambda: "handler send_mail has been working" in told(engine, "k")[0].sentence, "it is told")
     assert "time limit is 600 s" in told(engine, "k")[0].sentence

@@ -60,9 +60,7 @@ STATES = ("staged", "scheduled", "log", "lane", "lane_entry", "dead")
 # --- what is told ------------------------------------------------------------------------------
 
 
-def test_topics_are_paged_by_name_with_their_records_and_readers(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_topics_are_paged_by_name_with_their_records_and_readers(engine: StoreEngine, database: Database) -> None:
     for number in range(5):
         engine.outbox.log.create_topic(f"t-{number}", partitions=number + 1)
     subscribe(engine.outbox, "b", Seen(), topic="t-3")
@@ -79,10 +77,7 @@ def test_topics_are_paged_by_name_with_their_records_and_readers(
             found, after, pages = found + page.items, page.after, pages + 1
         assert [each.name for each in found] == [f"t-{number}" for number in range(5)]
         assert pages == -(-5 // limit)
-    assert [(each.partitions, each.records, each.groups) for each in found[2:4]] == [
-        (3, 0, ()),
-        (4, 6, ("a", "b")),
-    ]
+    assert [(each.partitions, each.records, each.groups) for each in found[2:4]] == [(3, 0, ()), (4, 6, ("a", "b"))]
     assert topics.show(database, "t-3") == found[3]
     assert topics.size_bytes(database, "t-3") > 0
     first = topics.partitions(database, "t-3", limit=3)
@@ -251,9 +246,7 @@ def test_clearing_leaves_other_topics_alone(engine: StoreEngine, database: Datab
         clear(database, "nowhere")
 
 
-def test_what_was_out_while_a_topic_was_cleared_counts_for_nothing(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_what_was_out_while_a_topic_was_cleared_counts_for_nothing(engine: StoreEngine, database: Database) -> None:
     """The worker that had it, and perhaps a run of the same key, goes on with what comes after.
 
     Results of a trickle wait a moment for others, so it may learn of the clearing only after the next record
@@ -286,9 +279,7 @@ def test_what_was_out_while_a_topic_was_cleared_counts_for_nothing(
     assert group.lag == 0
 
 
-def test_clearing_beside_a_publisher_and_a_worker_breaks_nothing(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_clearing_beside_a_publisher_and_a_worker_breaks_nothing(engine: StoreEngine, database: Database) -> None:
     """What is not taken away is handled, and nothing is left over."""
     outbox, seen = engine.another(SYSTEM), Seen()
     engine.outbox.log.create_topic("events", partitions=4)
@@ -328,9 +319,7 @@ def test_clearing_beside_a_publisher_and_a_worker_breaks_nothing(
 # --- deleting ----------------------------------------------------------------------------------
 
 
-def test_a_deleted_topic_is_gone_with_all_that_groups_had_of_it(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_a_deleted_topic_is_gone_with_all_that_groups_had_of_it(engine: StoreEngine, database: Database) -> None:
     in_every_state(engine)
     assert topics.delete(database, "events", clock=engine.clock) == 4
     assert count(engine, "log", "lane", "lane_entry", "dead", "cursor", "head") == [0] * 6

@@ -15,13 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
-from penstock.errors import (
-    InvalidHeaders,
-    InvalidKey,
-    InvalidTracking,
-    NoTransaction,
-    SchemaMissing,
-)
+from penstock.errors import InvalidHeaders, InvalidKey, InvalidTracking, NoTransaction, SchemaMissing
 from tests.conformance.async_callers import alchemy_engine
 from tests.conformance.callers import sqlalchemy_engine
 from tests.conformance.engines import StoreEngine, sqlite_url
@@ -348,13 +342,7 @@ def test_values_of_all_kinds_are_written_as_json(shop: Shop) -> None:
         session.commit()
     (record,) = shop.delivered()
     assert record.key == str(id)
-    assert record.value == {
-        "id": str(id),
-        "price": "1.20",
-        "status": "paid",
-        "data": {"a": [1]},
-        "raw": "eA==",
-    }
+    assert record.value == {"id": str(id), "price": "1.20", "status": "paid", "data": {"a": [1]}, "raw": "eA=="}
 
 
 def test_a_column_without_a_json_form_is_named(shop: Shop) -> None:
@@ -369,9 +357,7 @@ def test_a_column_without_a_json_form_is_named(shop: Shop) -> None:
         def _odd(mapper: Any, connection: Any, target: Any) -> None:
             target.__dict__["secret"] = object()
 
-        with pytest.raises(
-            InvalidTracking, match=r"orders:\d+ cannot be tracked: its column 'secret' holds a"
-        ):
+        with pytest.raises(InvalidTracking, match=r"orders:\d+ cannot be tracked: its column 'secret' holds a"):
             session.flush()
 
 
@@ -598,11 +584,7 @@ def test_a_block_skips_forces_and_adds_metadata(shop: Shop) -> None:
     with tracking(skip=[shop.Order, shop.Customer]):
         assert add(shop.Order(), shop.Customer()) == []
     assert add(shop.Order()) == ["orders.inserted"]
-    with (
-        tracking(metadata={"who": "ada", "why": "a"}),
-        tracking(metadata={"why": "b"}),
-        shop.session() as session,
-    ):
+    with tracking(metadata={"who": "ada", "why": "a"}), tracking(metadata={"why": "b"}), shop.session() as session:
         session.add(shop.Order())
         session.commit()
     assert shop.delivered()[0].headers.items() >= {"who": "ada", "why": "b", "action": "INSERT"}.items()

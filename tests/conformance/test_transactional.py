@@ -38,8 +38,7 @@ class Books:
         with engine.outbox.transaction() as conn:
             number = "GENERATED ALWAYS AS IDENTITY" if "%s" in self.insert else ""
             conn.execute(
-                f"CREATE TABLE books (number integer {number} PRIMARY KEY, place integer NOT NULL, "
-                "n integer NOT NULL)"
+                f"CREATE TABLE books (number integer {number} PRIMARY KEY, place integer NOT NULL, n integer NOT NULL)"
             )
 
     def keep(self, record: Record) -> None:
@@ -242,9 +241,7 @@ def end_by_with(record: Record) -> None:
         pass
 
 
-@pytest.mark.parametrize(
-    "end", [end_by_method, end_by_rollback, end_by_statement, end_and_begin_anew, end_by_with]
-)
+@pytest.mark.parametrize("end", [end_by_method, end_by_rollback, end_by_statement, end_and_begin_anew, end_by_with])
 def test_a_handler_that_ends_the_transaction_is_found_and_not_repeated(books: Books, end: Body) -> None:
     calls = books.handle(lambda record: end(record) if record.value == 1 else None)
     books.publish(1)
@@ -268,9 +265,7 @@ def test_the_methods_that_would_end_it_do_nothing(books: Books, end: Body) -> No
 
 
 @pytest.mark.parametrize("text", ["COMMIT", " end", "/* why */ rollback", "-- so\nABORT", "ROLLBACK WORK"])
-def test_a_statement_that_would_end_it_is_refused_before_anything_more_is_written(
-    books: Books, text: str
-) -> None:
+def test_a_statement_that_would_end_it_is_refused_before_anything_more_is_written(books: Books, text: str) -> None:
     """P6: what others of the unit have written stays theirs to commit, once."""
 
     def try_to_end(record: Record) -> None:
@@ -327,9 +322,7 @@ def test_a_record_with_a_transaction_compares_and_shows_as_without(books: Books)
     calls = books.handle()
     books.publish(1)
     books.engine.outbox.drain()
-    (logged,) = [
-        record for partition in range(256) for record in books.engine.outbox.log.read("events", partition)
-    ]
+    (logged,) = [record for partition in range(256) for record in books.engine.outbox.log.read("events", partition)]
     assert repr(logged).removesuffix(")") in repr(calls[0])
     assert "tx" not in repr(calls[0])
 
@@ -346,9 +339,7 @@ async def an_async_handler(record: Record) -> None:
         ({"transaction": 1}, "must be True or False"),
     ],
 )
-def test_what_does_not_go_with_a_transaction_is_refused(
-    books: Books, options: dict[str, Any], words: str
-) -> None:
+def test_what_does_not_go_with_a_transaction_is_refused(books: Books, options: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidHandler, match=words):
         books.handle(**options)
 
@@ -397,9 +388,7 @@ def test_a_handler_that_hangs_is_given_up_and_undone(books: Books) -> None:
     outbox = books.engine.another(clock=SYSTEM)
     stop, let_go, hung = Event(), Event(), list[int]()
 
-    @outbox.handler(
-        "kept", group="books", transaction=True, timeout=0.2, retry=Fixed(SOON, max_retries=100_000)
-    )
+    @outbox.handler("kept", group="books", transaction=True, timeout=0.2, retry=Fixed(SOON, max_retries=100_000))
     def keep(record: Record) -> None:
         books.keep(record)
         if record.value == 1 and len(hung) < 2:  # with others or alone, then alone
@@ -507,9 +496,7 @@ def test_a_handler_that_hangs_to_the_last_has_its_fallback(books: Books, leaping
             let_go.set()
     finally:
         let_go.set()
-    assert [reason.partition(";")[0] for reason in told] == [
-        "HandlerTimeout: handler late did not finish within 120 s"
-    ]
+    assert [reason.partition(";")[0] for reason in told] == ["HandlerTimeout: handler late did not finish within 120 s"]
     assert (books.read(), dead(books)) == ([-1], [])
     assert metrics.DELIVERED.values()["books", "late"] == counted + 1
 

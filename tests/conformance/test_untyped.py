@@ -38,9 +38,7 @@ def test_the_log_tells_an_absent_type_from_any_other(engine: StoreEngine, untype
     ]
 
 
-def test_who_takes_all_is_given_them_and_who_names_a_type_is_not(
-    engine: StoreEngine, untyped: list[str]
-) -> None:
+def test_who_takes_all_is_given_them_and_who_names_a_type_is_not(engine: StoreEngine, untyped: list[str]) -> None:
     everything, exact, prefixed, picky = Seen(), Seen(), Seen(), Seen()
     subscribe(engine.outbox, "everything", everything)
     subscribe(engine.outbox, "exact", exact, match="order.placed")

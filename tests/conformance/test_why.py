@@ -141,9 +141,7 @@ def called(member: Member) -> str:
 
 
 def _members(member: Member) -> list[tuple[Any, ...]]:
-    return member._database.look(
-        lambda tx: tx.rows("membership", "member_list", now_ms=0, host="", host_ms=0)
-    )
+    return member._database.look(lambda tx: tx.rows("membership", "member_list", now_ms=0, host="", host_ms=0))
 
 
 # --- before the log ----------------------------------------------------------------------------
@@ -155,9 +153,7 @@ def test_a_scheduled_record_is_not_due(shop: Shop) -> None:
     assert answer.sentence == f"{id} (key k) is scheduled: it becomes due in 3 h (03:00:00 UTC)."
     assert (answer.code, answer.kind, answer.group) == (Code.NOT_DUE, QuestionKind.ID, None)
     assert answer.until == shop.engine.clock.now() + timedelta(hours=3)
-    assert (
-        shop.one("k").sentence == f"k is scheduled: its next event, {id}, becomes due in 3 h (03:00:00 UTC)."
-    )
+    assert shop.one("k").sentence == f"k is scheduled: its next event, {id}, becomes due in 3 h (03:00:00 UTC)."
 
 
 def test_a_scheduled_record_that_is_due_waits_for_the_move(shop: Shop) -> None:
@@ -257,9 +253,7 @@ def test_a_failed_record_is_parked_and_the_next_of_its_key_is_behind_it(shop: Sh
     parked, behind = shop.one(first), shop.one(second)
     state = "failed once (OrderDeclined: 1) and is tried again in 6 s (00:00:10 UTC)."
     assert parked.sentence == f"{first} (key k) waits in group g: it {state}"
-    assert behind.sentence == (
-        f"{second} (key k) waits in group g behind events/0/0 of the same key, which {state}"
-    )
+    assert behind.sentence == (f"{second} (key k) waits in group g behind events/0/0 of the same key, which {state}")
     assert (parked.code, behind.code) == (Code.PARKED, Code.BEHIND)
     assert parked.until == behind.until == from_ms(shop.engine.clock.now_ms() + 6000)
     assert (parked.group, parked.place, parked.also, parked.commands) == ("g", "events/0/0", (), ())
@@ -275,8 +269,7 @@ def test_a_parked_record_without_members_says_both(shop: Shop) -> None:
     first, _ = failed(shop)
     answer = shop.one(first)
     assert answer.sentence == (
-        f"{first} (key k) waits in group g: it failed once (OrderDeclined: 1) and is due in 10 s "
-        f"(00:00:10 UTC)."
+        f"{first} (key k) waits in group g: it failed once (OrderDeclined: 1) and is due in 10 s (00:00:10 UTC)."
     )
     assert answer.also == (NOBODY,)
     assert answer.commands == (WORKER,)
@@ -378,8 +371,7 @@ def test_a_dead_letter_holds_its_key(shop: Shop) -> None:
         "or discard it."
     )
     assert behind.sentence == (
-        f"{second} (key k) waits in group g behind events/0/0 of the same key, which {death} and holds "
-        f"the key."
+        f"{second} (key k) waits in group g behind events/0/0 of the same key, which {death} and holds the key."
     )
     assert (answer.code, behind.code) == (Code.HELD, Code.BEHIND)
     assert answer.commands == behind.commands == decisions(first)
@@ -408,8 +400,7 @@ def test_a_requeued_record_is_in_work_again(shop: Shop) -> None:
     first, _ = held(shop)
     dead.requeue(shop.database, DeadSelection(group="g", all=True), clock=shop.engine.clock)
     assert shop.one(first).sentence == (
-        f"{first} (key k) waits in group g: it was requeued and is tried again now; a member is about to "
-        f"take it."
+        f"{first} (key k) waits in group g: it was requeued and is tried again now; a member is about to take it."
     )
 
 
@@ -425,8 +416,7 @@ def test_a_dead_letter_that_holds_nothing_is_dead(shop: Shop) -> None:
     )
     assert (answer.code, answer.commands) == (Code.DEAD, decisions(id))
     assert shop.one(keyless).sentence == (
-        f"{keyless} was given up in group g: it became a dead letter 60 s ago (00:00:00 UTC) (no such "
-        "customer)."
+        f"{keyless} was given up in group g: it became a dead letter 60 s ago (00:00:00 UTC) (no such customer)."
     )
     assert shop.one("k").code is Code.DEAD
     assert shop.one("k").id == id
@@ -474,9 +464,7 @@ def test_a_paused_group_is_told(shop: Shop) -> None:
     shop.advance(5)
     shop.worker()
     answer = shop.one(id)
-    assert answer.sentence == (
-        f"{id} (key new) waits in group g: the group was paused 5 s ago (00:00:00 UTC)."
-    )
+    assert answer.sentence == (f"{id} (key new) waits in group g: the group was paused 5 s ago (00:00:00 UTC).")
     assert (answer.code, answer.commands, answer.also) == (Code.PAUSED, ("penstock groups resume g",), ())
     assert answer.since == shop.engine.clock.now() - 5 * SECOND
     assert shop.one(first).code is Code.PARKED
@@ -660,12 +648,7 @@ def test_what_is_next_is_in_work(shop: Shop) -> None:
         f"{last} is being handled in group g, or is next: 3 records of events/0 come before it; "
         f"{called(member)} works on it."
     )
-    assert [shop.one(each).code for each in shop.ids] == [
-        Code.IN_WORK,
-        Code.IN_WORK,
-        Code.BEHIND,
-        Code.IN_WORK,
-    ]
+    assert [shop.one(each).code for each in shop.ids] == [Code.IN_WORK, Code.IN_WORK, Code.BEHIND, Code.IN_WORK]
 
 
 def test_what_is_done_beyond_the_cursor_is_delivered(shop: Shop) -> None:
@@ -786,8 +769,7 @@ def test_an_unknown_id_and_a_cancelled_one_are_not_there(shop: Shop) -> None:
     assert (answer.code, answer.kind) == (Code.UNKNOWN, QuestionKind.ID)
     nothing = shop.one("k")
     assert nothing.sentence == (
-        "there is no record of key k: it was never published, or was rolled back or cancelled before it was "
-        "due."
+        "there is no record of key k: it was never published, or was rolled back or cancelled before it was due."
     )
     assert (nothing.code, nothing.kind) == (Code.UNKNOWN, QuestionKind.KEY)
 
@@ -813,10 +795,7 @@ def test_each_group_has_its_answer(shop: Shop) -> None:
     first, _ = failed(shop)
     subscribe(shop.engine.outbox, "h", Seen())
     shop.drain()
-    assert [(each.group, each.code) for each in shop.why(first)] == [
-        ("g", Code.PARKED),
-        ("h", Code.DELIVERED),
-    ]
+    assert [(each.group, each.code) for each in shop.why(first)] == [("g", Code.PARKED), ("h", Code.DELIVERED)]
     assert [each.group for each in shop.why(first, group="h")] == ["h"]
     assert [(each.group, each.code) for each in shop.why("k")] == [("g", Code.PARKED), ("h", Code.DELIVERED)]
 
@@ -828,11 +807,7 @@ def test_a_topic_narrows_a_key(shop: Shop) -> None:
     id = shop.publish(2, topic="others")
     shop.drain()
     shop.publish(3)
-    assert [each.place for each in shop.why("k")] == [
-        "events/0/0",
-        "others/209/0",
-        None,
-    ]
+    assert [each.place for each in shop.why("k")] == ["events/0/0", "others/209/0", None]
     assert [each.place for each in shop.why("k", topic="others")] == ["others/209/0"]
     assert shop.one(id, topic="events").code is Code.UNKNOWN
     assert shop.one("k", topic="none").code is Code.UNKNOWN
@@ -869,8 +844,7 @@ def test_a_search_that_was_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPat
     shop.engine.outbox.log.append("events", [a_record("x", id=f"r-{n}") for n in range(4)])
     assert [shop.one(f"r-{n}").code for n in (0, 1)] == [Code.UNKNOWN, Code.NO_HANDLER]
     assert (
-        shop.one("r-0", kind=QuestionKind.ID).sentence
-        == "record r-0 is not in the part of the log that was searched."
+        shop.one("r-0", kind=QuestionKind.ID).sentence == "record r-0 is not in the part of the log that was searched."
     )
     assert shop.one("r-0", everything=True).code is Code.NO_HANDLER
     assert (
@@ -923,12 +897,7 @@ def test_a_group_with_nothing_to_do_is_told(shop: Shop) -> None:
     worker = shop.worker()
     answer = shop.one("g")
     assert answer.sentence == "group g has nothing to do on events: all that its handlers want is delivered."
-    assert (answer.code, answer.kind, answer.place, answer.also) == (
-        Code.DELIVERED,
-        QuestionKind.GROUP,
-        "events",
-        (),
-    )
+    assert (answer.code, answer.kind, answer.place, answer.also) == (Code.DELIVERED, QuestionKind.GROUP, "events", ())
     worker.leave()
     assert shop.one("g").also == (NOBODY,)
 
@@ -941,9 +910,7 @@ def test_what_is_committed_and_not_in_the_log_is_told_of_a_group(shop: Shop) -> 
     shop.publish(2, 3)
     answer = shop.one("g")
     assert answer.code is Code.NOT_SEQUENCED
-    assert answer.sentence.startswith(
-        "group g waits on events: 2 events are committed but not in the log yet"
-    )
+    assert answer.sentence.startswith("group g waits on events: 2 events are committed but not in the log yet")
 
 
 def test_a_group_that_waits_is_told(shop: Shop) -> None:
@@ -1046,9 +1013,7 @@ def test_a_worker_at_work_is_told(shop: Shop) -> None:
         worker.join()
 
 
-@pytest.mark.parametrize(
-    "key", ["#1", "#7#k", "\\x00", "a\nb", "\0", "", "\udcff", "ключ", "'; DROP TABLE x; --"]
-)
+@pytest.mark.parametrize("key", ["#1", "#7#k", "\\x00", "a\nb", "\0", "", "\udcff", "ключ", "'; DROP TABLE x; --"])
 def test_strange_keys_are_found(shop: Shop, key: str) -> None:
     """Those that come from outside too: a log takes any bytes."""
     shop.seen.failing = [1]

@@ -27,9 +27,7 @@ def test_axe_finds_nothing_serious(theme: str, acting: ServedConsole, tmp_path: 
     found: dict[str, list[str]] = {}
     with browsing(viewport={"width": 1280, "height": 900}, color_scheme=theme) as looking:
         for cookie in acting.client.cookies.jar:
-            looking.page.context.add_cookies(
-                [{"name": cookie.name, "value": cookie.value, "url": acting.base}]
-            )
+            looking.page.context.add_cookies([{"name": cookie.name, "value": cookie.value, "url": acting.base}])
         for path in (*(each.path for each in PAGES if each.letter), *MORE):
             looking.open(f"{acting.base}/{path}")
             found[path] = stumbles(looking.page, source)

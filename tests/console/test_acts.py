@@ -132,9 +132,7 @@ def published(served: ServedConsole, **fields: str) -> Any:
     asked = served.client.post("act/publish", data=sent)
     if asked.status_code != 200:
         return asked
-    hidden = re.findall(
-        r'<input type="hidden" name="([a-z]+)" value="([^"]*)"', asked.text.partition("<main")[2]
-    )
+    hidden = re.findall(r'<input type="hidden" name="([a-z]+)" value="([^"]*)"', asked.text.partition("<main")[2])
     return [served.client.post("act/publish", data={n: unescape(v) for n, v in hidden}) for _ in range(2)]
 
 
@@ -248,9 +246,7 @@ def test_who_is_nobody_sees_nothing(ruled: ServedConsole) -> None:
 
 
 def test_rules_hold_for_pages_and_acts(ruled: ServedConsole) -> None:
-    ops, reader, mine = (
-        ruled.visitor(authorization=f"Bearer {each * 8}") for each in ("ops", "reader", "mine")
-    )
+    ops, reader, mine = (ruled.visitor(authorization=f"Bearer {each * 8}") for each in ("ops", "reader", "mine"))
     assert [each.get("").status_code for each in (ops, reader, mine)] == [200, 200, 403]
     assert "events" not in text_of(mine.get("topics").text).replace("moves events", "")
     assert mine.get("topic", params={"name": "events"}).status_code == 403

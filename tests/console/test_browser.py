@@ -58,10 +58,7 @@ def test_fifty_hostile_texts_run_nothing(looking: Looking, tmp_path_factory: pyt
                 outbox.publish(conn, f"hostile.{number}", {text: text}, key=key, headers={"x-hostile": text})
         outbox.drain()
         now_ms = SYSTEM.now_ms()
-        raw = [
-            Record(f"raw-{n}", text, text.encode(), "hostile.raw", (), now_ms)
-            for n, text in enumerate(HOSTILE)
-        ]
+        raw = [Record(f"raw-{n}", text, text.encode(), "hostile.raw", (), now_ms) for n, text in enumerate(HOSTILE)]
         outbox.log.append("events", raw)  # as clients of the log may, whose keys are any bytes
         outbox.drain()
         for text in HOSTILE:
@@ -81,9 +78,7 @@ def test_fifty_hostile_texts_run_nothing(looking: Looking, tmp_path_factory: pyt
             looking.open(f"{served.base}/{path}{'?' + urlencode(query) if query else ''}")
             assert looking.page.evaluate("window.owned") is None, (path, query)
             assert looking.page.url.startswith(served.base)
-        expected = [
-            each for each in looking.complaints if "status of 40" not in each
-        ]  # pages that are not there
+        expected = [each for each in looking.complaints if "status of 40" not in each]  # pages that are not there
         looking.complaints[:] = expected
         looking.open(f"{served.base}/topic?name=events")
         assert HOSTILE[0] in looking.page.inner_text("main")
@@ -181,14 +176,7 @@ def test_a_phone_shows_every_page_in_its_width(shop: ServedConsole, looking: Loo
     page = looking.page
     page.set_viewport_size({"width": 390, "height": 800})
     try:
-        for path in (
-            "",
-            "partitions",
-            "topic?name=events",
-            "failures",
-            "key?key=dead-1",
-            "group?name=mailer",
-        ):
+        for path in ("", "partitions", "topic?name=events", "failures", "key?key=dead-1", "group?name=mailer"):
             looking.open(f"{shop.base}/{path}")
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
     finally:

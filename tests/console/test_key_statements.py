@@ -69,11 +69,7 @@ def asked_for(url: str, groups: int, monkeypatch: pytest.MonkeyPatch) -> list[st
     return asked
 
 
-def test_the_statements_of_a_key_do_not_grow_with_its_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few, some, many = (
-        asked_for(f"sqlite:///{tmp_path}/{groups}.db", groups, monkeypatch) for groups in (3, 5, 30)
-    )
+def test_the_statements_of_a_key_do_not_grow_with_its_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few, some, many = (asked_for(f"sqlite:///{tmp_path}/{groups}.db", groups, monkeypatch) for groups in (3, 5, 30))
     assert sorted(many) == sorted(some)
     assert len(few) <= len(many) <= MOST, many

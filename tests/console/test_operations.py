@@ -34,19 +34,14 @@ KINDS = ("sqlite", "postgres", "files")
 @pytest.fixture(params=["sqlite", *(pytest.param(each, marks=pytest.mark.slow) for each in KINDS[1:])])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Give a store of each kind with a topic of eight partitions and 300 records of 20 keys."""
-    if request.param == "files":
-        url = f"file://{tmp_path}/log"
-    else:
-        url = request.getfixturevalue(f"{request.param}_store")
+    url = f"file://{tmp_path}/log" if request.param == "files" else request.getfixturevalue(f"{request.param}_store")
     with closing(open_store(url)) as opened:
         migrate(opened.database)
         opened.log.create_topic("orders", partitions=8)
         chance = random.Random(5)
         for first in range(0, 300, 20):
             records = [
-                RecordWanted(
-                    b'{"n": %d}' % n, "order.paid" if n % 3 else "order.placed", f"k-{chance.randrange(20)}"
-                )
+                RecordWanted(b'{"n": %d}' % n, "order.paid" if n % 3 else "order.placed", f"k-{chance.randrange(20)}")
                 for n in range(first, first + 20)
             ]
             produce(opened, "orders", records)
@@ -85,9 +80,7 @@ def test_pages_hold_every_record_once_and_partitions_in_order(store: Store, star
 def test_records_are_found_by_key_type_partition_offset_and_time(store: Store) -> None:
     everything = paged(store)
     for key in ("k-3", "k-none"):
-        assert [each.id for each in paged(store, key=key)] == [
-            each.id for each in everything if each.key == key
-        ]
+        assert [each.id for each in paged(store, key=key)] == [each.id for each in everything if each.key == key]
     paid = [each.id for each in everything if each.type == "order.paid"]
     assert [each.id for each in paged(store, type="order.paid")] == paid
     assert len(paid) == 200
@@ -98,9 +91,7 @@ def test_records_are_found_by_key_type_partition_offset_and_time(store: Store) -
     assert sorted(each.id for each in paged(store, start=from_ms(middle))) == sorted(later)
 
 
-def test_a_filter_that_finds_nothing_is_given_up_and_taken_up(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_filter_that_finds_nothing_is_given_up_and_taken_up(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browsing, "SCANNED", 100)
     page = browse(store, "orders", type="order.none")
     assert (page.items, page.is_cut) == ([], True)
@@ -224,9 +215,7 @@ def test_an_error_is_what_reasons_share(reason: str, error: str) -> None:
 
 def test_members_are_told_with_how_they_are(shop: Outbox) -> None:
     with working(shop):
-        wait_until(
-            lambda: any("mailer" in each.groups for each in members(shop)), "the worker serves its group"
-        )
+        wait_until(lambda: any("mailer" in each.groups for each in members(shop)), "the worker serves its group")
         (one,) = members(shop)
         assert (one.presence, one.slots) == (Presence.RUNNING, True)
         assert one.lease_seconds > 0

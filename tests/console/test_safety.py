@@ -152,9 +152,7 @@ def test_a_form_that_is_too_large_or_of_another_kind_is_refused(shown: ServedCon
     assert shown.client.post("act/requeue", data={f"n{each}": "" for each in range(2000)}).status_code == 400
 
 
-def test_the_token_is_on_no_page_and_in_no_log(
-    shown: ServedConsole, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_token_is_on_no_page_and_in_no_log(shown: ServedConsole, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with shown.visitor() as other:
         pages = [other.get(path) for path in ANSWERS]

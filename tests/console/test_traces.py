@@ -29,9 +29,7 @@ def test_a_record_of_a_key_leads_to_its_trace(sqlite_store: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("url", ["javascript:alert({trace_id})", "https://jaeger.example/", "{trace_id}"])
-def test_an_address_that_is_none_is_refused(
-    url: str, sqlite_store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_that_is_none_is_refused(url: str, sqlite_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_CONSOLE_TRACE_URL", url)
     with pytest.raises(SettingOutOfRange, match="http:// or https://"):
         ServedConsole(sqlite_store)

@@ -17,10 +17,7 @@ _LOG = (
     'SELECT t.name, t.partitions, l.partition, l."offset", l.id, l.key, l.value '
     "FROM penstock_log l JOIN penstock_topic t ON t.id = l.topic_id ORDER BY 1, 3, 4"
 )
-_HEADS = (
-    "SELECT t.name, h.partition, h.next_offset "
-    "FROM penstock_head h JOIN penstock_topic t ON t.id = h.topic_id"
-)
+_HEADS = "SELECT t.name, h.partition, h.next_offset FROM penstock_head h JOIN penstock_topic t ON t.id = h.topic_id"
 
 
 class Logged(NamedTuple):

@@ -15,11 +15,7 @@ BEAT = timedelta(milliseconds=100)
 def a_child(store: Store, point: str, *, sleepwalking: bool = False) -> Child:
     """Start a process with a sequencing service that stops itself when it first comes to a point."""
     return Child(
-        "sequence",
-        url=store.url,
-        lease_seconds=LEASE.total_seconds(),
-        stop_at=point,
-        sleepwalking=sleepwalking,
+        "sequence", url=store.url, lease_seconds=LEASE.total_seconds(), stop_at=point, sleepwalking=sleepwalking
     )
 
 

@@ -91,13 +91,9 @@ def _insert(tx: Transaction, rows: list[tuple[Any, ...]]) -> Pass:
     """Number and insert the rows as they were read, then remove them without counting."""
     picks = [Picked(*row[:5]) for row in rows]
     topics = ensure_topics(tx, {row.topic for row in picks}, None)
-    heads = [
-        HeadKey(topics[row.topic].id, partition(row.key_hash, topics[row.topic].partitions)) for row in picks
-    ]
+    heads = [HeadKey(topics[row.topic].id, partition(row.key_hash, topics[row.topic].partitions)) for row in picks]
     numbering = Numbering(tx, heads)
-    numbered = [
-        (*head, numbering.give(head, row[4]), *row[5:]) for head, row in zip(heads, rows, strict=True)
-    ]
+    numbered = [(*head, numbering.give(head, row[4]), *row[5:]) for head, row in zip(heads, rows, strict=True)]
     if numbered:
         tx.bulk("log", "append", Rows.of(f"topic_id partition place {COLUMNS}", numbered))
         numbering.finish()

@@ -76,9 +76,7 @@ def sequence(url: str, lease_seconds: float, stop_at: str | None, sleepwalking: 
     """
     passes = Sequencer.sequence
 
-    def said(
-        self: Sequencer, fence: Fence, rung: Collection[int] | None = None, *, expects: bool = False
-    ) -> Pass:
+    def said(self: Sequencer, fence: Fence, rung: Collection[int] | None = None, *, expects: bool = False) -> Pass:
         done = passes(self, fence, rung, expects=expects)
         if done.moved or done.fenced:
             say(moved=done.moved, fenced=done.fenced)
@@ -192,9 +190,7 @@ def work(url: str, diary: str, lease_seconds: float, handles: list[str], work_ms
             store.outbox.handler(match, group="readers", topic=WORKED, id=match)(remember)
         with closing(store.database(lease=lease)) as database:
             handlers = store.outbox._handlers
-            worker = Worker(
-                store_of(database), handlers, SYSTEM, WorkerPlan(cluster=settings, dedicated=True)
-            )
+            worker = Worker(store_of(database), handlers, SYSTEM, WorkerPlan(cluster=settings, dedicated=True))
             worker.start()
             await_word()
             worker.stop(grace_seconds=10)

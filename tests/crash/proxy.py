@@ -35,9 +35,7 @@ class FaultProxy:
         self._server = f"{server['host']}/.s.PGSQL.{server['port']}"
         self._listener = socket.create_server(("127.0.0.1", 0))
         port = self._listener.getsockname()[1]
-        self.url = (
-            f"postgresql://postgres@127.0.0.1:{port}/{server['dbname']}?sslmode=disable&gssencmode=disable"
-        )
+        self.url = f"postgresql://postgres@127.0.0.1:{port}/{server['dbname']}?sslmode=disable&gssencmode=disable"
         self._lock = Lock()
         self._pairs: set[_Pair] = set()
         self._cut: Cut | None = None

@@ -33,8 +33,7 @@ TABLES = (
     "PRIMARY KEY (topic, name))",
     "CREATE TABLE promised (id text NOT NULL PRIMARY KEY, topic text NOT NULL, name text NOT NULL, "
     "version integer NOT NULL)",
-    "CREATE TABLE effect (topic text NOT NULL, place integer NOT NULL, at integer NOT NULL, "
-    "name text NOT NULL)",
+    "CREATE TABLE effect (topic text NOT NULL, place integer NOT NULL, at integer NOT NULL, name text NOT NULL)",
 )
 RESET = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -128,9 +127,7 @@ class Store:
 
     def publish_next(self, conn: Any, topic: str, key: str) -> str:
         """Publish the next version of a key in the open transaction, after locking the key's counter."""
-        raise_version = (
-            "UPDATE counter SET version = version + 1 WHERE topic = ? AND name = ? RETURNING version"
-        )
+        raise_version = "UPDATE counter SET version = version + 1 WHERE topic = ? AND name = ? RETURNING version"
         ((version,),) = conn.execute(self.sql(raise_version), (topic, key)).fetchall()
         event_id = self.outbox.publish(conn, "counted", {"version": version}, key=key, topic=topic)
         conn.execute(self.sql("INSERT INTO promised VALUES (?, ?, ?, ?)"), (event_id, topic, key, version))

@@ -137,8 +137,7 @@ def test_a_busy_file_is_run_again(sqlite_store: Store, pauses: list[float]) -> N
 
 @pytest.mark.parametrize("name", SERVERS)
 @pytest.mark.parametrize(
-    ("cut", "there"),
-    [(Cut.BEFORE_IT_ARRIVES, False), (Cut.WHILE_IT_RUNS, True), (Cut.BEFORE_ITS_ANSWER, True)],
+    ("cut", "there"), [(Cut.BEFORE_IT_ARRIVES, False), (Cut.WHILE_IT_RUNS, True), (Cut.BEFORE_ITS_ANSWER, True)]
 )
 def test_a_commit_in_doubt_is_not_run_again_and_its_tokens_tell_the_truth(
     postgres_store: Store, name: str, cut: Cut, there: bool, pauses: list[float]

@@ -54,9 +54,7 @@ class App:
     def publish(self, *events: tuple[str, str, int]) -> None:
         """Publish events of a type, a key and a value, in one transaction."""
         with closing(Outbox(self.url)) as outbox, outbox.transaction() as conn:
-            outbox.publish_many(
-                conn, [{"type": type, "key": key, "value": value} for type, key, value in events]
-            )
+            outbox.publish_many(conn, [{"type": type, "key": key, "value": value} for type, key, value in events])
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start a worker."""
@@ -67,11 +65,7 @@ class App:
         }
         with open(self.folder / "worker.log", "ab") as log:
             process = subprocess.Popen(
-                penstock("worker", "app:outbox"),
-                cwd=self.folder,
-                env=env,
-                stdout=log,
-                stderr=log,
+                penstock("worker", "app:outbox"), cwd=self.folder, env=env, stdout=log, stderr=log
             )
         self.running.append(process)
         return process
@@ -105,9 +99,7 @@ def make(store: Store, tmp_path: Path) -> Iterator[Make]:
         process.wait()
 
 
-def test_a_record_of_one_group_that_kills_does_no_harm_to_a_slow_one_of_another(
-    make: Make, store: Store
-) -> None:
+def test_a_record_of_one_group_that_kills_does_no_harm_to_a_slow_one_of_another(make: Make, store: Store) -> None:
     """D1: the slow one was in work each time, in the same process."""
     app = make(
         """
@@ -181,9 +173,7 @@ def test_what_was_in_work_behind_a_parked_record_comes_again_marked(make: Make, 
     assert [marked for _, value, marked in app.diary() if value == 1] == [False, True]
 
 
-def test_what_a_failed_unit_had_in_work_comes_again_marked_after_an_orderly_stop(
-    make: Make, store: Store
-) -> None:
+def test_what_a_failed_unit_had_in_work_comes_again_marked_after_an_orderly_stop(make: Make, store: Store) -> None:
     """D3: the second of three in one transaction fails while the worker is told to stop."""
     app = make(
         """

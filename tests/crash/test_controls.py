@@ -62,8 +62,7 @@ def test_a_late_committer_is_put_behind_its_successor_by_a_remembered_floor(
 
 
 @pytest.mark.parametrize(
-    ("kind", "found"),
-    [(Sequencer, set()), (InsertFedFromThePick, {"phantom"}), (PickBeforeTheLock, {"phantom"})],
+    ("kind", "found"), [(Sequencer, set()), (InsertFedFromThePick, {"phantom"}), (PickBeforeTheLock, {"phantom"})]
 )
 def test_a_row_that_somebody_removed_after_the_pick_appears_when_the_insert_is_fed_from_the_pick(
     postgres_store: Store, database: Database, kind: Kind, found: set[str]
@@ -106,9 +105,7 @@ def test_two_movers_with_one_fence_double_every_event_when_the_insert_is_fed_fro
         ("UPDATE penstock_head SET next_offset = next_offset + 1 WHERE next_offset > 0", {"gap"}),
     ],
 )
-def test_damage_done_by_hand_is_found(
-    postgres_store: Store, database: Database, damage: str, found: set[str]
-) -> None:
+def test_damage_done_by_hand_is_found(postgres_store: Store, database: Database, damage: str, found: set[str]) -> None:
     postgres_store.publish_committed("three", ["k-1"] * 3)
     a_sequencer(database).sequence(a_member(database).fence)
     assert breaches(postgres_store) == []

@@ -49,9 +49,7 @@ def test_an_owner_stopped_inside_its_move_is_replaced_in_time_and_writes_nothing
     assert breaches(postgres_store) == []
 
 
-@pytest.mark.parametrize(
-    "point", ["sequencer.after_fence", "sequencer.after_pick", "sequencer.before_commit"]
-)
+@pytest.mark.parametrize("point", ["sequencer.after_fence", "sequencer.after_pick", "sequencer.before_commit"])
 def test_slots_do_not_change_hands_in_the_middle_of_a_move(postgres_store: Store, point: str) -> None:
     postgres_store.publish_committed("three", KEYS)
     with closing(postgres_store.database()) as database, ThreadPoolExecutor(1) as pool:
@@ -71,9 +69,7 @@ def test_slots_do_not_change_hands_in_the_middle_of_a_move(postgres_store: Store
 @pytest.mark.parametrize(
     "sleepwalking", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["awake", "an hour behind"]
 )
-def test_an_owner_stopped_between_passes_moves_nothing_when_it_wakes(
-    postgres_store: Store, sleepwalking: bool
-) -> None:
+def test_an_owner_stopped_between_passes_moves_nothing_when_it_wakes(postgres_store: Store, sleepwalking: bool) -> None:
     with a_stopped_owner(postgres_store, "sequencer.after_commit", sleepwalking=sleepwalking) as stale:
         postgres_store.publish_committed("three", KEYS)
         stale.wait_until_stopped()

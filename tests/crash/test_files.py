@@ -41,12 +41,7 @@ class WriteResult:
     def start(self, **arguments: object) -> subprocess.Popen[str]:
         """Start a process that writes."""
         return subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.crash.file_programs",
-                json.dumps({"path": self.path, **arguments}),
-            ],
+            [sys.executable, "-m", "tests.crash.file_programs", json.dumps({"path": self.path, **arguments})],
             env=os.environ | {"PYTHONPATH": f"{SOURCE}{os.pathsep}{ROOT}"},
             stdout=subprocess.PIPE,
             text=True,
@@ -87,9 +82,7 @@ class WriteResult:
             starts = {}
             for number, (start, end) in log.all_bounds(topic).items():
                 starts[number] = start
-                for each in log.read_ranges(
-                    topic, [OffsetRange(number, start, end)], max_bytes=1 << 40
-                ).entries:
+                for each in log.read_ranges(topic, [OffsetRange(number, start, end)], max_bytes=1 << 40).entries:
                     found[each.partition, each.offset] = each.id
                     assert each.type != ERASED or (number, each.offset) in self.erased
             for place, id in self.acknowledged.items():
@@ -124,9 +117,7 @@ def test_killed_at_a_point_nothing_acknowledged_is_lost(point: str, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_killed_under_load_again_and_again_nothing_acknowledged_is_lost(
-    tmp_path: Path, budget: Budget
-) -> None:
+def test_killed_under_load_again_and_again_nothing_acknowledged_is_lost(tmp_path: Path, budget: Budget) -> None:
     written = WriteResult(tmp_path)
     for each in budget("crash.files"):
         source = random.Random(each.seed)

@@ -104,9 +104,7 @@ def test_a_service_survives_a_cut_at_each_of_its_first_commits(
         assert breaches(postgres_store) == []
 
 
-@pytest.mark.parametrize(
-    "point", ["sequencer.after_fence", "sequencer.after_pick", "sequencer.before_commit"]
-)
+@pytest.mark.parametrize("point", ["sequencer.after_fence", "sequencer.after_pick", "sequencer.before_commit"])
 def test_a_session_ended_by_an_administrator_in_the_middle_of_a_move_leaves_nothing_behind(
     postgres_store: Store, point: str
 ) -> None:
@@ -122,8 +120,7 @@ def test_a_session_ended_by_an_administrator_in_the_middle_of_a_move_leaves_noth
 
 
 @pytest.mark.parametrize(
-    ("cut", "there"),
-    [(Cut.BEFORE_IT_ARRIVES, False), (Cut.WHILE_IT_RUNS, True), (Cut.BEFORE_ITS_ANSWER, True)],
+    ("cut", "there"), [(Cut.BEFORE_IT_ARRIVES, False), (Cut.WHILE_IT_RUNS, True), (Cut.BEFORE_ITS_ANSWER, True)]
 )
 def test_an_event_whose_commit_was_in_doubt_is_there_exactly_if_its_business_row_is(
     postgres_store: Store, proxy: FaultProxy, cut: Cut, there: bool
@@ -141,9 +138,7 @@ def test_an_event_whose_commit_was_in_doubt_is_there_exactly_if_its_business_row
     assert len(logged(postgres_store)) == 1 + there
 
 
-def test_a_transaction_whose_failure_was_swallowed_does_not_end_as_if_it_had_committed(
-    postgres_store: Store,
-) -> None:
+def test_a_transaction_whose_failure_was_swallowed_does_not_end_as_if_it_had_committed(postgres_store: Store) -> None:
     def publish_and_fail() -> None:
         with postgres_store.outbox.transaction() as conn:
             postgres_store.publish_next(conn, "three", "k-1")

@@ -95,9 +95,7 @@ def finish(store: Store, diary: Diary) -> None:
     assert len(log) > 0
 
 
-def test_a_process_killed_at_a_point_loses_and_doubles_nothing(
-    store: Store, tmp_path: Path, budget: Budget
-) -> None:
+def test_a_process_killed_at_a_point_loses_and_doubles_nothing(store: Store, tmp_path: Path, budget: Budget) -> None:
     rng, diary = random.Random(budget.base_seed), Diary(store, tmp_path / "diary")
     for point in ("sequencer.before_commit", rng.choice(POINTS)):
         kill_once(store, point, rng, diary)
@@ -105,9 +103,7 @@ def test_a_process_killed_at_a_point_loses_and_doubles_nothing(
 
 
 @pytest.mark.slow
-def test_processes_killed_at_every_point_lose_and_double_nothing(
-    store: Store, tmp_path: Path, budget: Budget
-) -> None:
+def test_processes_killed_at_every_point_lose_and_double_nothing(store: Store, tmp_path: Path, budget: Budget) -> None:
     diary = Diary(store, tmp_path / "diary")
     for turn in budget("crash.kill"):
         rng = random.Random(turn.seed)

@@ -78,11 +78,7 @@ def test_a_server_that_stops_and_starts_again_is_waited_for(words: pytest.LogCap
         url = server.create_database()
         with closing(Store(url)) as store:
             store.prepare(topics=TOPICS, keys=KEYS)
-            with (
-                closing(store.database()) as database,
-                running(a_service(database)),
-                closing(store.connect()) as conn,
-            ):
+            with closing(store.database()) as database, running(a_service(database)), closing(store.connect()) as conn:
                 store.publish_next(conn, "three", "k-1")
                 conn.commit()
                 store.publish_next(conn, "three", "k-2")  # open when the server goes: rolled back
@@ -101,9 +97,7 @@ def test_a_server_that_stops_and_starts_again_is_waited_for(words: pytest.LogCap
             assert len(store.rows("SELECT id FROM promised")) == 1 + len(FEW)
 
 
-def test_a_full_disk_is_said_once_and_nothing_is_lost(
-    tmp_path: Path, words: pytest.LogCaptureFixture
-) -> None:
+def test_a_full_disk_is_said_once_and_nothing_is_lost(tmp_path: Path, words: pytest.LogCaptureFixture) -> None:
     with a_small_disk(tmp_path / "disk") as disk, a_store_in(disk) as store:
         ballast = disk / "ballast"
         ballast.write_bytes(bytes(12 * 1024 * 1024))

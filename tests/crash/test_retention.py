@@ -126,10 +126,7 @@ def test_a_process_killed_while_it_erases_can_be_run_again(store: Store, point: 
         assert reconcile(database, TOPIC, groups=[]).agrees
     assert list(marked(store)) == []
     heal(store, handler)
-    wanted = {
-        key: [n for n in range(30) if rng_key(n) == key and (n % 3 or n in before.get(key, ()))]
-        for key in KEYS
-    }
+    wanted = {key: [n for n in range(30) if rng_key(n) == key and (n % 3 or n in before.get(key, ()))] for key in KEYS}
     assert {key: handler.done[key] for key in KEYS} == wanted
 
 

@@ -39,9 +39,7 @@ def test_two_processes_share_a_file_for_ten_seconds(sqlite_store: Store, budget:
         share(sqlite_store, 10, turn.seed)
 
 
-def test_a_transaction_that_reads_first_is_refused_at_once_when_a_move_commits_meanwhile(
-    sqlite_store: Store,
-) -> None:
+def test_a_transaction_that_reads_first_is_refused_at_once_when_a_move_commits_meanwhile(sqlite_store: Store) -> None:
     # Documented in docs/how-to/sqlite.md: no timeout helps here. The transaction's snapshot is older than the
     # move's commit, so SQLite can never let it write; the cure is BEGIN IMMEDIATE, or a write as the first
     # statement. Should this test fail one day because SQLite waits instead, the page can be shortened.

@@ -23,16 +23,12 @@ from tests.crash.waiting import wait_until
 KEYS = ["k-1", "k-2", "k-3"]
 
 
-def test_a_member_stopped_while_it_takes_slots_does_not_keep_others_from_taking_them(
-    postgres_store: Store,
-) -> None:
+def test_a_member_stopped_while_it_takes_slots_does_not_keep_others_from_taking_them(postgres_store: Store) -> None:
     with a_child(postgres_store, "membership.after_take") as stale:
         stale.wait_until_stopped()
         postgres_store.publish_committed("three", KEYS)
         with closing(postgres_store.database()) as database, running(a_service(database, beat=BEAT)):
-            wait_until(
-                lambda: postgres_store.waiting() == 0, "another has taken the slots and moved everything"
-            )
+            wait_until(lambda: postgres_store.waiting() == 0, "another has taken the slots and moved everything")
             stale.resume()
             assert sum(said.get("moved", 0) for said in stale.stop()) == 0
     assert breaches(postgres_store) == []

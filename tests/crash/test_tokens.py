@@ -122,8 +122,7 @@ def slow_commit(postgres_store: Store) -> Iterator[None]:
 
 @pytest.mark.usefixtures("slow_commit")
 @pytest.mark.parametrize(
-    ("cut", "there"),
-    [(Cut.BEFORE_IT_ARRIVES, False), (Cut.WHILE_IT_RUNS, True), (Cut.BEFORE_ITS_ANSWER, True)],
+    ("cut", "there"), [(Cut.BEFORE_IT_ARRIVES, False), (Cut.WHILE_IT_RUNS, True), (Cut.BEFORE_ITS_ANSWER, True)]
 )
 def test_a_commit_in_doubt_is_not_replayed_and_its_tokens_tell_the_truth(
     postgres_store: Store, cut: Cut, there: bool

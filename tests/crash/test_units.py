@@ -91,9 +91,7 @@ def publish(store: Store, rng: random.Random, count: int) -> None:
         store.publish_committed(TOPIC, [f"k-{rng.randrange(6)}" for _ in range(rng.randint(1, 3))])
 
 
-def test_what_handlers_write_is_there_once_whoever_is_killed_when(
-    postgres_store: Store, budget: Budget
-) -> None:
+def test_what_handlers_write_is_there_once_whoever_is_killed_when(postgres_store: Store, budget: Budget) -> None:
     kill_and_check(postgres_store, budget)
 
 
@@ -117,9 +115,7 @@ def kill_and_check(store: Store, budget: Budget) -> None:
             visit=rng.randint(1, 4),
             stop_at=None,
         ) as child:
-            wait_until(
-                lambda: child.is_gone() or all_kept(store), f"it is killed at {point}, or has done all"
-            )
+            wait_until(lambda: child.is_gone() or all_kept(store), f"it is killed at {point}, or has done all")
         check(store)
         if turn.number % 2:  # the third kill on one record would make it a dead letter
             handle_the_rest(store)
@@ -221,9 +217,7 @@ def handle_the_rest(store: Store) -> None:
 def a_worker(store: Store, *, stop_at: str | None = None) -> Child:
     """Start a worker that keeps books, and wait until it runs."""
     lease_seconds = STEADY_SECONDS if stop_at is None else LEASE_SECONDS
-    child = Child(
-        "keep_books", url=store.url, lease_seconds=lease_seconds, kill_at=None, visit=1, stop_at=stop_at
-    )
+    child = Child("keep_books", url=store.url, lease_seconds=lease_seconds, kill_at=None, visit=1, stop_at=stop_at)
     child.says()
     return child
 

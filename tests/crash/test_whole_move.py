@@ -65,9 +65,7 @@ def meanwhile(store: Store, database: Database, fence: Fence, *held: str) -> Ite
         yield trip
 
 
-def test_a_trip_moves_all_and_says_what_it_moved(
-    postgres_store: Store, database: Database, fence: Fence
-) -> None:
+def test_a_trip_moves_all_and_says_what_it_moved(postgres_store: Store, database: Database, fence: Fence) -> None:
     postgres_store.publish_committed("three", KEYS)
     done = sequenced(database, fence)
     assert (done.moved, done.fenced, done.full) == (4, 0, False)
@@ -81,18 +79,14 @@ def test_a_trip_moves_all_and_says_what_it_moved(
     assert sequenced(database, fence).moved == 0
 
 
-def test_what_is_much_is_moved_and_not_handed_over(
-    postgres_store: Store, database: Database, fence: Fence
-) -> None:
+def test_what_is_much_is_moved_and_not_handed_over(postgres_store: Store, database: Database, fence: Fence) -> None:
     postgres_store.publish_committed("three", KEYS)
     done = sequenced(database, fence, bytes=64)
     assert (done.moved, list(done.entries), sum(done.ends.values())) == (4, [], 4)
     assert breaches(postgres_store) == []
 
 
-def test_the_move_itself_compares_owner_and_epoch(
-    postgres_store: Store, database: Database, fence: Fence
-) -> None:
+def test_the_move_itself_compares_owner_and_epoch(postgres_store: Store, database: Database, fence: Fence) -> None:
     """A fence that locks nothing does not stop the statement that follows it."""
     postgres_store.publish_committed("three", KEYS)
     stale = Fence(fence.owner, {slot: epoch - 1 for slot, epoch in fence.epochs.items()})
@@ -158,9 +152,7 @@ def test_a_pass_makes_the_topic_that_a_trip_does_not_find(
     postgres_store.outbox.log.delete_topic("new")
 
 
-def test_what_is_staged_waits_for_what_is_due(
-    postgres_store: Store, database: Database, fence: Fence
-) -> None:
+def test_what_is_staged_waits_for_what_is_due(postgres_store: Store, database: Database, fence: Fence) -> None:
     with postgres_store.connection() as conn:
         postgres_store.outbox.publish(conn, "t", {}, key="k-1", topic="three", at=timedelta(hours=1))
         conn.commit()
@@ -173,14 +165,11 @@ def test_what_is_staged_waits_for_what_is_due(
     assert [row.version for row in logged(postgres_store)] == [1, None, 2]
 
 
-def test_offsets_are_those_of_the_locked_heads(
-    postgres_store: Store, database: Database, fence: Fence
-) -> None:
+def test_offsets_are_those_of_the_locked_heads(postgres_store: Store, database: Database, fence: Fence) -> None:
     """Another writer appends while the trip waits for its head; the trip's snapshot is older than that."""
     postgres_store.publish_committed("three", ["k-1"])
     raise_heads = (
-        "UPDATE penstock_head h SET next_offset = 5 FROM penstock_topic t "
-        "WHERE t.id = h.topic_id AND t.name = 'three'"
+        "UPDATE penstock_head h SET next_offset = 5 FROM penstock_topic t WHERE t.id = h.topic_id AND t.name = 'three'"
     )
     with meanwhile(postgres_store, database, fence, raise_heads) as trip:
         done = trip.result()
@@ -204,9 +193,7 @@ def test_partitions_are_counted_as_the_locked_topic_says(
         postgres_store.run("UPDATE penstock_topic SET partitions = 3 WHERE name = 'three'")
 
 
-def test_what_somebody_takes_meanwhile_is_not_added(
-    postgres_store: Store, database: Database, fence: Fence
-) -> None:
+def test_what_somebody_takes_meanwhile_is_not_added(postgres_store: Store, database: Database, fence: Fence) -> None:
     gone, *_ = postgres_store.publish_committed("three", KEYS)
     remove = f"DELETE FROM penstock_staged WHERE id = '{gone}'"
     with meanwhile(postgres_store, database, fence, remove) as trip:
@@ -251,18 +238,14 @@ def a_commit_that_fails(postgres_store: Store) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("a_commit_that_fails")
-def test_a_commit_that_fails_hands_nothing_over(
-    postgres_store: Store, database: Database, fence: Fence
-) -> None:
+def test_a_commit_that_fails_hands_nothing_over(postgres_store: Store, database: Database, fence: Fence) -> None:
     postgres_store.publish_committed("three", KEYS)
     with pytest.raises(psycopg.errors.RaiseException, match="not now"):
         sequenced(database, fence)
     assert postgres_store.waiting() == len(KEYS)
 
 
-def test_only_the_word_commit_is_success(
-    database: Database, fence: Fence, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_word_commit_is_success(database: Database, fence: Fence, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server answers COMMIT with ROLLBACK, without an error, where something had failed before."""
     monkeypatch.setattr(psycopg.Cursor, "statusmessage", "ROLLBACK")
     with pytest.raises(psycopg.errors.InFailedSqlTransaction, match="nothing is committed"):
@@ -319,10 +302,7 @@ def test_a_database_that_is_serializable_by_default_does_not_matter(
     url = postgres_store.url + "&options=-cdefault_transaction_isolation%3Dserializable"
     postgres_store.publish_committed("three", ["k-1"])
     raise_heads = "UPDATE penstock_head SET max_ms = max_ms + 1"
-    with (
-        closing(open_database(url, Names())) as strict,
-        meanwhile(postgres_store, strict, fence, raise_heads) as trip,
-    ):
+    with closing(open_database(url, Names())) as strict, meanwhile(postgres_store, strict, fence, raise_heads) as trip:
         assert trip.result().moved == 1
     assert breaches(postgres_store) == []
 

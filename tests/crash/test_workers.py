@@ -27,9 +27,7 @@ STEP_SECONDS = 2.0
 class Load:
     """Publishes in a thread of its own, a few events in each transaction."""
 
-    def __init__(
-        self, store: Store, *, types: Sequence[str] = ("t",), keys: int = KEYS, pause: float = 0.02
-    ) -> None:
+    def __init__(self, store: Store, *, types: Sequence[str] = ("t",), keys: int = KEYS, pause: float = 0.02) -> None:
         self._store, self._types, self._keys, self._pause = store, types, keys, pause
         self._stopping = Event()
         self.published = 0
@@ -68,12 +66,7 @@ def a_worker(
 ) -> Iterator[Child]:
     """Give a worker process that has started."""
     with Child(
-        "work",
-        url=store.url,
-        diary=str(diary),
-        lease_seconds=lease_seconds,
-        handles=list(handles),
-        work_ms=work_ms,
+        "work", url=store.url, diary=str(diary), lease_seconds=lease_seconds, handles=list(handles), work_ms=work_ms
     ) as child:
         assert child.says() == {"ready": True}
         yield child
@@ -125,9 +118,7 @@ def disturb(postgres_store: Store, tmp_path: Path, budget: Budget, *, count: int
         for each in stopped:
             each.resume()
         load.__exit__()
-        wait_until(
-            lambda: settled(postgres_store, load.published), "all is delivered and settled", seconds=90
-        )
+        wait_until(lambda: settled(postgres_store, load.published), "all is delivered and settled", seconds=90)
         for each in workers:
             if each.stop()[-1]["lapses"]:  # the machine itself held it up past its lease
                 disturbed.add(each.pid)
@@ -229,12 +220,8 @@ def put_off(store: Store) -> list[tuple[object, ...]]:
 
 def settled(store: Store, published: int) -> bool:
     """Return whether so many are in the log, and the group has passed them all with nothing waiting."""
-    logged = (
-        "SELECT coalesce(sum(next_offset), 0) FROM penstock_head h JOIN penstock_topic t ON t.id = h.topic_id"
-    )
-    passed = (
-        'SELECT coalesce(sum("offset"), 0) FROM penstock_cursor c JOIN penstock_topic t ON t.id = c.topic_id'
-    )
+    logged = "SELECT coalesce(sum(next_offset), 0) FROM penstock_head h JOIN penstock_topic t ON t.id = h.topic_id"
+    passed = 'SELECT coalesce(sum("offset"), 0) FROM penstock_cursor c JOIN penstock_topic t ON t.id = c.topic_id'
     one = f" WHERE t.name = '{WORKED}'"
     return store.rows(logged + one) == store.rows(passed + one) == [(published,)] and store.rows(
         "SELECT count(*) FROM penstock_lane_entry"
@@ -248,9 +235,7 @@ def owners(store: Store) -> dict[int, str]:
 
 def shares(store: Store) -> list[int]:
     """Return how many partitions each owner has."""
-    rows = store.rows(
-        "SELECT count(*) FROM penstock_cursor WHERE owner IS NOT NULL GROUP BY owner ORDER BY 1"
-    )
+    rows = store.rows("SELECT count(*) FROM penstock_cursor WHERE owner IS NOT NULL GROUP BY owner ORDER BY 1")
     return [row[0] for row in rows]
 
 

@@ -109,9 +109,7 @@ class Traffic:
         with closing(self.store.database()) as database:
             sequencer = a_sequencer(database)
             while not stopping.wait(0.002):
-                slots = self.store.rows(
-                    "SELECT owner, slot, epoch FROM penstock_slot WHERE owner IS NOT NULL"
-                )
+                slots = self.store.rows("SELECT owner, slot, epoch FROM penstock_slot WHERE owner IS NOT NULL")
                 if slots:
                     owner = slots[0][0]
                     epochs = {slot: epoch for who, slot, epoch in slots if who == owner}
@@ -121,9 +119,7 @@ class Traffic:
         """Append straight to the log, to several partitions at once."""
         rng = random.Random(f"{self.seed}/append")
         while not stopping.wait(0.005):
-            records = [
-                Record(str(uuid4()), None, b"{}", "appended", (), 0) for _ in range(rng.randint(1, 12))
-            ]
+            records = [Record(str(uuid4()), None, b"{}", "appended", (), 0) for _ in range(rng.randint(1, 12))]
             self.store.outbox.log.append(rng.choice(self.topics), records)
             self.appended += [record.id for record in records]
 

@@ -18,13 +18,7 @@ def test_the_bill_names_every_package_that_comes_along_in_its_pinned_version(tmp
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().split() if "==" in line)
     pinned = {name.lower().replace("_", "-"): version for name, version in pins.items()}
     found = {each["purl"].removeprefix("pkg:pypi/").partition("@")[0]: each for each in told["components"]}
-    assert {
-        "click",
-        "grpcio",
-        "pyspark",
-        "psycopg-binary",
-        "cffi",
-    } <= found.keys()  # also of extras
+    assert {"click", "grpcio", "pyspark", "psycopg-binary", "cffi"} <= found.keys()  # also of extras
     assert not {"pytest", "bandit"} & found.keys()
     assert {name: each["version"] for name, each in found.items()} == {name: pinned[name] for name in found}
     assert told["metadata"]["component"]["hashes"][0]["alg"] == "SHA-256"

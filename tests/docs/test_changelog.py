@@ -12,9 +12,7 @@ from tools.changelog import MARK, Refused, fold, main, read_notes
 def project(tmp_path: Path) -> Path:
     """Give a small project with two notes and one earlier release."""
     (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.2.0"\n', "utf-8")
-    (tmp_path / "CHANGELOG.md").write_text(
-        f"# Changelog\n\n{MARK}\n\n## 0.1.0\n\n### Added\n\nAll.\n", "utf-8"
-    )
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n{MARK}\n\n## 0.1.0\n\n### Added\n\nAll.\n", "utf-8")
     (tmp_path / "changes").mkdir()
     (tmp_path / "changes" / "README.md").write_text("How to write a note.\n", "utf-8")
     a_note(tmp_path, "0007-order.md", "# fixed\n\nOrder is kept.\n")

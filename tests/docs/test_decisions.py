@@ -85,9 +85,7 @@ def test_a_planted_breach_is_found(name: str, text: str, words: str, folder: str
     assert words in found
 
 
-@pytest.mark.parametrize(
-    "line", ["", "- [0001: Another](decisions/0001-first.md)", "- [0001: Title](0001-first.md)"]
-)
+@pytest.mark.parametrize("line", ["", "- [0001: Another](decisions/0001-first.md)", "- [0001: Title](0001-first.md)"])
 def test_a_planted_decision_without_its_line_is_found(line: str, tmp_path: Path) -> None:
     index, folder = tmp_path / "README.md", tmp_path / "decisions"
     folder.mkdir()

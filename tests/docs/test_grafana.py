@@ -44,15 +44,11 @@ def breaches(query: str) -> Iterator[str]:
                 continue
             labels |= known
             yield from (
-                f"{part.name} has no label {each.name}"
-                for each in part.matchers.matchers
-                if each.name not in known
+                f"{part.name} has no label {each.name}" for each in part.matchers.matchers if each.name not in known
             )
     for modifier in re.findall(r"\b(?:by|without|on|ignoring)\s*\(([^)]*)\)", query):
         yield from (
-            f"no series here has the label {each}"
-            for each in re.findall(r"\w+", modifier)
-            if each not in labels
+            f"no series here has the label {each}" for each in re.findall(r"\w+", modifier) if each not in labels
         )
 
 
@@ -107,10 +103,7 @@ def test_the_variables_of_the_dashboard_and_its_legends_are_labels_of_the_table(
     for panel in dashboard()["panels"]:
         for target in panel.get("targets", ()):
             for label in re.findall(r"{{(\w+)}}", target["legendFormat"]):
-                assert re.search(rf"by \([^)]*\b{label}\b|^penstock_\w+{{[^(]*$", target["expr"]), (
-                    label,
-                    target,
-                )
+                assert re.search(rf"by \([^)]*\b{label}\b|^penstock_\w+{{[^(]*$", target["expr"]), (label, target)
 
 
 def test_every_panel_says_what_it_shows_and_has_a_place_of_its_own() -> None:

@@ -25,10 +25,7 @@ x = "[not](a-link)"
 
 
 def test_blocks_have_their_kind_text_and_line() -> None:
-    assert blocks(PAGE) == [
-        Block("python", 'x = "[not](a-link)"\n# not a heading\n', 6),
-        Block("text", "```\n", 14),
-    ]
+    assert blocks(PAGE) == [Block("python", 'x = "[not](a-link)"\n# not a heading\n', 6), Block("text", "```\n", 14)]
 
 
 def test_headings_become_anchors() -> None:

@@ -104,9 +104,7 @@ def test_a_warning_of_the_generator_is_an_error(tmp_path: Path) -> None:
         build(tmp_path / "site", a_project(tmp_path, "# A\n\n[x](#gone)\n"))
 
 
-def test_a_folder_with_something_else_is_left_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = a_project(tmp_path / "project", "# A\n")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work", "utf-8")

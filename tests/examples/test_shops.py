@@ -68,9 +68,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
     """Give an example; its files are in a folder `shop` of the test's own."""
     chosen = SHOPS[request.param]
     shutil.copytree(
-        PROJECT / "examples" / chosen.folder,
-        tmp_path / "shop",
-        ignore=shutil.ignore_patterns("__pycache__", "*.db*"),
+        PROJECT / "examples" / chosen.folder, tmp_path / "shop", ignore=shutil.ignore_patterns("__pycache__", "*.db*")
     )
     return chosen
 
@@ -134,9 +132,7 @@ def test_each_order_is_in_the_projection_once_though_the_worker_is_killed(
 
     def place(number: int) -> None:
         customer, cents = CUSTOMERS[number % len(CUSTOMERS)], 100 + number
-        status, answer = call(
-            f"{address}/orders", {"id": f"o-{number}", "customer": customer, "cents": cents}
-        )
+        status, answer = call(f"{address}/orders", {"id": f"o-{number}", "customer": customer, "cents": cents})
         assert status == 201, answer
         wanted[customer]["orders"] += 1
         wanted[customer]["cents"] += cents

@@ -32,13 +32,7 @@ SETTINGS = {
     "PENSTOCK_CLUSTER_GATHER_JOINS": "0.2",
     "PENSTOCK_CLUSTER_REBALANCE_INTERVAL": "1",
 }
-_COMMAND = [
-    sys.executable,
-    "-c",
-    "from penstock.cli import main; main()",
-    "worker",
-    "tests.faults.shop:outbox",
-]
+_COMMAND = [sys.executable, "-c", "from penstock.cli import main; main()", "worker", "tests.faults.shop:outbox"]
 _ENDS = "SELECT partition, next_offset FROM penstock_head h JOIN penstock_topic t ON t.id = h.topic_id"
 _CURSORS = (
     'SELECT g.name, c.partition, c."offset" FROM penstock_cursor c '
@@ -209,9 +203,7 @@ class Crew:
             self._resumes.pop(each, None)
             self.deaths += 1
         while len(self._workers) < self._count:
-            self._workers.append(
-                subprocess.Popen(_COMMAND, cwd=self._folder, env=self._env, stderr=self._said)
-            )
+            self._workers.append(subprocess.Popen(_COMMAND, cwd=self._folder, env=self._env, stderr=self._said))
         for each, moment in list(self._resumes.items()):
             if time.monotonic() >= moment:
                 self._resume(each)

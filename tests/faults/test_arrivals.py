@@ -12,8 +12,7 @@ PLACES = {(0, 0), (0, 1)}
 def told(*deliveries: tuple[int, int, bool]) -> list[Arrival]:
     """Return deliveries of one key, given by offset, epoch and mark, in this order."""
     return [
-        Arrival(at, 1, "g", 0, offset, fence, 1, marked, "k")
-        for at, (offset, fence, marked) in enumerate(deliveries)
+        Arrival(at, 1, "g", 0, offset, fence, 1, marked, "k") for at, (offset, fence, marked) in enumerate(deliveries)
     ]
 
 

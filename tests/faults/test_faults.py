@@ -144,9 +144,7 @@ def test_a_record_that_kills_is_set_aside_and_nobody_else_is(
         assert crew.tend_until(lambda: reasons(store), 120), store.left()
         traffic.__exit__()
         rest = len(poisoned)
-        assert crew.tend_until(lambda: store.is_drained(traffic.published, rest), DRAINED_SECONDS), (
-            store.left()
-        )
+        assert crew.tend_until(lambda: store.is_drained(traffic.published, rest), DRAINED_SECONDS), store.left()
         held, places, arrivals = store.waiting(), store.places(), crew.arrivals()
         assert crew.deaths >= 3
     assert breaches(arrivals, places - held, ["plain"]) == []

@@ -16,10 +16,7 @@ _BODIES: tuple[tuple[bytes, bytes], ...] = (
     (b"application/json", b"{}"),
     (b"application/json", b'{"records":[{"value":"x","key":"k"}]}'),
     (b"application/json", b'{"done":[{"partition":0,"first":0,"last":9}]}'),
-    (
-        b"application/cloudevents+json",
-        b'{"specversion":"1.0","id":"1","type":"t","source":"/a","data":{"n":1}}',
-    ),
+    (b"application/cloudevents+json", b'{"specversion":"1.0","id":"1","type":"t","source":"/a","data":{"n":1}}'),
     (b"application/cloudevents-batch+json", b'[{"specversion":"1.0","id":"2","type":"t","source":"/a"}]'),
     (b"application/octet-stream", bytes(range(64))),
     (b"text/plain", b"x"),

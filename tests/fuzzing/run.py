@@ -26,12 +26,7 @@ from tests.gateway.grpc_client import GrpcClient, event
 from tests.gateway.tinyq_client import NewClient
 from tests.kafka.raw import RawClient
 
-FEEDERS: dict[str, type[Feeder]] = {
-    "kafka": KafkaFeeder,
-    "http": HttpFeeder,
-    "grpc": GrpcFeeder,
-    "tinyq": TinyqFeeder,
-}
+FEEDERS: dict[str, type[Feeder]] = {"kafka": KafkaFeeder, "http": HttpFeeder, "grpc": GrpcFeeder, "tinyq": TinyqFeeder}
 assert tuple(FEEDERS) == DOORS
 HONEST = "honest"
 CASES = 1000  # of one seed
@@ -68,30 +63,20 @@ def _seeds_fed(door: str, place: tuple[str, int], seeds: Any, said: Any) -> None
         said.put(FEEDERS[door](place, seed).feed(CASES))
 
 
-def run(
-    door: str,
-    cases: int,
-    *,
-    first_seed: int = 0,
-    clients: int = 2,
-) -> Course:
+def run(door: str, cases: int, *, first_seed: int = 0, clients: int = 2) -> Course:
     """Feed a door with so many requests. Raises what a client of it raises, or its server leaves behind."""
     rounds = max(1, cases // CASES)
     seeds = range(first_seed, first_seed + rounds)
     # A server of its own, so that what it logs and holds is of this door.
     with (
         tempfile.TemporaryDirectory() as folder,
-        DoorsProcess(
-            Path(folder), "--log-level", "error", topics={TOPIC: 2, HONEST: 1}, env=SETTINGS
-        ) as served,
+        DoorsProcess(Path(folder), "--log-level", "error", topics={TOPIC: 2, HONEST: 1}, env=SETTINGS) as served,
         HonestClient(door, served) as honest,
     ):
         context = multiprocessing.get_context("spawn")
         said = context.Queue()
         processes = [
-            context.Process(
-                target=_seeds_fed, args=(door, served.place(door), seeds[each::clients], said), daemon=True
-            )
+            context.Process(target=_seeds_fed, args=(door, served.place(door), seeds[each::clients], said), daemon=True)
             for each in range(min(clients, rounds))
         ]
         for each in processes:
@@ -103,8 +88,7 @@ def run(
                 memory.append(served.memory)
             if done % max(1, rounds // 20) == 0:
                 print(
-                    f"{door}: {total.cases:,} cases, {total.answered:,} answered, "
-                    f"{served.memory / 1e6:.1f} MB",
+                    f"{door}: {total.cases:,} cases, {total.answered:,} answered, {served.memory / 1e6:.1f} MB",
                     flush=True,
                 )
         for each in processes:
@@ -126,9 +110,7 @@ def _next(served: DoorsProcess, said: Any, processes: Any) -> Fed:
                 continue
             return found
     code = served.process.poll()
-    raise AssertionError(
-        f"a client failed, as it says above; exit code {code} of the server: {served.log[-3000:]}"
-    )
+    raise AssertionError(f"a client failed, as it says above; exit code {code} of the server: {served.log[-3000:]}")
 
 
 class HonestClient:

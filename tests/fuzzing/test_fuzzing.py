@@ -31,6 +31,4 @@ def test_changed_requests_end_connections_and_nothing_else(door: str, tmp_path: 
         assert total.answered > total.cases / 3
         assert served.stop() == 0
         assert served.complaints == []
-    print(
-        f"{door}: {total.cases} cases, {total.answered} answered, honest p99 {p99_ms(honest.rounds):.1f} ms"
-    )
+    print(f"{door}: {total.cases} cases, {total.answered} answered, honest p99 {p99_ms(honest.rounds):.1f} ms")

@@ -45,13 +45,7 @@ class DoorsProcess:
         shown = {"PENSTOCK_TINYQ_PASSWORD_SHA256": SECRET, "PYTHONFAULTHANDLER": "1"}
         environ = {**os.environ, **shown, **(env or {})}
         with self._log.open("w") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=environ,
-            )
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environ)
         assert self.process.stdout is not None
         self.addresses: dict[str, str] = {}
         for _ in doors:

@@ -30,9 +30,7 @@ SubscribeRequest = message("SubscribeRequest")
 class GrpcClient:
     """Calls methods by name: `client("Topics.Get", name="orders")`."""
 
-    def __init__(
-        self, address: str, credentials: Any = None, *, packed: bool = False, **metadata: str
-    ) -> None:
+    def __init__(self, address: str, credentials: Any = None, *, packed: bool = False, **metadata: str) -> None:
         options = [
             ("grpc.use_local_subchannel_pool", 1),  # a connection of its own, as another program has
             ("grpc.max_send_message_length", -1),
@@ -106,9 +104,7 @@ class Subscriber:
 
     def ack(self, *records: Any, id: int = 1, kind: str = "ack", **more: Any) -> Any:
         """Settle records; return the answer. Records that come meanwhile are kept."""
-        ranges = [
-            {"partition": each.partition, "first": each.offset, "last": each.offset} for each in records
-        ]
+        ranges = [{"partition": each.partition, "first": each.offset, "last": each.offset} for each in records]
         self.say(**{kind: dict(id=id, ranges=ranges, **more)})
         while True:
             answer = next(self.answers)

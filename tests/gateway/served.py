@@ -26,9 +26,7 @@ JSON = {"content-type": "application/json"}
 class ServedRest:
     """A REST door in this process, between `with` and its end; `client` is connected to it."""
 
-    def __init__(
-        self, url: str, *, access: Access | None = None, clock: Clock = SYSTEM, **settings: Any
-    ) -> None:
+    def __init__(self, url: str, *, access: Access | None = None, clock: Clock = SYSTEM, **settings: Any) -> None:
         self.store: Store = open_store(url)
         migrate(self.store.database)
         self.api = RestApi(self.store, access=access, settings=GatewaySettings.load(**settings), clock=clock)
@@ -58,14 +56,7 @@ class ServedGateway:
 
     def __init__(self, url: str, *options: str, port: int = 0) -> None:
         self.process = subprocess.Popen(
-            [
-                *penstock("serve", "--url", url),
-                "--http",
-                f"127.0.0.1:{port}",
-                "--log-level",
-                "warning",
-                *options,
-            ],
+            [*penstock("serve", "--url", url), "--http", f"127.0.0.1:{port}", "--log-level", "warning", *options],
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -102,9 +102,7 @@ def put(rest: ServedRest, schema: bytes = SCHEMA, message: str = "shop.Order", *
 def test_a_schema_of_one_door_converts_at_all_of_them(rest: ServedRest, client: GrpcClient) -> None:
     assert put(rest, type="order.placed") == 200
     listed = client("Schemas.List", topic="orders").schemas
-    assert [(each.topic, each.type, each.message) for each in listed] == [
-        ("orders", "order.placed", "shop.Order")
-    ]
+    assert [(each.topic, each.type, each.message) for each in listed] == [("orders", "order.placed", "shop.Order")]
     ((partition, offset),) = client.publish("orders", event("e-1", "k", b'{"total": 7}'), convert_to=PROTOBUF)
     (stored,) = rest.store.log.read("orders", partition, offset)
     assert (stored.data, stored.headers["content-type"]) == (order(total=7), PROTOBUF)
@@ -137,10 +135,7 @@ def test_what_cannot_be_converted_is_refused_when_published_and_given_as_it_is_w
     assert put(rest) == 200
     with pytest.raises(grpc.RpcError) as caught:
         client.publish("orders", event("e-1", "k", b'{"totale": 1}'), convert_to=PROTOBUF)
-    assert (caught.value.code(), reason(caught.value)) == (
-        grpc.StatusCode.INVALID_ARGUMENT,
-        "not_convertible",
-    )
+    assert (caught.value.code(), reason(caught.value)) == (grpc.StatusCode.INVALID_ARGUMENT, "not_convertible")
     client.publish("orders", event("e-1", "k", b"plain", content_type="text/plain"))
     client.publish("orders", event("e-2", "k", b'{"total": 2}'))
     subscriber = client.subscribe("orders", "mailer", convert_to=PROTOBUF)

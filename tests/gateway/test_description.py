@@ -20,11 +20,7 @@ def test_no_call_that_the_description_allows_or_forbids_makes_it_fail(sqlite_sto
     import schemathesis  # it takes long, and every process of a run would import it
     from schemathesis import checks
 
-    kept: Any = [
-        checks.not_a_server_error,
-        checks.content_type_conformance,
-        checks.response_schema_conformance,
-    ]
+    kept: Any = [checks.not_a_server_error, checks.content_type_conformance, checks.response_schema_conformance]
     asked = 0
     with ServedRest(sqlite_store, settle_wait=1.0) as rest, requests.Session() as session:
         rest.store.log.create_topic("orders", partitions=2)

@@ -23,12 +23,8 @@ WAITING = (
 )
 
 
-@pytest.mark.parametrize(
-    "is_encrypted", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "TLS"]
-)
-def test_sigterm_ends_idle_connections_and_half_requests_without_an_error(
-    tmp_path: Path, is_encrypted: bool
-) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "TLS"])
+def test_sigterm_ends_idle_connections_and_half_requests_without_an_error(tmp_path: Path, is_encrypted: bool) -> None:
     options: list[str] = []
     context = None
     if is_encrypted:
@@ -72,9 +68,7 @@ def test_a_subscription_that_ends_while_its_first_message_is_sent_ends_with_a_st
             raw.begin("Consuming.Subscribe", begin.SerializeToString())
             assert len(raw.until(DATA).body) == 100  # the rest of the message waits for us to take more
             raw.send(frame(DATA, message(begin.SerializeToString()), stream=1))  # once more, which is wrong
-            raw.send(
-                b"".join(frame(WINDOW_UPDATE, struct.pack(">I", 1 << 24), stream=each) for each in (0, 1))
-            )
+            raw.send(b"".join(frame(WINDOW_UPDATE, struct.pack(">I", 1 << 24), stream=each) for each in (0, 1)))
             while not raw.until(HEADERS).ends:
                 pass
         assert served.stop() == 0

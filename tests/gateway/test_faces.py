@@ -55,12 +55,7 @@ def test_what_is_published_at_one_door_is_the_same_at_every_other(doors: dict[st
         GrpcClient(doors["grpc"]) as grpc,
         NewClient(int(doors["tinyq"].rpartition(":")[2])) as tinyq,
     ):
-        attributes = {
-            "ce-specversion": "1.0",
-            "ce-id": "e-2",
-            "ce-type": "order.placed",
-            "ce-source": "/shop",
-        }
+        attributes = {"ce-specversion": "1.0", "ce-id": "e-2", "ce-type": "order.placed", "ce-source": "/shop"}
         more = {"ce-partitionkey": "k", "content-type": "application/json", "traceparent": TRACE}
         rest.post("/topics/orders/records", content=b'{"n": 2}', headers=attributes | more).raise_for_status()
         sent = [{"name": "tenant", "value": b"acme"}, {"name": "traceparent", "value": TRACE.encode()}]
@@ -71,9 +66,9 @@ def test_what_is_published_at_one_door_is_the_same_at_every_other(doors: dict[st
         # The same token stands for the same record, by whichever door it comes.
         query = {"key": "k", "type": "order.placed"}
         token = {"idempotency-key": TOKEN.decode(), "content-type": "application/json"}
-        (once,) = rest.post(
-            "/topics/orders/records", params=query, content=b'{"n": 6}', headers=token
-        ).json()["records"]
+        (once,) = rest.post("/topics/orders/records", params=query, content=b'{"n": 6}', headers=token).json()[
+            "records"
+        ]
         plain = Event(key="k", type="order.placed", value=b'{"n": 6}', content_type="application/json")
         assert grpc.publish("orders", plain, token=TOKEN.decode()) == [(0, once["offset"])]
         given = {"key": "k", "type": "order.placed", "tag": 1, "token": TOKEN}
@@ -87,10 +82,7 @@ def test_what_is_published_at_one_door_is_the_same_at_every_other(doors: dict[st
         }
     base = faces["rest"]
     assert [each["offset"] for each in base] == list(range(6))
-    assert [each["value"] for each in base] == [
-        b'{"n":1}',
-        *(b'{"n": %d}' % number for number in range(2, 7)),
-    ]
+    assert [each["value"] for each in base] == [b'{"n":1}', *(b'{"n": %d}' % number for number in range(2, 7))]
     assert [each["id"] for each in base[1:5]] == ["e-2", "e-3", base[3]["id"], "e-5"]
     assert all((each["key"], each["type"]) == ("k", "order.placed") for each in base)
     assert all(each["headers"].get("traceparent") == TRACE.encode() for each in (*base[:3], base[4]))
@@ -150,15 +142,12 @@ def of_tinyq(client: NewClient) -> list[Faces]:
         place = (found[-1]["partition"], found[-1]["offset"], found[-1]["offset"])
         client.call(TinyqCommand.ACK, subscription=number, ranges=[place])
     return [
-        {"offset": each["offset"], "key": each["key"], "type": each["type"], "value": each["payload"]}
-        for each in found
+        {"offset": each["offset"], "key": each["key"], "type": each["type"], "value": each["payload"]} for each in found
     ]
 
 
 async def of_kafka(address: str) -> list[Faces]:
-    async with aiokafka.AIOKafkaConsumer(
-        "orders", bootstrap_servers=address, auto_offset_reset="earliest"
-    ) as consumer:
+    async with aiokafka.AIOKafkaConsumer("orders", bootstrap_servers=address, auto_offset_reset="earliest") as consumer:
         found = [await consumer.getone() for _ in range(6)]
     return [
         {

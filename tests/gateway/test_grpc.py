@@ -33,9 +33,7 @@ def read_all(client: GrpcClient, partitions: int = 4) -> list[str]:
 
 
 def test_what_is_published_is_read_with_everything_it_had(client: GrpcClient) -> None:
-    sent = event(
-        "e-1", "o-1", b'{"total": 42}', headers=[{"name": "tenant", "value": b"\xff"}, {"name": "n"}]
-    )
+    sent = event("e-1", "o-1", b'{"total": 42}', headers=[{"name": "tenant", "value": b"\xff"}, {"name": "n"}])
     ((partition, offset),) = client.publish("orders", sent)
     answer = client("Consuming.Read", topic="orders", partition=partition, offset=offset)
     (found,) = answer.records
@@ -88,9 +86,7 @@ def test_a_stream_is_answered_in_order_and_keeps_the_order_of_keys(client: GrpcC
     assert [each.id for each in found] == [each.id for request in requests for each in request.events]
 
 
-def test_a_stream_ends_with_the_first_that_is_refused_and_what_was_before_it_is_answered(
-    client: GrpcClient,
-) -> None:
+def test_a_stream_ends_with_the_first_that_is_refused_and_what_was_before_it_is_answered(client: GrpcClient) -> None:
     requests = [PublishRequest(topic="orders", events=[event(f"{number}", "k")]) for number in range(10)]
     requests[6].events[0].key = "x" * 300
     answers = client.stream("Publishing.PublishStream", iter(requests))

@@ -62,9 +62,7 @@ def test_a_client_that_asks_for_the_description_needs_no_file(served: ServedGrpc
         create = topics.methods_by_name["Create"]
         asked = GetMessageClass(create.input_type)(name="orders", partitions=3)
         call = channel.unary_unary(f"/{topics.full_name}/{create.name}")
-        answer: Any = GetMessageClass(create.output_type).FromString(
-            call(asked.SerializeToString(), timeout=30)
-        )
+        answer: Any = GetMessageClass(create.output_type).FromString(call(asked.SerializeToString(), timeout=30))
         assert answer.partitions == 3
 
 
@@ -93,9 +91,7 @@ def test_a_generated_go_client_publishes_and_consumes(served: ServedGrpc, tmp_pa
     out = [f"--go_out={folder}", f"--go-grpc_out={folder}"]
     assert protoc.main(["protoc", f"--proto_path={protos.FOLDER}", *plugins, *out, protos.SOURCE]) == 0
     _go([go, "build", "-o", "client", "."], folder, home)
-    done = subprocess.run(
-        [folder / "client", served.listener.address], capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([folder / "client", served.listener.address], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said == ["published 100", "same places", "consumed 100 in order", "NotFound unknown_topic"]
@@ -103,11 +99,7 @@ def test_a_generated_go_client_publishes_and_consumes(served: ServedGrpc, tmp_pa
 
 def _go(command: list[str], folder: Path, env: dict[str, str]) -> None:
     """Run the Go tool; where its modules cannot be had, skip."""
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=200
-    )
-    if done.returncode and re.search(
-        r"dial tcp|no such host|proxyconnect|i/o timeout|403|404|lookup", done.stderr
-    ):
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=200)
+    if done.returncode and re.search(r"dial tcp|no such host|proxyconnect|i/o timeout|403|404|lookup", done.stderr):
         pytest.skip(f"the modules of Go cannot be had here: {done.stderr[-200:]}")
     assert done.returncode == 0, done.stderr

@@ -46,9 +46,7 @@ def opened(served: ServedGrpc) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=30)
 
 
-@pytest.mark.parametrize(
-    "sent", [b"", PREFACE[:10], PREFACE, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", b"\0" * 5000]
-)
+@pytest.mark.parametrize("sent", [b"", PREFACE[:10], PREFACE, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", b"\0" * 5000])
 def test_a_connection_that_says_nothing_useful_holds_nobody_up(served: ServedGrpc, sent: bytes) -> None:
     with closing(opened(served)) as slow:
         slow.sendall(sent)
@@ -139,9 +137,7 @@ def test_a_bomb_is_refused_before_it_takes_the_memory(sqlite_store: str) -> None
         assert client.publish("orders", event("e-2"))
 
 
-def test_what_is_packed_within_the_bounds_is_unpacked_and_answers_are_packed_for_who_asks(
-    served: ServedGrpc,
-) -> None:
+def test_what_is_packed_within_the_bounds_is_unpacked_and_answers_are_packed_for_who_asks(served: ServedGrpc) -> None:
     with GrpcClient(served.listener.address, packed=True) as client:
         ((partition, offset),) = client.publish("orders", event("e", value=b"x" * 50_000))
         (found,) = client("Consuming.Read", topic="orders", partition=partition, offset=offset).records
@@ -207,9 +203,7 @@ def test_messages_that_are_being_sent_count_from_their_first_byte(
         call = served.client.channel.stream_unary("/penstock.v1.Topics/Get")
         calls = [call.future(messages(), timeout=600) for _ in range(6)]
         wait_until(lambda: served.door.reading.used == 200_000, "two of them are read")
-        wait_until(
-            lambda: any(each.done() for each in calls), "little room is left, and none is given up sooner"
-        )
+        wait_until(lambda: any(each.done() for each in calls), "little room is left, and none is given up sooner")
         assert {reason(each.exception()) for each in calls if each.done()} == {"body_late"}
         assert served.door.reading.used <= 200_000
         never.set()

@@ -114,8 +114,7 @@ def test_many_silent_connections_keep_nobody_out_for_long(rest: ServedRest) -> N
 
 
 @pytest.mark.parametrize(
-    ("path", "name"),
-    [("/why?subject=a%ff", "subject"), ("/groups/a%ffb", "group"), ("/dead?key=%ef%bf%bd%c3", "key")],
+    ("path", "name"), [("/why?subject=a%ff", "subject"), ("/groups/a%ffb", "group"), ("/dead?key=%ef%bf%bd%c3", "key")]
 )
 def test_a_parameter_that_is_no_text_is_refused_by_its_name(rest: ServedRest, path: str, name: str) -> None:
     answer = rest.client.get(path)
@@ -156,10 +155,7 @@ def test_what_follows_a_packed_body_is_not_gathered(packed: bytes) -> None:
 def test_bodies_of_all_connections_have_a_bound_and_what_is_answered_makes_room(
     sqlite_store: str, packed: bool
 ) -> None:
-    with (
-        ServedRest(sqlite_store, body_bytes=10_000, bodies_bytes=33_400, body_time=20) as rest,
-        ExitStack() as held,
-    ):
+    with ServedRest(sqlite_store, body_bytes=10_000, bodies_bytes=33_400, body_time=20) as rest, ExitStack() as held:
         rest.store.log.create_topic("orders", partitions=1)
         for number in range(1, 4):  # each has sent 8 000 bytes of 9 000; one address gets 25 000 or so
             slow = held.enter_context(closing(opened(rest)))
@@ -191,9 +187,7 @@ def test_bodies_of_all_connections_have_a_bound_and_what_is_answered_makes_room(
         ({"sec-fetch-site": "none"}, 201),
     ],
 )
-def test_a_page_of_another_site_changes_nothing(
-    rest: ServedRest, headers: dict[str, str], status: int
-) -> None:
+def test_a_page_of_another_site_changes_nothing(rest: ServedRest, headers: dict[str, str], status: int) -> None:
     """A browser would add a password that it knows, and reaches ports of its own machine."""
     sent = {name: value.format(host=f"127.0.0.1:{rest.port}") for name, value in headers.items()}
     answer = rest.client.post("/topics/orders/records", content=b"1", headers=JSON | sent)

@@ -172,9 +172,7 @@ def test_a_group_is_made_paused_resumed_shown_and_deleted(rest: ServedRest) -> N
         ("/groups/%20/topics/orders/leases", {}, 400, "invalid_input"),
     ],
 )
-def test_what_cannot_be_is_refused(
-    sqlite_store: str, path: str, body: dict[str, Any], status: int, code: str
-) -> None:
+def test_what_cannot_be_is_refused(sqlite_store: str, path: str, body: dict[str, Any], status: int, code: str) -> None:
     with ServedRest(sqlite_store) as rest:
         rest.store.log.create_topic("orders", partitions=1)
         refused = rest.client.post(path, json=body, headers=JSON)
@@ -197,9 +195,7 @@ def test_who_may_read_no_more_is_not_given_what_it_waited_for(sqlite_store: str)
         rest.store.log.create_topic("orders", partitions=1)
         waiting = threads.submit(rest.client.post, LEASES, json={"wait_seconds": 30})
         served = rest.api.groups._groups
-        wait_until(
-            lambda: any(each.done() and each.result()._waiters for each in served.values()), "it waits"
-        )
+        wait_until(lambda: any(each.done() and each.result()._waiters for each in served.values()), "it waits")
         rules = ("allow * * *", "deny anonymous read topic orders")
         access.install(AccessPolicy(rules=tuple(parse_rule(each) for each in rules)))
         publish(rest, ("a1", "a"))

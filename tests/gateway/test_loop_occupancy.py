@@ -87,11 +87,7 @@ BODIES: dict[str, tuple[str, Callable[[], bytes], int]] = {
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("body", BODIES)
 def test_no_body_over_http_holds_up_anybody(
-    rest: ServedRest,
-    loops: list[asyncio.AbstractEventLoop],
-    body: str,
-    packed: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    rest: ServedRest, loops: list[asyncio.AbstractEventLoop], body: str, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind, make, status = BODIES[body]
     data = make()
@@ -145,10 +141,7 @@ MESSAGES = {
         ORDERS + long_field(2, long_field(5, b"") * MILLIONS),
         "more than 100000 events and headers",
     ),
-    "a-large-event": (
-        PublishRequest(topic="orders", events=[Event(value=bytes(LARGE))]).SerializeToString(),
-        "value",
-    ),
+    "a-large-event": (PublishRequest(topic="orders", events=[Event(value=bytes(LARGE))]).SerializeToString(), "value"),
     "nonsense": (b"\xff" * LARGE, "is no penstock"),
 }
 

@@ -65,22 +65,13 @@ def test_scheduled_events_are_listed_run_and_taken_back(rest: ServedRest) -> Non
 
 def test_schedules_that_nobody_has_are_unknown(rest: ServedRest) -> None:
     assert rest.client.get("/periodic").json()["items"] == []
-    for method, path in (
-        ("GET", ""),
-        ("POST", "/pause"),
-        ("POST", "/resume"),
-        ("POST", "/run"),
-        ("DELETE", ""),
-    ):
+    for method, path in (("GET", ""), ("POST", "/pause"), ("POST", "/resume"), ("POST", "/run"), ("DELETE", "")):
         assert rest.client.request(method, f"/periodic/nightly{path}").json()["code"] == "unknown_schedule"
 
 
 def test_a_group_tells_nothing_of_topics_that_who_asks_may_not_know(rest: ServedRest) -> None:
     """Keys and reasons are of the records."""
-    rules = (
-        parse_rule("allow anonymous describe group mailer"),
-        parse_rule("allow anonymous read topic other"),
-    )
+    rules = (parse_rule("allow anonymous describe group mailer"), parse_rule("allow anonymous read topic other"))
     rest.api.access.install(AccessPolicy(rules=rules))
     mailer = {"group": "mailer"}
     listings = [rest.client.get(path, params=mailer).json()["items"] for path in ("/dead", "/lanes")]
@@ -97,9 +88,7 @@ def test_a_group_tells_nothing_of_topics_that_who_asks_may_not_know(rest: Served
         answers = rest.client.get("/why", params={"subject": subject, **mailer})
         assert "events" not in answers.text
         assert "no such address" not in answers.text
-        assert [each["code"] for each in answers.json()] == [
-            "no_handler" if subject == "mailer" else "unknown"
-        ]
+        assert [each["code"] for each in answers.json()] == ["no_handler" if subject == "mailer" else "unknown"]
 
 
 def test_who_may_describe_the_cluster_is_told_no_topic_that_they_may_not_know(rest: ServedRest) -> None:

@@ -24,9 +24,7 @@ def shell(text: str) -> str:
     """Run what stands on the page; return what it prints."""
     if shutil.which("curl") is None:
         pytest.skip("curl is not here")
-    done = subprocess.run(
-        ["sh", "-c", text.replace("curl ", "curl -sS ")], capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run(["sh", "-c", text.replace("curl ", "curl -sS ")], capture_output=True, text=True, timeout=60)
     assert done.stderr == "" or "timed out" in done.stderr, done.stderr
     return done.stdout
 

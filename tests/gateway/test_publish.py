@@ -49,9 +49,7 @@ def test_an_event_in_each_form_is_read_as_it_was_sent(rest: ServedRest) -> None:
     sent = [
         rest.client.post(RECORDS, content=b"hello", headers=binary),
         rest.client.post(
-            RECORDS,
-            json=event("s", "o-1", region="eu"),
-            headers={"content-type": "application/cloudevents+json"},
+            RECORDS, json=event("s", "o-1", region="eu"), headers={"content-type": "application/cloudevents+json"}
         ),
         rest.client.post(RECORDS, json=[event("c", "o-1"), event("d", "o-1")], headers=BATCH),
         rest.client.post(RECORDS, params={"key": "o-1", "type": "t"}, content=b"\x00\xff"),
@@ -65,10 +63,7 @@ def test_an_event_in_each_form_is_read_as_it_was_sent(rest: ServedRest) -> None:
     assert (read["next_offset"], read["start"], read["end"]) == (6, 0, 6)
     first, second, *_, plain, tombstone = read["records"]
     assert (first["id"], first["key"], first["type"]) == ("b é", "o-1", "order.placed")
-    assert (first["timestamp"], base64.b64decode(first["value_base64"])) == (
-        "2026-01-02T03:04:05.678Z",
-        b"hello",
-    )
+    assert (first["timestamp"], base64.b64decode(first["value_base64"])) == ("2026-01-02T03:04:05.678Z", b"hello")
     headers = {each["name"]: each["value"] for each in first["headers"]}
     assert headers == {"content-type": "text/plain", "ce_region": "eu", "traceparent": binary["traceparent"]}
     assert (second["value"], second["headers"]) == ({"n": "s"}, [{"name": "ce_region", "value": "eu"}])
@@ -82,17 +77,13 @@ def test_a_repetition_with_the_same_key_is_given_the_same_offsets(rest: ServedRe
     again = [rest.client.post(RECORDS, json=batch, headers=token) for _ in range(3)]
     assert {each.text for each in again} == {first.text}
     assert len(everything(rest.store)) == 3
-    plain = [
-        rest.client.post(RECORDS, content=b"1", headers=JSON | {"idempotency-key": "t-2"}).text
-        for _ in range(2)
-    ]
+    plain = [rest.client.post(RECORDS, content=b"1", headers=JSON | {"idempotency-key": "t-2"}).text for _ in range(2)]
     assert plain[0] == plain[1]
     assert len(everything(rest.store)) == 4
 
 
 @pytest.mark.parametrize(
-    "other",
-    [[event("a", "k")], [event("a", "k"), event("b", "x")], [event("a", "k"), event("b"), event("c")]],
+    "other", [[event("a", "k")], [event("a", "k"), event("b", "x")], [event("a", "k"), event("b"), event("c")]]
 )
 def test_the_key_of_another_request_is_refused(rest: ServedRest, other: Any) -> None:
     token = BATCH | {"idempotency-key": "t-1"}
@@ -182,12 +173,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedRest]:
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
-    refusing: ServedRest,
-    path: str,
-    body: bytes | Callable[[], bytes],
-    headers: dict[str, str],
-    status: int,
-    code: str,
+    refusing: ServedRest, path: str, body: bytes | Callable[[], bytes], headers: dict[str, str], status: int, code: str
 ) -> None:
     content = body if isinstance(body, bytes) else body()
     refused = refusing.client.post(path, content=content, headers=headers)

@@ -37,9 +37,7 @@ def test_a_rebound_page_reaches_no_route_of_a_served_store(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.id)
-def test_every_operation_refuses_a_host_name_that_is_not_known(
-    rest_once: ServedRest, operation: Operation
-) -> None:
+def test_every_operation_refuses_a_host_name_that_is_not_known(rest_once: ServedRest, operation: Operation) -> None:
     path = operation.path.removeprefix("/v1")
     answer = rest_once.client.request(operation.method, path, headers=REBOUND)
     assert (answer.status_code, answer.json()["code"]) == (421, "unknown_host")
@@ -88,9 +86,7 @@ def test_addresses_and_named_hosts_are_known(rest_once: ServedRest, host: str, s
         ("/\\evil.example/", None),
     ],
 )
-def test_a_slash_too_many_is_redirected_to_a_relative_address(
-    rest_once: ServedRest, path: str, to: str | None
-) -> None:
+def test_a_slash_too_many_is_redirected_to_a_relative_address(rest_once: ServedRest, path: str, to: str | None) -> None:
     answer = rest_once.client.get(f"http://127.0.0.1:{rest_once.port}{path}")
     assert answer.headers.get("location") == to
     assert answer.status_code == (404 if to is None else 307)

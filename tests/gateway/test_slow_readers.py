@@ -53,9 +53,7 @@ def test_answers_that_nobody_takes_are_bounded_together_and_others_are_served(
         for _ in range(30):
             conn = stack.enter_context(silent(rest.port, times=2))
             conn.settimeout(30)
-            assert conn.recv(12).startswith(b"HTTP/1.1"), (
-                "it is answered: with records, or that there is no room"
-            )
+            assert conn.recv(12).startswith(b"HTTP/1.1"), "it is answered: with records, or that there is no room"
             most = max(most, rest.api.answers.used)
             answer = rest.client.get("/topics/orders/partitions/0/records", params={"limit": 1})
             assert answer.status_code in (200, 503)
@@ -72,9 +70,7 @@ def test_answers_that_nobody_takes_are_bounded_together_and_others_are_served(
         wait_until(lambda: rest.api.answers.used == 0, "bytes are counted that nobody has")
 
 
-def test_a_slow_reader_is_given_all_while_there_is_room(
-    sqlite_store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_reader_is_given_all_while_there_is_room(sqlite_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "TAKE_SECONDS", 0.01)
     with served(sqlite_store) as rest:
         with silent(rest.port) as conn:
@@ -97,16 +93,13 @@ def test_a_slow_reader_is_given_all_while_there_is_room(
 def test_what_was_published_is_answered_however_little_room_there_is(sqlite_store: str) -> None:
     """A refusal then would be repeated by the client, and the events would come twice."""
     events = [
-        {"specversion": "1.0", "id": f"order-{n:060}", "source": "shop", "type": "t", "data": n}
-        for n in range(900)
+        {"specversion": "1.0", "id": f"order-{n:060}", "source": "shop", "type": "t", "data": n} for n in range(900)
     ]
     with served(sqlite_store, answers_bytes=BOUND) as rest:
         rest.api.answers.count(None, BOUND)
         try:
             answer = rest.client.post(
-                "/topics/orders/records",
-                json=events,
-                headers={"content-type": "application/cloudevents-batch+json"},
+                "/topics/orders/records", json=events, headers={"content-type": "application/cloudevents-batch+json"}
             )
         finally:
             rest.api.answers.count(None, -BOUND)

@@ -47,10 +47,7 @@ class ServedTinyq:
         migrate(self.store.database)
         settings = {"password_sha256": PASSWORD, **settings}
         self.door = TinyqDoor(
-            self.store,
-            access=access,
-            settings=TinyqSettings.load(**settings),
-            gateway=GatewaySettings.load(threads=4),
+            self.store, access=access, settings=TinyqSettings.load(**settings), gateway=GatewaySettings.load(threads=4)
         )
         self.listener = TinyqListener(self.door, "127.0.0.1", 0)
 
@@ -197,9 +194,7 @@ def test_frames_may_come_in_pieces_of_every_size(light: ServedTinyq) -> None:
         (31, struct.pack(">BI", 254, 7) + b"\x07\x09\0\0\0\0\0", False),
     ],
 )
-def test_every_error_is_one_byte_and_the_end(
-    light_once: ServedTinyq, code: int, frame: bytes, ends: bool
-) -> None:
+def test_every_error_is_one_byte_and_the_end(light_once: ServedTinyq, code: int, frame: bytes, ends: bool) -> None:
     with OldClient(light_once.port) as client:
         client.socket.sendall(frame)
         if ends:
@@ -232,9 +227,7 @@ def test_one_that_is_refused_among_those_sent_ahead_ends_them_and_what_was_befor
 
     light.door.limits = LimitsSettings.load(event_bytes=1000)
     with OldClient(light.port) as client:
-        client.socket.sendall(
-            b"".join([frame(b"a 1"), frame(b"a 2"), frame(b"a " + b"x" * 2000), frame(b"a 3")])
-        )
+        client.socket.sendall(b"".join([frame(b"a 1"), frame(b"a 2"), frame(b"a " + b"x" * 2000), frame(b"a 3")]))
         assert client.read(2) == bytes(2)
         assert client.ends_with(21)
     assert [each.data for each in light.store.log.read("a", 0)] == [b"1", b"2"]
@@ -308,11 +301,7 @@ def test_a_token_is_published_once_and_given_the_same_place(tinyq: ServedTinyq) 
         token = bytes(range(16))
         first = client.publish("orders", b"1", token=token, key="k", type="order.placed", tag=1)
         again = client.publish("orders", b"1", token=token, key="k", type="order.placed", tag=1)
-        assert (first["code"], again["partition"], again["offset"]) == (
-            0,
-            first["partition"],
-            first["offset"],
-        )
+        assert (first["code"], again["partition"], again["offset"]) == (0, first["partition"], first["offset"])
         assert client.publish("orders", b"2", token=token, key="k", type="order.placed", tag=1)["code"] == 31
         (record,) = tinyq.store.log.read("orders", 0)
         assert (record.key, record.type, record.value) == ("k", "order.placed", 1)
@@ -334,20 +323,13 @@ def test_what_is_acknowledged_is_settled_and_what_is_refused_comes_again(tinyq: 
         assert (third["attempt"], again["attempt"], again["redelivered"]) == (1, 2, 1)
         assert again["payload"] == second["payload"]
         client.call(
-            C.NACK,
-            subscription=number,
-            after_ms=0,
-            ranges=[(again["partition"], again["offset"], again["offset"])],
+            C.NACK, subscription=number, after_ms=0, ranges=[(again["partition"], again["offset"], again["offset"])]
         )
-        client.call(
-            C.ACK, subscription=number, ranges=[(third["partition"], third["offset"], third["offset"])]
-        )
+        client.call(C.ACK, subscription=number, ranges=[(third["partition"], third["offset"], third["offset"])])
         assert [each.failures for each in dead.dead_letters(tinyq.store, group="workers").items] == [2]
 
 
-def test_nobody_has_more_in_hand_than_credits_and_what_a_gone_client_had_comes_again(
-    tinyq: ServedTinyq,
-) -> None:
+def test_nobody_has_more_in_hand_than_credits_and_what_a_gone_client_had_comes_again(tinyq: ServedTinyq) -> None:
     with NewClient(tinyq.port) as publisher:
         for number in range(4):
             publisher.publish("jobs", b"%d" % number)
@@ -365,10 +347,7 @@ def test_nobody_has_more_in_hand_than_credits_and_what_a_gone_client_had_comes_a
         number = client.subscribe("jobs", "workers", credits=10)
         seen = [client.receive() for _ in range(4)]
         assert sorted(each["payload"] for each in seen) == [b"0", b"1", b"2", b"3"]
-        assert {each["payload"] for each in seen if each["redelivered"]} >= {
-            first["payload"],
-            second["payload"],
-        }
+        assert {each["payload"] for each in seen if each["redelivered"]} >= {first["payload"], second["payload"]}
         ranges = [(each["partition"], each["offset"], each["offset"]) for each in seen]
         assert client.call(C.ACK, subscription=number, ranges=ranges)["count"] == 4
         assert lag(tinyq, "workers") == 0
@@ -395,15 +374,10 @@ def test_rules_count_here_as_at_every_door_and_from_their_change_on(sqlite_store
     who = hashlib.sha256(b"hers").hexdigest()
     rules = ("allow her write,create topic mine", "allow her read topic mine", "allow her read group *")
     policy = AccessPolicy(
-        tokens={token_digest(who): "her"},
-        rules=tuple(parse_rule(each) for each in rules),
-        admits_anonymous=False,
+        tokens={token_digest(who): "her"}, rules=tuple(parse_rule(each) for each in rules), admits_anonymous=False
     )
     access = Access(policy)
-    with (
-        ServedTinyq(sqlite_store, access, password_sha256="") as tinyq,
-        NewClient(tinyq.port, token=who) as client,
-    ):
+    with ServedTinyq(sqlite_store, access, password_sha256="") as tinyq, NewClient(tinyq.port, token=who) as client:
         assert client.publish("mine", b"1")["code"] == 0
         assert client.publish("yours", b"1")["code"] == 40
         assert client.call(C.DELETE, topic="mine")["code"] == 40
@@ -416,13 +390,8 @@ def test_rules_count_here_as_at_every_door_and_from_their_change_on(sqlite_store
 def test_a_topic_is_made_by_who_may_make_it(sqlite_store: str) -> None:
     who = hashlib.sha256(b"hers").hexdigest()
     rules = ("allow her read,write topic *", "allow her read group *", "allow her create topic mine")
-    access = Access(
-        AccessPolicy(tokens={token_digest(who): "her"}, rules=tuple(parse_rule(each) for each in rules))
-    )
-    with (
-        ServedTinyq(sqlite_store, access, password_sha256="") as tinyq,
-        NewClient(tinyq.port, token=who) as client,
-    ):
+    access = Access(AccessPolicy(tokens={token_digest(who): "her"}, rules=tuple(parse_rule(each) for each in rules)))
+    with ServedTinyq(sqlite_store, access, password_sha256="") as tinyq, NewClient(tinyq.port, token=who) as client:
         assert client.publish("yours", b"1")["code"] == 40
         assert client.call(C.SUBSCRIBE, topic="yours", group="g", credits=1, lease_ms=0)["code"] == 40
         assert client.publish("mine", b"1")["code"] == 0

@@ -41,9 +41,7 @@ def test_rest_answers_413(rest: ServedRest) -> None:
     assert statuses == [(201, None), (413, "value_too_large"), (201, None)]
     assert (
         "raise max.message.bytes of the topic"
-        in rest.client.post(
-            "/topics/little/records", content=TOO_LARGE, headers={"idempotency-key": "a"}
-        ).text
+        in rest.client.post("/topics/little/records", content=TOO_LARGE, headers={"idempotency-key": "a"}).text
     )
     assert held(rest.store) == [FITS, FITS]
     bound(rest.store, None)

@@ -27,9 +27,7 @@ def test_the_trace_of_a_record_has_its_rest_readers_and_its_kafka_readers(sqlite
     with collector(told) as address:
         settings = {"PENSTOCK_TRACING_ENDPOINT": address, "PENSTOCK_TRACING_SERVICE_NAME": "shop-doors"}
         command = penstock("serve", "--url", sqlite_store, *doors)
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env=os.environ | settings
-        ) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | settings) as process:
             assert process.stdout is not None
             kafka = process.stdout.readline().split()[-1]
             http = process.stdout.readline().split()[-1]
@@ -52,13 +50,7 @@ def test_the_trace_of_a_record_has_its_rest_readers_and_its_kafka_readers(sqlite
     spans = spans_of(told)
     mine = [span for span in spans if span.trace_id.hex() == TRACE]
     names = sorted(span.name for span in mine)
-    assert names == [
-        "penstock.deliver",
-        "penstock.fetch",
-        "penstock.handle",
-        "penstock.read",
-        "penstock.read",
-    ]
+    assert names == ["penstock.deliver", "penstock.fetch", "penstock.handle", "penstock.read", "penstock.read"]
     assert {span.parent_span_id.hex() for span in mine} == {SPAN}
     assert all(span.start_time_unix_nano <= span.end_time_unix_nano for span in mine)
 

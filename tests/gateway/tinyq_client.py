@@ -90,12 +90,7 @@ class NewClient(OldClient):
     """Negotiates, and speaks frames whose answers name their request."""
 
     def __init__(
-        self,
-        port: int,
-        *,
-        codecs: int = 0,
-        token: str | None = None,
-        connected: socket.socket | None = None,
+        self, port: int, *, codecs: int = 0, token: str | None = None, connected: socket.socket | None = None
     ) -> None:
         """`connected`: a connection to use; who it is has to be said then."""
         if connected is None:
@@ -145,9 +140,7 @@ class NewClient(OldClient):
 
     def subscribe(self, topic: str, group: str | None = None, credits: int = 10, lease_ms: int = 0) -> int:
         """Subscribe; return the number of the subscription."""
-        answer = self.call(
-            TinyqCommand.SUBSCRIBE, topic=topic, group=group, credits=credits, lease_ms=lease_ms
-        )
+        answer = self.call(TinyqCommand.SUBSCRIBE, topic=topic, group=group, credits=credits, lease_ms=lease_ms)
         assert answer["code"] == 0, answer
         return int(answer["request"])
 

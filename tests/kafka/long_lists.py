@@ -50,17 +50,13 @@ def _filled(fields: tuple[Field, ...], version: int, path: tuple[str, ...], coun
             said[field.name] = [_element(element, version, number) for number in range(count)]
         else:
             assert isinstance(element, StructOf)
-            said[field.name] = [
-                _element(element, version, 0) | _filled(element.fields, version, path[1:], count)
-            ]
+            said[field.name] = [_element(element, version, 0) | _filled(element.fields, version, path[1:], count)]
     return said
 
 
 def _element(kind: FieldKind, version: int, number: int) -> Any:
     if isinstance(kind, StructOf):
-        named = next(
-            (each for each in kind.fields if isinstance(each.kind, Text) and each.is_in(version)), None
-        )
+        named = next((each for each in kind.fields if isinstance(each.kind, Text) and each.is_in(version)), None)
         counted = next((each for each in kind.fields if isinstance(each.kind, Scalar)), None)
         if named is not None:
             return {named.name: f"no topic {number}"}

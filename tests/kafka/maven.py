@@ -49,9 +49,7 @@ def jars(name: str, *artifacts: str, with_scala: bool = True) -> Path:
         (home / "pom.xml").write_text(_POM.format(dependencies=said))
         command = [maven, "-B", "-q", _COPY, f"-DoutputDirectory={home / 'lib'}", "-DincludeScope=runtime"]
         try:
-            got = subprocess.run(
-                command, cwd=home, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False
-            )
+            got = subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             pytest.skip(f"Maven did not bring {artifacts[0]} in {FETCH_SECONDS} s")
         if got.returncode:

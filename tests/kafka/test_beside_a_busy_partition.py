@@ -74,9 +74,7 @@ def _transact(served: Served) -> None:
 
 @pytest.mark.parametrize("beside", [_lock, _transact])
 def test_an_honest_producer_is_served_beside_a_busy_partition(
-    served: Served,
-    beside: Callable[[Served], None],
-    capsys: pytest.CaptureFixture[str],
+    served: Served, beside: Callable[[Served], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     begun, ended = Event(), Event()
 

@@ -40,19 +40,7 @@ def url(served: Served, request: pytest.FixtureRequest) -> str:
 
 
 def test_lines_go_in_and_come_out(url: str) -> None:
-    done = run(
-        "produce",
-        "t",
-        "--url",
-        url,
-        "--key-separator",
-        ":",
-        "--header",
-        "a=b=c",
-        "--type",
-        "x.y",
-        given=LINES,
-    )
+    done = run("produce", "t", "--url", url, "--key-separator", ":", "--header", "a=b=c", "--type", "x.y", given=LINES)
     assert (done.exit_code, done.stdout) == (0, "4 records added to topic t\n"), done.output
     found = tailed("t", "--url", url)
     assert sorted((each["key"], each["value"]) for each in found) == [

@@ -36,9 +36,7 @@ def url(house: House, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_lines_go_in_and_come_out_with_a_login(
-    url: str, mechanism: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_go_in_and_come_out_with_a_login(url: str, mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_KAFKA_SASL_MECHANISM", mechanism)
     done = run("produce", "orders", "--url", url, given=f"by {mechanism}\n".encode())
     assert done.exit_code == 0, (done.output, done.exception)
@@ -63,11 +61,7 @@ def test_a_certificate_is_a_login(url: str, house: House, monkeypatch: pytest.Mo
         ("SASL_PASSWORD", "", "PENSTOCK_KAFKA_SASL_PASSWORD"),
         ("SSL_CA_LOCATION", "", "name its authority by PENSTOCK_KAFKA_SSL_CA_LOCATION"),
         ("SSL_CA_LOCATION", "/nowhere.pem", "nowhere.pem"),
-        (
-            "SECURITY_PROTOCOL",
-            "SASL_PLAINTEXT",
-            "PENSTOCK_KAFKA_SECURITY_PROTOCOL than SASL_PLAINTEXT",
-        ),
+        ("SECURITY_PROTOCOL", "SASL_PLAINTEXT", "PENSTOCK_KAFKA_SECURITY_PROTOCOL than SASL_PLAINTEXT"),
         ("SECURITY_PROTOCOL", "PLAINTEXT", "PENSTOCK_KAFKA_SECURITY_PROTOCOL than PLAINTEXT"),
     ],
 )

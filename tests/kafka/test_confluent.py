@@ -10,13 +10,7 @@ import pytest
 from tests.kafka.served import Served
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install confluent-kafka")
-from confluent_kafka import (  # noqa: E402
-    OFFSET_BEGINNING,
-    Consumer,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition  # noqa: E402
 from confluent_kafka.admin import (  # noqa: E402
     AdminClient,
     AlterConfigOpType,
@@ -183,12 +177,7 @@ def test_a_message_above_the_limit_is_refused_and_the_next_is_taken(kafka_url: s
 
 def test_an_idempotent_producer_keeps_order_and_doubles_nothing(served: Served, reader: Any) -> None:
     served.topic("once", 1)
-    send(
-        served,
-        "once",
-        [str(number) for number in range(2000)],
-        **{"enable.idempotence": True, "linger.ms": 1},
-    )
+    send(served, "once", [str(number) for number in range(2000)], **{"enable.idempotence": True, "linger.ms": 1})
     found = read(from_start(reader, "once", 1), 2000)
     assert [int(each.value()) for each in found] == list(range(2000))
 
@@ -369,9 +358,7 @@ def test_a_static_member_that_starts_again_keeps_its_share(served: Served, topic
 
 def test_topics_are_made_described_grown_set_trimmed_and_deleted(served: Served) -> None:
     admin = AdminClient({"bootstrap.servers": served.address})
-    made = admin.create_topics(
-        [NewTopic("made", 2, 1, config={"retention.ms": "60000"}), NewTopic("default", -1, 1)]
-    )
+    made = admin.create_topics([NewTopic("made", 2, 1, config={"retention.ms": "60000"}), NewTopic("default", -1, 1)])
     assert [each.result(SECONDS) for each in made.values()] == [None, None]
     topics = admin.list_topics(timeout=SECONDS).topics
     assert len(topics["made"].partitions) == 2

@@ -26,9 +26,7 @@ def meant(kind: str) -> dict[str, tuple[str, str]]:
     """Return what the page says of a kind of store."""
     rows = _ROW.findall(PAGE.read_text("utf-8"))
     found = {step: (theirs, ours) for step, where, theirs, ours in rows if where in (EVERYWHERE, kind)}
-    assert len(found) == sum(where in (EVERYWHERE, kind) for _, where, _, _ in rows), (
-        "a step stands there twice"
-    )
+    assert len(found) == sum(where in (EVERYWHERE, kind) for _, where, _, _ in rows), "a step stands there twice"
     return found
 
 

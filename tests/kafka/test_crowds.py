@@ -49,9 +49,7 @@ def slow_readers(served: Served) -> Iterator[list[RawClient]]:
         for each in clients:
             each.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             each.send(fetching() * _ASKED)
-        wait_until(
-            lambda: sum(each.is_full for each in served.broker.sessions) == _READERS, "all readers are full"
-        )
+        wait_until(lambda: sum(each.is_full for each in served.broker.sessions) == _READERS, "all readers are full")
         yield clients
 
 
@@ -80,9 +78,7 @@ def test_answers_that_nobody_takes_are_counted_leave_room_and_end_those_who_aske
 
 
 def test_a_reader_that_comes_back_gets_every_answer_in_order(filled: Served) -> None:
-    with RawClient(
-        filled.address
-    ) as client:  # with a window as it comes: a tiny one is opened by timers only
+    with RawClient(filled.address) as client:  # with a window as it comes: a tiny one is opened by timers only
         client.send(b"".join(fetching(id=number) for number in range(_ASKED)))
         wait_until(lambda: any(each.is_full for each in filled.broker.sessions), "a reader is full")
         for number in range(_ASKED):

@@ -6,12 +6,7 @@ import pytest
 
 from penstock.wire.kafka import record_batch
 from penstock.wire.kafka.apis.records import PRODUCE
-from penstock.wire.kafka.apis.transactions import (
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    INIT_PRODUCER_ID,
-    TXN_OFFSET_COMMIT,
-)
+from penstock.wire.kafka.apis.transactions import ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.records import NewRecord, encode_records
 from tests.kafka.raw import RawClient
@@ -20,9 +15,7 @@ from tests.kafka.served import Served
 NOW_MS = 1_700_000_000_000
 
 
-def a_batch(
-    value: bytes, producer: Any, sequence: int, *, in_transaction: bool, time_ms: int = NOW_MS
-) -> bytes:
+def a_batch(value: bytes, producer: Any, sequence: int, *, in_transaction: bool, time_ms: int = NOW_MS) -> bytes:
     records = encode_records([NewRecord(0, time_ms, b"k", value, [])])
     header = record_batch.read_header(records)._replace(
         producer_id=producer["producer_id"],
@@ -46,12 +39,7 @@ def produce(client: RawClient, batch: bytes, name: str | None = None) -> tuple[E
 
 
 def begun(client: RawClient, name: str | None) -> Any:
-    asked = {
-        "transactional_id": name,
-        "transaction_timeout_ms": 60_000,
-        "producer_id": -1,
-        "producer_epoch": -1,
-    }
+    asked = {"transactional_id": name, "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
     return client.ask(INIT_PRODUCER_ID, asked, 3)
 
 

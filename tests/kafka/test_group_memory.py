@@ -20,9 +20,7 @@ from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
 
 
-def commit(
-    client: RawClient, group: str, offset: int, topic: str = "t", generation: int = -1, member: str = ""
-) -> int:
+def commit(client: RawClient, group: str, offset: int, topic: str = "t", generation: int = -1, member: str = "") -> int:
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     asked = {
         "group_id": group,
@@ -83,9 +81,7 @@ def test_groups_without_members_leave_memory_and_keep_their_place(
         assert dropped_idle(served, served.broker.groups) == 0
 
 
-def test_a_group_with_a_member_or_a_promised_one_stays(
-    sqlite_store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_with_a_member_or_a_promised_one_stays(sqlite_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator, "_IDLE_SECONDS", -1.0)
     with Served(sqlite_store) as served, RawClient(served.address) as client:
         assert join(client, "promised", version=5)["error_code"] == 79

@@ -174,8 +174,7 @@ def test_where_clients_place_keys_an_open_transaction_stays_where_it_was_sent(se
     log = served.store.log
     found = {number: [each.key for each in log.read("orders", number)] for number in range(MANY)}
     expected = {
-        number: [key for key in KEYS if partition_for(KAFKA, key.encode(), "", FEW) == number]
-        for number in range(MANY)
+        number: [key for key in KEYS if partition_for(KAFKA, key.encode(), "", FEW) == number] for number in range(MANY)
     }
     assert found == expected
 

@@ -86,9 +86,7 @@ def test_what_is_offered_is_what_is_served(small: Served) -> None:
 
 
 def test_requests_cut_at_every_byte_are_answered_in_order(small: Served) -> None:
-    asked = b"".join(
-        frame(METADATA, 9, METADATA.encode_request({"topics": None}, 9), id=number) for number in range(3)
-    )
+    asked = b"".join(frame(METADATA, 9, METADATA.encode_request({"topics": None}, 9), id=number) for number in range(3))
     with RawClient(small.address) as client:
         client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in asked:
@@ -116,8 +114,7 @@ def test_what_is_refused_at_once_is_answered_behind_what_is_written(small: Serve
         answers = [client.receive() for _ in range(10)]
     assert [struct.unpack_from(">i", each)[0] for each in answers] == list(range(10))
     numbers = [
-        PRODUCE.decode_answer(each, 7, 4)["responses"][0]["partition_responses"][0]["error_code"]
-        for each in answers
+        PRODUCE.decode_answer(each, 7, 4)["responses"][0]["partition_responses"][0]["error_code"] for each in answers
     ]
     assert numbers == [0, 3] * 5
     assert small.store.log.bounds("t", 0) == (0, 5)
@@ -134,8 +131,7 @@ def test_answers_come_in_order_whether_written_at_once_or_handed_over(
         clients = [RawClient(served.address) for _ in range(2)]
         for number in range(60):
             some = [
-                [b"%d-%d-%d" % (number, who, each) for each in range(draw.choice((1, 1, 1, 5)))]
-                for who in range(2)
+                [b"%d-%d-%d" % (number, who, each) for each in range(draw.choice((1, 1, 1, 5)))] for who in range(2)
             ]
             for client, values in zip(clients, some, strict=True):
                 sizes = [draw.choice((1, 1, 50_000)) for _ in values]
@@ -228,9 +224,7 @@ def test_a_reader_that_does_not_read_holds_up_nobody(small: Served) -> None:
     asked = {
         "max_wait_ms": 0,
         "min_bytes": 1,
-        "topics": [
-            {"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 4 * MB}]}
-        ],
+        "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 4 * MB}]}],
     }
     with RawClient(small.address) as slow:
         slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -113,9 +113,7 @@ def long_set() -> None:
         pytest.skip("Java's tools in full are run in the long set (./scripts/test --long)")
 
 
-def test_java_transacts_is_fenced_and_copies_exactly_once(
-    long_set: None, served: Served, tmp_path: Path
-) -> None:
+def test_java_transacts_is_fenced_and_copies_exactly_once(long_set: None, served: Served, tmp_path: Path) -> None:
     (tmp_path / "Transactions.java").write_text(TRANSACTIONS)
     said = _java("Transactions.java", served.address, folder=tmp_path).splitlines()
     values = ",".join(f"v{number}" for number in range(10))

@@ -180,8 +180,7 @@ def test_a_foreign_key_of_an_outbox_topic_is_found(placed: Placed, now: str | No
 def test_a_key_that_is_nowhere_was_never_published(placed: Placed) -> None:
     placed.send(placed.topic(), 0, "k")
     assert placed.one("another").sentence == (
-        "there is no record of key another: it was never published, or was rolled back or cancelled before "
-        "it was due."
+        "there is no record of key another: it was never published, or was rolled back or cancelled before it was due."
     )
 
 

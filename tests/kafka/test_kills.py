@@ -43,9 +43,7 @@ class IdempotentLoad(Thread):
         number = 0
         while not self.stopping.is_set():
             for _ in range(20):
-                self._producer.produce(
-                    "plain", str(number), partition=number % PARTITIONS, on_delivery=self._delivered
-                )
+                self._producer.produce("plain", str(number), partition=number % PARTITIONS, on_delivery=self._delivered)
                 number += 1
             self._producer.poll(0.01)
         self._producer.flush(90)
@@ -186,11 +184,7 @@ def _check_plain(log: Any, load: IdempotentLoad) -> None:
     moved = [number for number, place in load.acknowledged.items() if places[number] != place]
     assert not moved
     for partition in range(PARTITIONS):
-        own = [
-            number
-            for number, place in sorted(places.items(), key=lambda pair: pair[1])
-            if place[0] == partition
-        ]
+        own = [number for number, place in sorted(places.items(), key=lambda pair: pair[1]) if place[0] == partition]
         assert own == sorted(own), "order is not kept"
 
 

@@ -31,11 +31,7 @@ from tests.loop_watch import LoopWatch
 
 WIDE = 9_000  # partitions
 REQUESTS = list(long_requests())
-_REPRODUCED = {
-    (METADATA.name, "topics"),
-    (FIND_COORDINATOR.name, "coordinator_keys"),
-    (DESCRIBE_GROUPS.name, "groups"),
-}
+_REPRODUCED = {(METADATA.name, "topics"), (FIND_COORDINATOR.name, "coordinator_keys"), (DESCRIBE_GROUPS.name, "groups")}
 
 
 def _watched(folder: Path, url: str) -> Iterator[tuple[Served, LoopWatch]]:
@@ -126,18 +122,12 @@ def _fetch(wait_ms: int = 0, *, topics: int = 1, partitions: int = 1) -> Message
 def _produce(records: bytes, topic: str = "orders", *, topics: int = 1, partitions: int = 1) -> Message:
     parts = [{"index": each, "records": records} for each in range(partitions)]
     names = [topic] if topics == 1 else [f"no topic {each}" for each in range(topics)]
-    return {
-        "acks": -1,
-        "timeout_ms": 1000,
-        "topic_data": [{"name": n, "partition_data": parts} for n in names],
-    }
+    return {"acks": -1, "timeout_ms": 1000, "topic_data": [{"name": n, "partition_data": parts} for n in names]}
 
 
 def _batch(count: int = 1, value: bytes = b"v", codec: Compression = Compression.NONE) -> bytes:
     now = SYSTEM.now_ms()
-    return bytes(
-        encode_records([NewRecord(each, now, None, value, []) for each in range(count)], codec=codec)
-    )
+    return bytes(encode_records([NewRecord(each, now, None, value, []) for each in range(count)], codec=codec))
 
 
 def _answers(served: Served, api: Api, version: int, *messages: Message) -> list[bytes]:
@@ -194,9 +184,7 @@ def test_a_fetch_that_every_record_wakes_holds_up_nobody(watched: tuple[Served, 
     watch.hold(wake, one_request=False)
 
 
-def test_the_metadata_of_a_topic_of_thousands_of_partitions_holds_up_nobody(
-    watched: tuple[Served, LoopWatch],
-) -> None:
+def test_the_metadata_of_a_topic_of_thousands_of_partitions_holds_up_nobody(watched: tuple[Served, LoopWatch]) -> None:
     served, watch = watched
     served.broker.access.install(AccessPolicy())
     served.broker.metadata.forget()

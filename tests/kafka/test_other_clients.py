@@ -127,9 +127,7 @@ main().catch(error => { console.error(error); process.exit(1) })
 """
 
 
-def test_kafkajs_commits_a_transaction_and_a_group_reads_it(
-    served: Served, topic: str, tmp_path: Path
-) -> None:
+def test_kafkajs_commits_a_transaction_and_a_group_reads_it(served: Served, topic: str, tmp_path: Path) -> None:
     modules = node_client()
     (tmp_path / "talk.js").write_text(SCRIPT)
     done = subprocess.run(

@@ -24,9 +24,7 @@ def outbox(served: Served) -> Outbox:
 
 def test_an_event_is_read_as_a_cloud_event(served: Served, outbox: Outbox) -> None:
     with outbox.transaction() as conn:
-        id = outbox.publish(
-            conn, "order.placed", {"order": "o-1"}, key="o-1", headers={"tenant": "a"}, topic="events"
-        )
+        id = outbox.publish(conn, "order.placed", {"order": "o-1"}, key="o-1", headers={"tenant": "a"}, topic="events")
     outbox.drain()
     served.broker.topics.refresh()
     with closing(consumer(served)) as reader:
@@ -75,9 +73,7 @@ def test_a_key_in_a_foreign_partition_is_refused_with_the_remedy(served: Served)
     own = partition_of("k", 8)
     errors: list[Any] = []
     out = producer(served)
-    out.produce(
-        "events", b"x", "k", partition=(own + 1) % 8, on_delivery=lambda error, _: errors.append(error)
-    )
+    out.produce("events", b"x", "k", partition=(own + 1) % 8, on_delivery=lambda error, _: errors.append(error))
     assert out.flush(SECONDS) == 0
     assert errors[0].name() == "INVALID_RECORD"
     errors.clear()
@@ -108,13 +104,7 @@ def test_a_key_is_refused_in_its_old_partition_as_soon_as_the_topic_has_grown(
 
 
 def test_a_topic_may_allow_foreign_keys(served: Served) -> None:
-    from confluent_kafka.admin import (
-        AdminClient,
-        AlterConfigOpType,
-        ConfigEntry,
-        ConfigResource,
-        ResourceType,
-    )
+    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
     served.topic("events", 8, "murmur3")
     admin = AdminClient({"bootstrap.servers": served.address})
@@ -125,9 +115,7 @@ def test_a_topic_may_allow_foreign_keys(served: Served) -> None:
     errors: list[Any] = []
     out = producer(served)
     for partition in range(8):
-        out.produce(
-            "events", b"x", "k", partition=partition, on_delivery=lambda error, _: errors.append(error)
-        )
+        out.produce("events", b"x", "k", partition=partition, on_delivery=lambda error, _: errors.append(error))
     assert out.flush(SECONDS) == 0
     assert errors == [None] * 8
 

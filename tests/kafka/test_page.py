@@ -71,14 +71,10 @@ def go_program(source: str, folder: Path) -> Path:
         pytest.skip("Go compiles for more than a minute the first time: ./scripts/test --long does")
     env = {**os.environ, "CGO_ENABLED": "0"}
     for step in (["mod", "init", "penstock.local/orders"], ["get", GO_CLIENT], ["mod", "tidy"]):
-        done = subprocess.run(
-            ["go", *step], cwd=folder, capture_output=True, text=True, timeout=SECONDS, env=env
-        )
+        done = subprocess.run(["go", *step], cwd=folder, capture_output=True, text=True, timeout=SECONDS, env=env)
         if done.returncode:
             pytest.skip(f"franz-go cannot be had from Go's modules here: {done.stderr[-300:]}")
-    built = subprocess.run(
-        ["go", "build", "-o", "orders", "."], cwd=folder, capture_output=True, text=True, env=env
-    )
+    built = subprocess.run(["go", "build", "-o", "orders", "."], cwd=folder, capture_output=True, text=True, env=env)
     assert built.returncode == 0, built.stderr
     compiled.touch()
     return folder / "orders"

@@ -24,11 +24,7 @@ def batch(producer: int, epoch: int, sequence: int, count: int = 2, *, transacti
     records = [NewRecord(each, 1, None, f"{sequence + each}".encode(), []) for each in range(count)]
     return bytes(
         encode_records(
-            records,
-            producer_id=producer,
-            producer_epoch=epoch,
-            base_sequence=sequence,
-            transactional=transactional,
+            records, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
         )
     )
 
@@ -146,12 +142,7 @@ def test_transactional_records_need_a_transaction(served: Served, client: RawCli
         producer, epoch = given(client, "tx")
         assert send(client, batch(producer, epoch, 0, transactional=True), "tx")[0] == WRONG_STATE
         assert send(client, batch(producer + 999, 0, 0, transactional=True), "tx")[0] == NOT_MAPPED
-        ended = {
-            "transactional_id": "tx",
-            "producer_id": producer,
-            "producer_epoch": epoch,
-            "committed": True,
-        }
+        ended = {"transactional_id": "tx", "producer_id": producer, "producer_epoch": epoch, "committed": True}
         assert client.ask(END_TXN, ended, 3)["error_code"] == WRONG_STATE
         again, later = given(client, "tx")
         assert (again, later) == (producer, epoch + 1)
@@ -167,9 +158,7 @@ def test_a_producer_that_asks_for_a_later_epoch_amid_its_transaction_is_not_fenc
         producer, epoch = given(client, "tx")
         who = {"transactional_id": "tx", "producer_id": producer, "producer_epoch": epoch}
         opened = {f"v3_and_below_{name}": value for name, value in who.items()}
-        client.ask(
-            ADD_PARTITIONS_TO_TXN, opened | {"v3_and_below_topics": [{"name": "t", "partitions": [0]}]}, 2
-        )
+        client.ask(ADD_PARTITIONS_TO_TXN, opened | {"v3_and_below_topics": [{"name": "t", "partitions": [0]}]}, 2)
         assert send(client, batch(producer, epoch, 0, transactional=True), "tx")[0] == 0
         answers = [client.ask(INIT_PRODUCER_ID, who | {"transaction_timeout_ms": 60_000}, 4)]
         while answers[-1]["error_code"] == BEING_ENDED:
@@ -178,7 +167,5 @@ def test_a_producer_that_asks_for_a_later_epoch_amid_its_transaction_is_not_fenc
         assert (said["error_code"], said["producer_id"], said["producer_epoch"]) == (0, producer, epoch + 1)
         late = send(client, batch(producer, epoch, 2, transactional=True), "tx")[0]
         assert late in (OLD_EPOCH, WRONG_STATE)
-        assert (
-            client.ask(INIT_PRODUCER_ID, who | {"transaction_timeout_ms": 60_000}, 4)["error_code"] == FENCED
-        )
+        assert client.ask(INIT_PRODUCER_ID, who | {"transaction_timeout_ms": 60_000}, 4)["error_code"] == FENCED
     assert served.store.log.read("t", 0) == []

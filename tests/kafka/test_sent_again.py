@@ -80,9 +80,7 @@ def test_aiokafka_sends_the_same_bytes_again(orders: Served, lost: LostAnswers) 
     async def send() -> None:
         made = {"enable_idempotence": True, "compression_type": "gzip", "retry_backoff_ms": 10}
         async with kafka.AIOKafkaProducer(bootstrap_servers=orders.address, **made) as producer:
-            futures = [
-                await producer.send("orders", b"value-%d" % each, b"%d" % each) for each in range(RECORDS)
-            ]
+            futures = [await producer.send("orders", b"value-%d" % each, b"%d" % each) for each in range(RECORDS)]
             await asyncio.gather(*futures)
 
     asyncio.run(send())

@@ -46,9 +46,7 @@ def test_a_directory_is_served_by_one_process_whichever_its_doors(tmp_path: Path
             assert second.stdout == ""
             assert f"process {first.pid} writes the log in" in second.stderr
             assert "Traceback" not in second.stderr
-            shown = subprocess.run(
-                penstock("topics", "list", "--url", url), capture_output=True, text=True, timeout=60
-            )
+            shown = subprocess.run(penstock("topics", "list", "--url", url), capture_output=True, text=True, timeout=60)
             assert shown.returncode == 0, shown.stderr
         finally:
             first.terminate()

@@ -42,29 +42,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: E402
 SECONDS = 30
 _PRODUCER = {"producer_id": 1, "producer_epoch": 0}
 _MEMBER = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
-_COMMIT = {
-    "partition_index": 0,
-    "committed_offset": 1,
-    "committed_leader_epoch": -1,
-    "committed_metadata": "",
-}
+_COMMIT = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
 
 # What each request of a coordinator's is answered while its store is away, as all clients wait after it:
 # Java's producer without a transactional id, and older Java consumers that ask where a group is, do so
 # after COORDINATOR_LOAD_IN_PROGRESS only.
 ASKED: list[tuple[Api, int, Message, E]] = [
-    (
-        INIT_PRODUCER_ID,
-        1,
-        {"transactional_id": "x", "transaction_timeout_ms": 1000},
-        E.COORDINATOR_LOAD_IN_PROGRESS,
-    ),
-    (
-        INIT_PRODUCER_ID,
-        1,
-        {"transactional_id": None, "transaction_timeout_ms": 1000},
-        E.COORDINATOR_LOAD_IN_PROGRESS,
-    ),
+    (INIT_PRODUCER_ID, 1, {"transactional_id": "x", "transaction_timeout_ms": 1000}, E.COORDINATOR_LOAD_IN_PROGRESS),
+    (INIT_PRODUCER_ID, 1, {"transactional_id": None, "transaction_timeout_ms": 1000}, E.COORDINATOR_LOAD_IN_PROGRESS),
     (
         ADD_PARTITIONS_TO_TXN,
         2,
@@ -76,30 +61,15 @@ ASKED: list[tuple[Api, int, Message, E]] = [
         },
         E.COORDINATOR_NOT_AVAILABLE,
     ),
-    (
-        ADD_OFFSETS_TO_TXN,
-        2,
-        {"transactional_id": "x", **_PRODUCER, "group_id": "g"},
-        E.COORDINATOR_NOT_AVAILABLE,
-    ),
+    (ADD_OFFSETS_TO_TXN, 2, {"transactional_id": "x", **_PRODUCER, "group_id": "g"}, E.COORDINATOR_NOT_AVAILABLE),
     (
         TXN_OFFSET_COMMIT,
         2,
-        {
-            "transactional_id": "x",
-            **_PRODUCER,
-            "group_id": "g",
-            "topics": [{"name": "t", "partitions": [_COMMIT]}],
-        },
+        {"transactional_id": "x", **_PRODUCER, "group_id": "g", "topics": [{"name": "t", "partitions": [_COMMIT]}]},
         E.COORDINATOR_NOT_AVAILABLE,
     ),
     (END_TXN, 2, {"transactional_id": "x", **_PRODUCER, "committed": True}, E.COORDINATOR_NOT_AVAILABLE),
-    (
-        LIST_TRANSACTIONS,
-        0,
-        {"state_filters": [], "producer_id_filters": []},
-        E.COORDINATOR_LOAD_IN_PROGRESS,
-    ),
+    (LIST_TRANSACTIONS, 0, {"state_filters": [], "producer_id_filters": []}, E.COORDINATOR_LOAD_IN_PROGRESS),
     (
         JOIN_GROUP,
         5,
@@ -142,10 +112,7 @@ ASKED: list[tuple[Api, int, Message, E]] = [
     (
         OFFSET_FETCH,
         8,
-        {
-            "groups": [{"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}],
-            "require_stable": False,
-        },
+        {"groups": [{"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}], "require_stable": False},
         E.COORDINATOR_LOAD_IN_PROGRESS,
     ),
     (
@@ -155,12 +122,7 @@ ASKED: list[tuple[Api, int, Message, E]] = [
         E.COORDINATOR_NOT_AVAILABLE,
     ),
     (LIST_GROUPS, 2, {}, E.COORDINATOR_NOT_AVAILABLE),
-    (
-        DESCRIBE_GROUPS,
-        3,
-        {"groups": ["g"], "include_authorized_operations": False},
-        E.COORDINATOR_NOT_AVAILABLE,
-    ),
+    (DESCRIBE_GROUPS, 3, {"groups": ["g"], "include_authorized_operations": False}, E.COORDINATOR_NOT_AVAILABLE),
     (DELETE_GROUPS, 1, {"groups_names": ["g"]}, E.COORDINATOR_NOT_AVAILABLE),
     (
         LIST_OFFSETS,

@@ -157,9 +157,7 @@ class Copier(Thread):
                 for each in found:
                     self.producer.produce("tx", each.value())
                 places = self.reader.position(self.reader.assignment())
-                self.producer.send_offsets_to_transaction(
-                    places, self.reader.consumer_group_metadata(), SECONDS
-                )
+                self.producer.send_offsets_to_transaction(places, self.reader.consumer_group_metadata(), SECONDS)
                 self.producer.commit_transaction(SECONDS)
                 self.copied += len(found)
             except KafkaException as exc:
@@ -192,9 +190,7 @@ def test_a_copier_in_transactions_goes_on_when_one_of_two_brokers_dies(
         load.join(SECONDS)
 
 
-def test_a_dead_broker_is_listed_for_a_while_and_a_stopped_one_is_not(
-    brokers: tuple[str, list[ServedProcess]],
-) -> None:
+def test_a_dead_broker_is_listed_for_a_while_and_a_stopped_one_is_not(brokers: tuple[str, list[ServedProcess]]) -> None:
     """Clients that come meanwhile, and try the dead address, write and read all the same."""
     url, (dead, left) = brokers
     with ServedProcess(url, env=QUICK) as stopped:

@@ -81,12 +81,7 @@ class SparkCluster:
         own = self._folder / name
         own.mkdir(parents=True)
         log = own / "said"
-        command = [
-            str(spark_home() / "bin" / "spark-class"),
-            f"org.apache.spark.deploy.{kind}",
-            "--webui-port",
-            "0",
-        ]
+        command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--webui-port", "0"]
         command += words
         if unseen is not None:
             hidden = f"mount -t tmpfs tmpfs {shlex.quote(str(unseen))} && exec {shlex.join(command)}"

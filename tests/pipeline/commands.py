@@ -16,9 +16,7 @@ from pathlib import Path
 from tests.pipeline.conftest import ROOT, WORKERS_PATH
 
 
-def begin(
-    master: str, conf: dict[str, str], commands: Sequence[Sequence[str]], said: Path
-) -> subprocess.Popen[bytes]:
+def begin(master: str, conf: dict[str, str], commands: Sequence[Sequence[str]], said: Path) -> subprocess.Popen[bytes]:
     """Start the commands; what they say goes to a file."""
     words = [json.dumps(each) for each in (conf, *([*words, "--master", master] for words in commands))]
     with said.open("wb") as sink:

@@ -161,9 +161,7 @@ def spark(started_object_store: ObjectStore | None) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def killed_lakes(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    started_object_store: ObjectStore | None,
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, started_object_store: ObjectStore | None
 ) -> Iterator[KilledLakes]:
     """Give the lakes that tests of this run name by their mark `killed_lake`, after kills of their driver."""
     from tests.pipeline.killed_lakes import killed

@@ -45,14 +45,7 @@ class ConnectServer:
             "PYTHONPATH": WORKERS_PATH,  # the server's Python has Penstock, as it must
         }
         log = folder / "said"
-        command = [
-            str(spark_home() / "bin" / "spark-submit"),
-            "--class",
-            _CLASS,
-            "--master",
-            "local[2]",
-            *words,
-        ]
+        command = [str(spark_home() / "bin" / "spark-submit"), "--class", _CLASS, "--master", "local[2]", *words]
         with log.open("wb") as said:
             self._process = subprocess.Popen(command, cwd=folder, env=env, stdout=said, stderr=said)
         try:

@@ -32,9 +32,7 @@ def expected(store: LogStore) -> dict[str, dict[str, bytes]]:
         if record.key is None:
             continue  # it is rejected
         where = (record.type or "", record.key)
-        last[where] = max(
-            last.get(where, (-1, -1, None)), (partition, offset, record.data), key=lambda each: each[:2]
-        )
+        last[where] = max(last.get(where, (-1, -1, None)), (partition, offset, record.data), key=lambda each: each[:2])
     found: dict[str, dict[str, bytes]] = {name: {} for name in TYPES}
     for (type_name, key), (_, _, data) in last.items():
         if data is not None and type_name in found:

@@ -60,9 +60,7 @@ def words(store: LogStore, to: Location) -> list[str]:
 
 
 @contextmanager
-def killed(
-    names: Iterable[str], folder: Path, object_store: ObjectStore | None, catalog: str
-) -> Iterator[KilledLakes]:
+def killed(names: Iterable[str], folder: Path, object_store: ObjectStore | None, catalog: str) -> Iterator[KilledLakes]:
     """Give lakes that were killed twice. Their names say what they are: `upsert`, `bucket iceberg append`."""
     with ExitStack() as stack:
         lakes = {name: _lake(name, folder, object_store, catalog) for name in sorted(names)}

@@ -142,9 +142,7 @@ def end_driver(lake: str) -> None:
         place = Path(folder) / place_of(lake)
         place.touch()
         wait_until(
-            lambda: len(os.listdir(folder)) == int(many),
-            f"all {many} lakes have come so far",
-            seconds=_MEETING_SECONDS,
+            lambda: len(os.listdir(folder)) == int(many), f"all {many} lakes have come so far", seconds=_MEETING_SECONDS
         )
         while min(os.listdir(folder)) != place.name:  # one of them ends the driver, and all others with it
             signal.pause()

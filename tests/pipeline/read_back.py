@@ -25,8 +25,7 @@ def read_back(path: Path, columns: Sequence[str], where: str = "true") -> Rows:
         # The files themselves, without deltalake between: what the log of the table points to.
         files = [str(path / file) for file in table.file_uris()]
         by_files = conn.execute(
-            f"SELECT {chosen} FROM read_parquet($files, union_by_name => true) WHERE {where}",
-            {"files": files},
+            f"SELECT {chosen} FROM read_parquet($files, union_by_name => true) WHERE {where}", {"files": files}
         ).fetchall()
     frame = polars.read_delta(str(path))
     by_polars = frame.sql(f"SELECT {chosen} FROM self WHERE {where}").rows()

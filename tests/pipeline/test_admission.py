@@ -61,16 +61,13 @@ def batches(sizes: Sizes, at_most: int) -> Iterator[list[int]]:
 def test_a_batch_has_the_bound_or_one_record_and_all_come_once(seed: int) -> None:
     rng = random.Random(seed)
     sizes = {
-        p: [rng.choice([1, 10, 100, 1_000]) for _ in range(rng.randint(0, 60))]
-        for p in range(rng.choice([1, 3, 16]))
+        p: [rng.choice([1, 10, 100, 1_000]) for _ in range(rng.randint(0, 60))] for p in range(rng.choice([1, 3, 16]))
     }
     at_most = rng.choice([5, 50, 500, 5_000])
     found = list(batches(sizes, at_most))
     assert all(each for each in found), "every batch moves on"
     assert all(sum(each) <= at_most or len(each) == 1 for each in found)
-    assert sorted(size for each in found for size in each) == sorted(
-        size for each in sizes.values() for size in each
-    )
+    assert sorted(size for each in found for size in each) == sorted(size for each in sizes.values() for size in each)
 
 
 def test_batches_are_not_much_smaller_than_they_may_be() -> None:
@@ -105,9 +102,7 @@ class BoundedTopic:
         bodies = [b"x" * rng.choice([0, 10, 300, 4_000, 20_000]) for _ in range(400)]
         records = [a_record(f"k-{n % 60}", body, type="t") for n, body in enumerate(bodies)]
         placed = log.append(TOPIC, records)
-        self.sizes = {
-            tuple(place): content_of(each).size for place, each in zip(placed, records, strict=True)
-        }
+        self.sizes = {tuple(place): content_of(each).size for place, each in zip(placed, records, strict=True)}
 
     def reader(self, **given: str) -> StreamReader:
         return StreamReader(read_options({"url": self.url, "topic": TOPIC, **given}))
@@ -127,8 +122,7 @@ def bounded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BoundedT
 
 
 @pytest.mark.parametrize(
-    ("most", "limit"),
-    [(50_000, ReadAllAvailable()), pytest.param(9_000, ReadMaxRows(25), marks=pytest.mark.slow)],
+    ("most", "limit"), [(50_000, ReadAllAvailable()), pytest.param(9_000, ReadMaxRows(25), marks=pytest.mark.slow)]
 )
 def test_every_kind_of_store_keeps_the_bound(bounded: BoundedTopic, most: int, limit: Any) -> None:
     reader = bounded.reader(maxBytesPerTrigger=str(most))

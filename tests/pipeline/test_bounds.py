@@ -66,10 +66,7 @@ ODD: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 SORTED_BY_EACH = {"half", "single"}  # pyarrow gives rows of NaN, too, where it asks for all up to infinity
 Kinds = dict[str, tuple[pa.DataType, list[Any]]]
-LEAVES: dict[str, list[tuple[str, ...]]] = {
-    "inner": [("inner", "a"), ("inner", "b", "c")],
-    "mixed": [("mixed", "a")],
-}
+LEAVES: dict[str, list[tuple[str, ...]]] = {"inner": [("inner", "a"), ("inner", "b", "c")], "mixed": [("mixed", "a")]}
 COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "=": lambda a, b: a == b,
     "<": lambda a, b: a < b,
@@ -134,10 +131,7 @@ def answers(to: Path, rows: pa.Table, path: tuple[str, ...], draw: random.Random
     column, place = pc.field(*path) if len(path) == 1 else pc.field(path), pl.col(path[0])
     for name in path[1:]:
         place = place.struct.field(name)
-    asked = [
-        ("IS NULL", column.is_null(), place.is_null()),
-        ("IS NOT NULL", column.is_valid(), place.is_not_null()),
-    ]
+    asked = [("IS NULL", column.is_null(), place.is_null()), ("IS NOT NULL", column.is_valid(), place.is_not_null())]
     said = "".join(f'"{path[0]}"' if not at else f'."{name}"' for at, name in enumerate(path))
     done, values = [], [None, None]
     given = rows.column(path[0]).combine_chunks()
@@ -152,10 +146,7 @@ def answers(to: Path, rows: pa.Table, path: tuple[str, ...], draw: random.Random
                     compared(column, literal),
                     compared(
                         place,
-                        pl.lit(
-                            pl.Series(pa.array([value], given.type)).first(),
-                            dtype=frame.select(place).dtypes[0],
-                        ),
+                        pl.lit(pl.Series(pa.array([value], given.type)).first(), dtype=frame.select(place).dtypes[0]),
                     ),
                 )
             )
@@ -166,12 +157,8 @@ def answers(to: Path, rows: pa.Table, path: tuple[str, ...], draw: random.Random
         conn.register("plain", rows)
         for (words, arrow, polars), value in zip(asked, values, strict=True):
             shown = f"{words} {value}"
-            done.append(
-                ("pyarrow", shown, numbers(dataset.to_table(filter=arrow)), numbers(rows.filter(arrow)))
-            )
-            done.append(
-                ("polars", shown, numbers(lazily.filter(polars).collect()), numbers(frame.filter(polars)))
-            )
+            done.append(("pyarrow", shown, numbers(dataset.to_table(filter=arrow)), numbers(rows.filter(arrow))))
+            done.append(("polars", shown, numbers(lazily.filter(polars).collect()), numbers(frame.filter(polars))))
             if value is not None:
                 conn.register("literal", pa.table({"v": pa.array([value.as_py()], given.type)}))
                 words = words.replace("?", "(SELECT v FROM literal)")
@@ -215,12 +202,7 @@ FAR = 1_790_000_000_000_000_000  # microseconds: in the year 58692
     [
         (pa.timestamp("us", tz="UTC"), [0, FAR], "1970-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z"),
         (pa.timestamp("us"), [-FAR, 0], "0001-01-01T00:00:00.000", "1970-01-01T00:00:00.000"),
-        (
-            pa.timestamp("us", tz="UTC"),
-            [-(2**63), 2**63 - 1],
-            "0001-01-01T00:00:00.000Z",
-            "9999-12-31T23:59:59.999Z",
-        ),
+        (pa.timestamp("us", tz="UTC"), [-(2**63), 2**63 - 1], "0001-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z"),
         (pa.date32(), [-(2**31), 2**31 - 1], "0001-01-01", "9999-12-31"),
     ],
 )

@@ -56,9 +56,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["postgres", "rest"])
-def catalog(
-    request: pytest.FixtureRequest, bucket: str, object_store: ObjectStore, tmp_path: Path
-) -> Iterator[str]:
+def catalog(request: pytest.FixtureRequest, bucket: str, object_store: ObjectStore, tmp_path: Path) -> Iterator[str]:
     """Give the address of a catalog of each kind; that by REST reaches the bucket in pyiceberg's own way."""
     if request.param == "postgres":
         yield request.getfixturevalue("postgres_url")
@@ -162,9 +160,7 @@ def test_batches_are_there_once_through_upkeep_and_all_readers_say_so(
     assert not any(SECRET.encode() in content for content in objects(table.parent).values())
 
 
-def test_the_table_of_upserts_is_what_a_dictionary_would_be(
-    table: Location, object_store: ObjectStore
-) -> None:
+def test_the_table_of_upserts_is_what_a_dictionary_would_be(table: Location, object_store: ObjectStore) -> None:
     rng, expected, offset = random.Random(7), dict[str, Row](), 0
     for _ in range(3):
         rows, start = list[Row](), offset
@@ -175,9 +171,7 @@ def test_the_table_of_upserts_is_what_a_dictionary_would_be(
         assert commit(a_part(table, rows), a_batch(start, offset), UPSERT)
         assert not commit(a_part(table, rows), a_batch(start, offset), UPSERT)
         expected |= {row["key"].decode(): row for row in sorted(rows, key=lambda row: row["offset"])}
-        found = {
-            row[0].decode(): row[1:] for row in read_back(table, ["key", "offset", "deleted"], object_store)
-        }
+        found = {row[0].decode(): row[1:] for row in read_back(table, ["key", "offset", "deleted"], object_store)}
         assert found == {key: (row["offset"], row["deleted"]) for key, row in expected.items()}
     living = {key.encode() for key, row in expected.items() if not row["deleted"]}
     assert set(live_rows(table).column("key").to_pylist()) == living
@@ -326,11 +320,7 @@ def test_without_a_catalog_the_remedy_is_said_before_spark_starts(
     for more, code, said in (
         ([], 2, "it must be postgresql://HOST/DATABASE or https://…, for the object store of s3://"),
         (["--catalog", "sqlite:///x.db"], 2, "the address of a REST catalog, https://…, or of a database"),
-        (
-            ["--catalog", "postgresql://me:hunter2@127.0.0.1:1/c"],
-            2,
-            "without a password; give it as PGPASSWORD",
-        ),
+        (["--catalog", "postgresql://me:hunter2@127.0.0.1:1/c"], 2, "without a password; give it as PGPASSWORD"),
         (["--catalog", "postgresql://127.0.0.1:1/c?password=hunter2"], 2, "give it as PGPASSWORD"),
         (["--catalog", "postgresql://me@127.0.0.1:1/c"], 3, "tables at '127.0.0.1:1/c' cannot be reached"),
         (["--catalog", "http://127.0.0.1:1/c"], 3, "tables at '127.0.0.1:1/c' cannot be reached"),
@@ -342,9 +332,7 @@ def test_without_a_catalog_the_remedy_is_said_before_spark_starts(
     assert not location(f"{bucket}/lake").exists(), "what is refused leaves nothing behind"
 
 
-def test_who_is_away_is_named_and_tried_again(
-    table: Location, catalog: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_away_is_named_and_tried_again(table: Location, catalog: str, monkeypatch: pytest.MonkeyPatch) -> None:
     appended(table, 0, 10)
     table_then, (known, name) = table_at(table), catalog_of(table)
     assert table_then.size().rows == 10

@@ -68,9 +68,7 @@ def rows(to: Location, columns: list[str]) -> list[dict[str, Any]]:
 
 
 def places(to: Location, store: ObjectStore) -> list[tuple[int, int]]:
-    return sorted(
-        place for table in tables_in(to) for place in read_back(table, ["partition", "offset"], store)
-    )
+    return sorted(place for table in tables_in(to) for place in read_back(table, ["partition", "offset"], store))
 
 
 @pytest.mark.killed_lake("bucket iceberg append")

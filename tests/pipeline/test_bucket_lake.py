@@ -65,9 +65,7 @@ def objects(to: Location) -> dict[str, bytes]:
     return found
 
 
-def test_batches_are_there_once_whatever_is_run_again(
-    sqlite_store: LogStore, to: Location, tmp_path: Path
-) -> None:
+def test_batches_are_there_once_whatever_is_run_again(sqlite_store: LogStore, to: Location, tmp_path: Path) -> None:
     driver = Driver(sqlite_store, to, tmp_path / "one")
     sqlite_store.fill(30)
     driver.step()
@@ -97,9 +95,7 @@ def test_batches_are_there_once_whatever_is_run_again(
     vacuum(to, older_than_hours=0, dry_run=False)
     assert {each.operation for each in history(to, limit=100)} >= {"WRITE", "OPTIMIZE"}
     kept = {uri.rpartition("/")[2] for table in tables_in(to) for uri in DeltaTable(str(table)).file_uris()}
-    data = {
-        name.rpartition("/")[2] for name in objects(to) if name.endswith(".zstd.parquet") or "/part-" in name
-    }
+    data = {name.rpartition("/")[2] for name in objects(to) if name.endswith(".zstd.parquet") or "/part-" in name}
     assert data == kept
     assert places(to) == sorted(sqlite_store.records())
     assert not any(SECRET.encode() in each for each in objects(to).values())
@@ -337,10 +333,7 @@ def test_a_commit_that_fails_because_the_store_is_away_interrupts_the_pipeline(
 @pytest.mark.parametrize(
     ("said", "passes"),
     [
-        (
-            "Transaction failed: Generic S3 error: Error performing PUT http://…: 503 Service Unavailable",
-            True,
-        ),
+        ("Transaction failed: Generic S3 error: Error performing PUT http://…: 503 Service Unavailable", True),
         ("Failed to commit transaction: error sending request for url", True),
         ("Failed to commit transaction: 0", False),
         ("Commit failed: a concurrent transactions added new data.\nHelp: rerun the query", False),
@@ -348,10 +341,7 @@ def test_a_commit_that_fails_because_the_store_is_away_interrupts_the_pipeline(
 )
 def test_of_failed_commits_those_of_an_outage_interrupt_the_pipeline(said: str, passes: bool) -> None:
     """Delta's library may call both a failed commit: that another was faster, and that nobody answered."""
-    with (
-        pytest.raises(StorageAway if passes else CommitFailedError) as raised,
-        asking(location("s3://shop/lake")),
-    ):
+    with pytest.raises(StorageAway if passes else CommitFailedError) as raised, asking(location("s3://shop/lake")):
         raise CommitFailedError(said)
     name = f"{type(raised.value).__module__}.{type(raised.value).__qualname__}"
     found = failure(f"An exception was thrown\n{name}: {raised.value}\nat org.apache.spark")

@@ -47,15 +47,7 @@ def test_typed_delta_tables_and_the_results_of_a_query_as_an_iceberg_table(
     compared = command("reconcile", "--url", sqlite_store.url, "--topic", TOPIC, "--lake", str(lake))
     assert compared.code == 0, compared.out + compared.err
 
-    words = [
-        "tests.pipeline.test_run_modes:counted",
-        "--to",
-        str(counted),
-        "--mode",
-        "upsert",
-        "--key",
-        "who",
-    ]
+    words = ["tests.pipeline.test_run_modes:counted", "--to", str(counted), "--mode", "upsert", "--key", "who"]
     words += ["--format", "iceberg", "--catalog", postgres_url, "--checkpoint", str(tmp_path / "counted")]
     for many in (100, 50):  # the second run goes on with the state of the first
         sqlite_store.fill(many)

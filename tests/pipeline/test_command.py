@@ -31,10 +31,7 @@ def run(*words: str, **options: Any) -> Any:
 
 
 def test_the_tables_of_a_lake_are_listed(lake: Path) -> None:
-    assert [line.split()[:2] for line in run("list", str(lake)).output.splitlines()[1:3]] == [
-        ["a", "15"],
-        ["b", "15"],
-    ]
+    assert [line.split()[:2] for line in run("list", str(lake)).output.splitlines()[1:3]] == [["a", "15"], ["b", "15"]]
     found = json.loads(run("list", str(lake), "--json").output)
     assert [(each["name"], each["size"]["rows"]) for each in found] == [("a", 15), ("b", 15)]
 

@@ -36,18 +36,14 @@ def client(server: ConnectServer, store: LogStore, folder: Path) -> subprocess.P
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_each_record_comes_once_also_when_the_server_is_killed(
-    sqlite_store: LogStore, tmp_path: Path
-) -> None:
+def test_each_record_comes_once_also_when_the_server_is_killed(sqlite_store: LogStore, tmp_path: Path) -> None:
     need_java()
     store, lake = sqlite_store, tmp_path / "lake"
     store.fill(RECORDS)
     store.outbox.log.create_topic(COPIED, partitions=2)
     with ConnectServer(tmp_path / "first") as server, client(server, store, tmp_path) as running:
         wait_until(
-            lambda: running.poll() is not None or commits(lake) >= 1,
-            "some batches are in the tables",
-            seconds=120,
+            lambda: running.poll() is not None or commits(lake) >= 1, "some batches are in the tables", seconds=120
         )
         assert running.poll() is None, running.communicate()
         server.kill()

@@ -70,9 +70,7 @@ def schema() -> Any:
 
 
 def places(to: Location) -> list[tuple[int, int]]:
-    tables = [
-        DeltaTable(str(path)).to_pyarrow_table(columns=["partition", "offset"]) for path in tables_in(to)
-    ]
+    tables = [DeltaTable(str(path)).to_pyarrow_table(columns=["partition", "offset"]) for path in tables_in(to)]
     return sorted((row["partition"], row["offset"]) for row in pa.concat_tables(tables).to_pylist())
 
 
@@ -85,9 +83,7 @@ def test_a_new_checkpoint_begins_where_the_tables_end(store: LogStore, tmp_path:
     assert places(to) == sorted(store.records())
 
 
-def test_a_new_checkpoint_does_not_go_on_with_tables_of_another_history(
-    store: LogStore, tmp_path: Path
-) -> None:
+def test_a_new_checkpoint_does_not_go_on_with_tables_of_another_history(store: LogStore, tmp_path: Path) -> None:
     store.fill(20)
     Driver(store, tmp_path / "lake", tmp_path / "first").step()
     restored(store.outbox)
@@ -96,9 +92,7 @@ def test_a_new_checkpoint_does_not_go_on_with_tables_of_another_history(
         Driver(store, tmp_path / "lake", tmp_path / "second")
 
 
-def test_a_new_checkpoint_knows_partitions_that_the_tables_have_not_seen(
-    store: LogStore, tmp_path: Path
-) -> None:
+def test_a_new_checkpoint_knows_partitions_that_the_tables_have_not_seen(store: LogStore, tmp_path: Path) -> None:
     to = tmp_path / "lake"
     store.fill(100)
     Driver(store, to, tmp_path / "one").step()

@@ -36,12 +36,7 @@ def test_a_declared_pipeline_is_its_function_and_knows_its_places() -> None:
         return events
 
     assert isinstance(revenue, Pipeline)
-    assert (revenue.name, revenue.source, revenue.folder, revenue.key) == (
-        "revenue",
-        "orders",
-        "./revenue",
-        ("a", "b"),
-    )
+    assert (revenue.name, revenue.source, revenue.folder, revenue.key) == ("revenue", "orders", "./revenue", ("a", "b"))
     assert revenue(3) == 3
 
 
@@ -83,14 +78,10 @@ def test_writes_of_a_batch_have_names_of_their_own() -> None:
     assert first != second
 
 
-def test_a_pipeline_without_a_folder_needs_one(
-    sqlite_store: LogStore, penstock: Command, module: str
-) -> None:
+def test_a_pipeline_without_a_folder_needs_one(sqlite_store: LogStore, penstock: Command, module: str) -> None:
     done = penstock("pipeline", "run", f"{module}:nowhere", "--url", sqlite_store.url)
     assert (done.code, "--to" in done.err) == (2, True)
-    done = penstock(
-        "pipeline", "run", f"{module}:copying", "--url", sqlite_store.url, "--mode", "upsert", "--key", "a"
-    )
+    done = penstock("pipeline", "run", f"{module}:copying", "--url", sqlite_store.url, "--mode", "upsert", "--key", "a")
     assert (done.code, "--mode is for a pipeline into a table" in done.err) == (2, True)
 
 
@@ -155,9 +146,7 @@ def test_records_are_handed_out_in_order_for_each_key_and_again_only_marked(
 
 
 @pytest.fixture(params=["sqlite", "kafka"])
-def listed(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[tuple[TopicRecords, Callable[[], object]]]:
+def listed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[TopicRecords, Callable[[], object]]]:
     """Give the records of a topic, with ten or more in partition 0, and retention that takes four of them."""
     if request.param == "kafka":
         with Served(f"file://{tmp_path}/log") as served:
@@ -227,6 +216,4 @@ def test_state_of_its_own_and_deduplication_go_on_in_the_next_run(
     assert sorted(values) == sorted({record.data.decode() for record in records if record.data is not None})
     for name in ("counted", "deduplicated"):
         state = tmp_path / name / "_penstock" / "checkpoint" / "state"
-        assert {file.suffix for file in state.rglob("*") if file.is_file()} & {".zip", ".changelog"}, (
-            "RocksDB"
-        )
+        assert {file.suffix for file in state.rglob("*") if file.is_file()} & {".zip", ".changelog"}, "RocksDB"

@@ -99,19 +99,14 @@ def test_files_that_the_driver_does_not_see_are_not_committed(lake: Lake) -> Non
     assert done.code == 1
     assert "the driver and all executors must share the folder" in done.err.splitlines()[-1]
     unreadable = [
-        name
-        for table in tables_in(lake.to)
-        for name in DeltaTable(table).file_uris()
-        if not Path(name).exists()
+        name for table in tables_in(lake.to) for name in DeltaTable(table).file_uris() if not Path(name).exists()
     ]
     assert unreadable == []
     assert lake.run().code == 0
     assert places(lake.to) == sorted(lake.store.records())
 
 
-def test_a_file_that_is_locked_while_a_task_begins_is_waited_for(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_locked_while_a_task_begins_is_waited_for(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_PIPELINE_RETRY_SECONDS", "1")  # a task that gave up would be tried again
     lake.store.fill(60)
     published = sorted(lake.store.records())
@@ -123,9 +118,7 @@ def test_a_file_that_is_locked_while_a_task_begins_is_waited_for(
     assert places(lake.to) == published
 
 
-def test_a_stream_at_rest_does_not_look_through_the_batches_before(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_at_rest_does_not_look_through_the_batches_before(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = {"lastProgress": 0, "recentProgress": 0}
 
     def counted(name: str) -> property:

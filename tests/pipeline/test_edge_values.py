@@ -86,9 +86,7 @@ ODD_MS = [-(2**63), -62135596800001, -1, 0, 253402300800000, 1_790_000_000_000_0
 
 
 @FORMATS
-@pytest.mark.parametrize(
-    "by", [None, "year(timestamp)", "month(timestamp)", "day(timestamp)", "hour(timestamp)"]
-)
+@pytest.mark.parametrize("by", [None, "year(timestamp)", "month(timestamp)", "day(timestamp)", "hour(timestamp)"])
 def test_a_record_with_any_time_is_stored_and_told_at_the_edge_of_the_years_that_readers_know(
     tmp_path: Path, iceberg: bool, by: str | None
 ) -> None:
@@ -111,9 +109,7 @@ def test_a_record_with_any_time_is_stored_and_told_at_the_edge_of_the_years_that
 
 @pytest.mark.parametrize("value", [2**63 - 1, -(2**63) + 1_000_000, 253402300800000000])
 @pytest.mark.parametrize("by", [None, "day(x)", "year(x)"])
-def test_a_time_of_a_query_in_no_known_year_is_stored_as_it_is(
-    tmp_path: Path, value: int, by: str | None
-) -> None:
+def test_a_time_of_a_query_in_no_known_year_is_stored_as_it_is(tmp_path: Path, value: int, by: str | None) -> None:
     rows = pa.table({"n": [1], "x": pa.array([value], pa.int64()).cast(pa.timestamp("us", tz="UTC"))})
     assert written(tmp_path, rows, 1, iceberg=False, by=by).equals(rows)
     assert DeltaTable(tmp_path / "table").to_pyarrow_dataset().to_table(columns=["n", "x"]).equals(rows)
@@ -153,9 +149,7 @@ def test_no_value_of_a_typed_event_stops_the_command(
     words = ["pipeline", "lake", *where, "--to", str(to), "--once", "--partition-by", "day(at)"]
     words += ["--types", "tests.pipeline.edge_events:outbox", *(["--format", "iceberg"] if iceberg else [])]
     for n, each in enumerate(EDGE_EVENTS):
-        record = a_record(
-            key=f"k{n}", type="edge", data=json.dumps(each).encode(), timestamp_ms=ODD_MS[3 + n % 2]
-        )
+        record = a_record(key=f"k{n}", type="edge", data=json.dumps(each).encode(), timestamp_ms=ODD_MS[3 + n % 2])
         sqlite_store.outbox.log.append(TOPIC, [record])
     done = command(*words)
     assert done.code == 0, done.err

@@ -34,13 +34,7 @@ from penstock.pipeline.lake.iceberg.catalog import begin
 from penstock.pipeline.lake.identity import ByEpoch, ByOffsets
 from penstock.pipeline.lake.kinds import table_at
 from penstock.pipeline.lake.lake import Lake
-from penstock.pipeline.lake.state import (
-    KnownTables,
-    Replayed,
-    erased_places,
-    note_replay,
-    reader_name,
-)
+from penstock.pipeline.lake.state import KnownTables, Replayed, erased_places, note_replay, reader_name
 from penstock.pipeline.lake.upsert.merge import Upsert
 from penstock.pipeline.offsets import Piece, Range
 from tests.pipeline.conftest import Command
@@ -286,9 +280,7 @@ def test_the_first_batch_of_a_pipeline_that_holds_nothing_leaves_the_rows_out_to
 
 
 @pytest.mark.parametrize("holds", [True, False])
-def test_a_lake_whose_mark_has_no_table_yet_is_not_of_another_log(
-    shop: Shop, penstock: Command, holds: bool
-) -> None:
+def test_a_lake_whose_mark_has_no_table_yet_is_not_of_another_log(shop: Shop, penstock: Command, holds: bool) -> None:
     """The mark knows the topic before the first table is made."""
     log, batch = shop.outbox.log, shop.read("aab")
     part, identity = batch
@@ -357,9 +349,7 @@ def test_a_run_that_was_cut_short_before_the_past_went_is_finished_by_the_next(
     assert traces(shop.to, ADA) == set()
 
 
-def test_a_batch_that_comes_while_the_past_goes_is_no_failure(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_comes_while_the_past_goes_is_no_failure(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.publish("ab")
     erase(shop.outbox, ADA)
     kind = type(table_at(shop.to / "order"))

@@ -68,10 +68,7 @@ def test_small_records_come_in_large_batches(sqlite_store: LogStore) -> None:
 @pytest.mark.parametrize("columns", [("key", "value", "headers"), ("value",), ()])
 @pytest.mark.parametrize("others", OTHERS)
 def test_both_libraries_of_sqlite_say_the_same(
-    sqlite_store: LogStore,
-    monkeypatch: pytest.MonkeyPatch,
-    columns: tuple[str, ...],
-    others: dict[str, Any],
+    sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch, columns: tuple[str, ...], others: dict[str, Any]
 ) -> None:
     sqlite_store.fill(300, **others)
     by_own = fetched(sqlite_store, columns)

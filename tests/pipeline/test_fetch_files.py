@@ -39,11 +39,7 @@ def contents(rng: random.Random, count: int, *, odd: bool) -> Iterator[Content]:
     for number in range(count):
         headers = [None, encode_headers((("a", b"1"), ("b", None))), encode_headers((("", b""),))]
         if odd:
-            headers += [
-                b"no headers",
-                encode_headers((("ce_type", b"x"),)),
-                encode_headers((("ce_id", b""),)),
-            ]
+            headers += [b"no headers", encode_headers((("ce_type", b"x"),)), encode_headers((("ce_id", b""),))]
         yield Content(
             f"id-{number}",
             rng.choice([None, b"", b"key", rng.randbytes(rng.choice([3, 200, 20_000]))]),

@@ -24,13 +24,7 @@ PLAIN = pa.schema(
     ]
 )
 ROWS: list[dict[str, Any]] = [
-    {
-        "topic": "orders",
-        "key": b"k",
-        "headers": [{"key": "h", "value": b"v"}],
-        "notes": [("a", "b")],
-        "offset": 3,
-    },
+    {"topic": "orders", "key": b"k", "headers": [{"key": "h", "value": b"v"}], "notes": [("a", "b")], "offset": 3},
     {"topic": None, "key": None, "headers": None, "notes": None, "offset": 4},
 ]
 

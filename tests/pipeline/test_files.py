@@ -163,10 +163,7 @@ def test_a_table_in_parts_has_a_file_for_each_day(to: Path) -> None:
     put(to, 0, 30, "day(timestamp)")
     table = DeltaTable(to)
     assert table.metadata().partition_columns == ["timestamp_day"]
-    assert sorted(each["partitionValues"]["timestamp_day"] for each in _adds(to)) == [
-        "2026-11-16",
-        "2026-11-17",
-    ]
+    assert sorted(each["partitionValues"]["timestamp_day"] for each in _adds(to)) == ["2026-11-16", "2026-11-17"]
     found = table.to_pyarrow_table(columns=["n", "timestamp_day", "timestamp"]).to_pylist()
     assert {row["n"] for row in found} == set(range(30))
     assert {row["timestamp_day"] for row in found} == {date(2026, 11, 16), date(2026, 11, 17)}

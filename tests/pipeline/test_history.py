@@ -44,9 +44,7 @@ def restored_store(sqlite_store: LogStore, tmp_path: Path) -> tuple[LogStore, Dr
     return store, driver
 
 
-def test_a_checkpoint_does_not_go_on_in_a_log_that_was_restored(
-    restored_store: tuple[LogStore, Driver],
-) -> None:
+def test_a_checkpoint_does_not_go_on_in_a_log_that_was_restored(restored_store: tuple[LogStore, Driver]) -> None:
     _, driver = restored_store
     with pytest.raises(HistoryTakenBack, match=r"read up to \d+, and another record stands at \d+ now"):
         driver.step()
@@ -62,9 +60,7 @@ def test_nor_does_a_new_checkpoint_go_on_behind_its_tables(
     assert places(tmp_path / "lake") == held
 
 
-def test_nor_is_a_batch_repeated_that_was_planned_before(
-    restored_store: tuple[LogStore, Driver],
-) -> None:
+def test_nor_is_a_batch_repeated_that_was_planned_before(restored_store: tuple[LogStore, Driver]) -> None:
     _, driver = restored_store
     new = StreamReader(driver.reader._options)
     with pytest.raises(HistoryTakenBack):
@@ -125,9 +121,7 @@ def test_tables_do_not_take_a_topic_that_was_made_anew(sqlite_store: LogStore, t
         Driver(sqlite_store, tmp_path / "lake", tmp_path / "two")
 
 
-def test_a_checkpoint_of_an_older_penstock_has_no_marks_and_is_taken(
-    sqlite_store: LogStore, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_an_older_penstock_has_no_marks_and_is_taken(sqlite_store: LogStore, tmp_path: Path) -> None:
     sqlite_store.fill(20)
     driver = Driver(sqlite_store, tmp_path / "lake", tmp_path / "one")
     driver.step()

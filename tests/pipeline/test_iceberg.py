@@ -226,9 +226,7 @@ def test_manifests_that_are_asked_at_once_are_asked_about_their_own_files(
 def test_new_fields_get_columns_and_a_type_that_changed_is_refused(table: Path) -> None:
     inner = pa.struct([("a", pa.int16())])
     first = pa.schema([*SCHEMA, ("more", inner)])
-    then = pa.schema(
-        [*SCHEMA, ("more", pa.struct([("a", pa.int16()), ("b", pa.string())])), ("note", pa.string())]
-    )
+    then = pa.schema([*SCHEMA, ("more", pa.struct([("a", pa.int16()), ("b", pa.string())])), ("note", pa.string())])
     commit(a_part(table, [a_row("a", 0) | {"more": {"a": 1}}], first), a_batch(0, 1), Evolve())
     later = a_row("b", 1) | {"more": {"a": 2, "b": "x"}, "note": "new"}
     commit(a_part(table, [later], then), a_batch(1, 2), Evolve())
@@ -263,17 +261,13 @@ def test_days_are_hidden_partitions(table: Path) -> None:
     schema = pa.schema([("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC"))])
     days = Partitioning.parse("day(timestamp)")
     moments = [n * 3_600_000_000 for n in range(0, 72, 6)] + [None]
-    batch = pa.record_batch(
-        [pa.array(range(len(moments))), pa.array(moments, schema.field(1).type)], schema=schema
-    )
+    batch = pa.record_batch([pa.array(range(len(moments))), pa.array(moments, schema.field(1).type)], schema=schema)
 
     files = FileWriter(table, OneTable(schema), days).write(iter([batch]))
     assert len(files) == 4
     assert commit(TablePart(table, schema, tuple(files), ("timestamp_day",)), a_batch(0, 13), APPEND)
     assert {part["timestamp_day"] for part, _ in table_at(table).files()} == {"0", "1", "2", None}
-    one_day = loaded(table).scan(
-        "timestamp >= '1970-01-02T00:00:00+00:00' and timestamp < '1970-01-03T00:00:00+00:00'"
-    )
+    one_day = loaded(table).scan("timestamp >= '1970-01-02T00:00:00+00:00' and timestamp < '1970-01-03T00:00:00+00:00'")
     assert len(list(one_day.plan_files())) == 1
     assert sorted(one_day.to_arrow().column("offset").to_pylist()) == [4, 5, 6, 7]
     assert len(offsets(table)) == 13

@@ -208,9 +208,7 @@ def test_a_login_over_tls_reads(apache: ApacheKafka, mechanism: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_the_command_fills_a_lake_from_it_and_goes_on(
-    apache: ApacheKafka, command: Command, tmp_path: Path
-) -> None:
+def test_the_command_fills_a_lake_from_it_and_goes_on(apache: ApacheKafka, command: Command, tmp_path: Path) -> None:
     store = ApacheStore(apache, "command")
     store.fill(300, **{"compression.type": "lz4"})
     sent_in_transactions(store, False, "c0")

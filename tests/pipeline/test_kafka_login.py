@@ -122,9 +122,7 @@ def test_a_topic_that_is_not_allowed_or_not_there_is_named(house: House) -> None
 def test_a_login_at_a_cluster_without_is_one_sentence(tmp_path: Path) -> None:
     with Served(f"sqlite:///{tmp_path}/shop.db") as served:
         served.topic("orders")
-        settings = KafkaSettings.load(
-            security_protocol="SASL_PLAINTEXT", sasl_username="ana", sasl_password=PASSWORD
-        )
+        settings = KafkaSettings.load(security_protocol="SASL_PLAINTEXT", sasl_username="ana", sasl_password=PASSWORD)
         with (
             closing(KafkaTopicReader(f"kafka://{served.address}", "orders", settings)) as reader,
             pytest.raises(StoreError) as refused,

@@ -115,9 +115,7 @@ def test_tables_of_a_cluster_hold_each_record_once_and_go_on(kafka: KafkaStore, 
     assert places(to) == sorted(wanted)
 
 
-def test_records_that_say_no_type_have_a_table_named_after_their_topic(
-    kafka: KafkaStore, tmp_path: Path
-) -> None:
+def test_records_that_say_no_type_have_a_table_named_after_their_topic(kafka: KafkaStore, tmp_path: Path) -> None:
     kafka.fill(20)
     producer = Producer({"bootstrap.servers": kafka.served.address})
     for n in range(7):
@@ -250,9 +248,7 @@ def test_of_a_range_that_retention_enters_the_rest_is_read_and_the_loss_is_named
     assert f"partition 0: 0 to before 7, partition 2: 0 to before {ends[2].end}" in caplog.text
 
 
-def test_a_loss_in_the_middle_of_reading_is_named_as_it_was(
-    kafka: KafkaStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_in_the_middle_of_reading_is_named_as_it_was(kafka: KafkaStore, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.fill(300, **{"batch.num.messages": 10})  # type: ignore[arg-type]
     asked, fetched = list[int](), KafkaTopicReader._fetched
 

@@ -103,9 +103,7 @@ def test_a_quiet_partition_whose_rows_were_deleted_ends_where_it_was_last_kept(
     assert state.sources[0].ends == ends(10) | {0: 20}
 
 
-def test_the_tables_of_a_lake_that_lost_their_transactions_go_on_from_its_mark(
-    to: Path, tmp_path: Path
-) -> None:
+def test_the_tables_of_a_lake_that_lost_their_transactions_go_on_from_its_mark(to: Path, tmp_path: Path) -> None:
     query = Query(tmp_path / "one", to, tableBy="type")
     query.run(ends(0), ends(10), ["a", "b"])
     for name in "ab":
@@ -124,9 +122,7 @@ def test_a_table_whose_rows_have_no_places_is_refused_by_name(query: Query, to: 
     table = LakeTable(to)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LakeTable, "has_columns", lambda self, names: False)
-        with pytest.raises(
-            EndsLost, match=f"table {to} no longer says up to which offsets it holds its topics"
-        ):
+        with pytest.raises(EndsLost, match=f"table {to} no longer says up to which offsets it holds its topics"):
             table.ends(table.sources()[0])
         with pytest.raises(EndsLost):
             query.run(ends(10), ends(20))
@@ -143,9 +139,7 @@ def test_the_properties_change_once_and_not_with_every_batch(
     monkeypatch.setattr(kept_sources, "_DAY_MS", 0)
     query.run(ends(80), ends(90))
     assert metadata_commits(to) == 3, "a day has passed"
-    assert kept_sources.kept_ends(LakeTable(to).configuration()) == {
-        f"penstock/log/1/{p}": 90 for p in ends(0)
-    }
+    assert kept_sources.kept_ends(LakeTable(to).configuration()) == {f"penstock/log/1/{p}": 90 for p in ends(0)}
 
 
 def test_transactions_are_none_of_those_that_an_engine_may_drop_for_their_age(query: Query, to: Path) -> None:

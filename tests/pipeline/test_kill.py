@@ -36,9 +36,7 @@ BEFORE_MARK, AFTER_MARK = "pipeline.before_mark", "pipeline.after_mark"
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
-def begin(
-    store: LogStore, to: Location, where: str = "", more: Sequence[str] = ()
-) -> subprocess.Popen[bytes]:
+def begin(store: LogStore, to: Location, where: str = "", more: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """Start the command as a process of its own, to be killed at a point of a batch."""
     need_java()
     return subprocess.Popen(

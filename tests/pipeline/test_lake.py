@@ -189,9 +189,7 @@ def test_a_batch_that_begins_elsewhere_is_refused_even_if_its_table_is_new(
 
 
 @pytest.mark.parametrize("types", [["a"], ["b"], ["a", "b"], ["new"]])
-def test_a_zombie_never_doubles_and_never_hides_rows(
-    lake: Query, to: Path, tmp_path: Path, types: list[str]
-) -> None:
+def test_a_zombie_never_doubles_and_never_hides_rows(lake: Query, to: Path, tmp_path: Path, types: list[str]) -> None:
     """It planned a longer batch; its successor has committed a shorter one."""
     lake.run(ends(0), ends(10), ["a", "b"])
     number, messages = lake.plan(ends(10), ends(18)), lake.write(ends(10), ends(18), types)
@@ -203,9 +201,7 @@ def test_a_zombie_never_doubles_and_never_hides_rows(
     assert lake_rows(to) == all_places(20)
 
 
-def test_a_zombie_that_has_looked_at_the_mark_is_refused_by_the_tables(
-    lake: Query, to: Path, tmp_path: Path
-) -> None:
+def test_a_zombie_that_has_looked_at_the_mark_is_refused_by_the_tables(lake: Query, to: Path, tmp_path: Path) -> None:
     """Its successor commits the whole batch between its look at the mark and its first commit."""
     lake.run(ends(0), ends(10), ["a", "b"])
     successor = Query(tmp_path / "successor", to, tableBy="type")
@@ -270,6 +266,4 @@ def test_a_lake_over_a_table_that_was_filled_alone_begins_where_that_ends(to: Pa
 def test_the_mark_is_no_table_of_the_lake(lake: Query, to: Path) -> None:
     lake.run(ends(0), ends(3), ["a"])
     assert [path.name for path in tables_in(to)] == ["a"]
-    assert DeltaTable(to / "_penstock" / "mark").to_pyarrow_table() == pa.table(
-        {"nothing": pa.array([], pa.string())}
-    )
+    assert DeltaTable(to / "_penstock" / "mark").to_pyarrow_table() == pa.table({"nothing": pa.array([], pa.string())})

@@ -72,8 +72,7 @@ def test_it_is_refused_also_when_another_topic_came_last(tmp_path: Path, options
     for n in range(12):  # with a checkpoint of the table's own log among them
         other.run(ends(n), ends(n + 1))
     with pytest.raises(
-        AnotherLog,
-        match=r"topic orders with (another id or of another log|id 1 of log log), but this is .* id 7 ",
+        AnotherLog, match=r"topic orders with (another id or of another log|id 1 of log log), but this is .* id 7 "
     ):
         a_query(tmp_path / "three", to, ANEW, options).run(ends(0), ends(10))
     a_query(tmp_path / "four", to, OURS, options).run(ends(10), ends(11))
@@ -91,9 +90,7 @@ def test_a_rebuilt_lake_takes_the_topic_that_was_made_anew(tmp_path: Path, optio
 
 
 @pytest.mark.parametrize("options", [BY_TYPE, ONE_TABLE], ids=["lake", "table"])
-def test_two_logs_that_a_query_has_joined_itself_stay_together(
-    tmp_path: Path, options: dict[str, str]
-) -> None:
+def test_two_logs_that_a_query_has_joined_itself_stay_together(tmp_path: Path, options: dict[str, str]) -> None:
     """As of one database for each region: the second has its first record later."""
     to, query = tmp_path / "lake", Query(tmp_path / "one", tmp_path / "lake", **options)
     one, two = Range(*OURS, ends(0), ends(5)), Range(*FOREIGN, ends(0), ends(0))

@@ -46,16 +46,12 @@ def windows(table: Location) -> list[str]:
 
 
 @pytest.mark.parametrize("committing", [AppendFiles(), Evolve()], ids=["raw", "typed"])
-def test_other_content_under_a_known_number_stops_with_both_shown(
-    table: Path, committing: Committing
-) -> None:
+def test_other_content_under_a_known_number_stops_with_both_shown(table: Path, committing: Committing) -> None:
     for number in range(3):
         assert commit(a_window(table, f"w{number}"), ByEpoch("q", number, f"c{number}"), committing)
     assert not commit(a_window(table, "w2"), ByEpoch("q", 2, "c2"), committing), "it was run again"
     for number in (1, 2):
-        with pytest.raises(
-            BatchDiffers, match=rf"ends with batch 2 \(made .* now writes batch {number} \(made"
-        ):
+        with pytest.raises(BatchDiffers, match=rf"ends with batch 2 \(made .* now writes batch {number} \(made"):
             commit(a_window(table, "next week"), ByEpoch("q", number, "other"), committing)
     assert windows(table) == ["w0", "w1", "w2"]
     assert commit(a_window(table, "w3"), ByEpoch("q", 3, "c3"), committing)

@@ -45,9 +45,7 @@ def test_all_files_of_a_batch_and_their_folders_are_on_the_disk(
     assert [path for path in there if node(path) not in synced] == []
 
 
-def test_a_file_beside_the_checkpoint_is_on_the_disk_under_its_name(
-    tmp_path: Path, synced: list[Node]
-) -> None:
+def test_a_file_beside_the_checkpoint_is_on_the_disk_under_its_name(tmp_path: Path, synced: list[Node]) -> None:
     folder = tmp_path / "lake" / "_penstock"
     reader_name(folder.parent)
     assert synced[-2:] == [node(folder), node(folder.parent)]  # the folders last, when the file has its name

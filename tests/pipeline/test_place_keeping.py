@@ -68,9 +68,7 @@ def test_batches_keep_to_the_limit_and_go_on_after_a_start(store: LogStore, tmp_
     assert sorted(spark.found) == all_places(store, TOPIC)
 
 
-def test_a_run_that_ends_by_itself_takes_one_batch_and_the_next_goes_on(
-    sqlite_store: LogStore, tmp_path: Path
-) -> None:
+def test_a_run_that_ends_by_itself_takes_one_batch_and_the_next_goes_on(sqlite_store: LogStore, tmp_path: Path) -> None:
     spark = OldSpark(sqlite_store, tmp_path)
     sqlite_store.fill(100)
     assert spark.start(available_now=True) == [60]
@@ -105,9 +103,7 @@ def test_several_topics(sqlite_store: LogStore, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("now", [True, False])
-def test_a_checkpoint_of_another_history_is_refused(
-    sqlite_store: LogStore, tmp_path: Path, now: bool
-) -> None:
+def test_a_checkpoint_of_another_history_is_refused(sqlite_store: LogStore, tmp_path: Path, now: bool) -> None:
     spark = OldSpark(sqlite_store, tmp_path)
     sqlite_store.fill(100)
     spark.start(available_now=now)

@@ -127,9 +127,7 @@ def test_the_metrics_of_a_source_are_those_of_each_topic_and_can_be_read() -> No
         assert (orders.records, orders.lag, orders.ends) == (9, 1_004, {0: 5, 1: 6})
         assert (payments.records, payments.lag) == (0, 0)
         assert str(orders) == "topic orders: 9 records, 1,004 waiting"
-    (again, _) = source_metrics(
-        {"sources": [{**said, "startOffset": said["endOffset"], "latestOffset": None}]}
-    )
+    (again, _) = source_metrics({"sources": [{**said, "startOffset": said["endOffset"], "latestOffset": None}]})
     assert str(again) == "topic orders: 0 records"
 
 
@@ -137,11 +135,7 @@ def test_the_metrics_of_a_source_are_those_of_each_topic_and_can_be_read() -> No
     ("said", "passes", "words"),
     [
         (OURS, False, "no longer holds"),
-        (
-            "x\npenstock.errors.StoreUnreachable: the store p cannot be reached: refused",
-            True,
-            "cannot be reached",
-        ),
+        ("x\npenstock.errors.StoreUnreachable: the store p cannot be reached: refused", True, "cannot be reached"),
         ("x\npenstock.errors.StoreLocked: the store p is locked", True, "is locked"),
         ("Task 0 failed: ExecutorLostFailure (executor 3 exited", True, "an executor was lost"),
         ("SparkException: Python worker failed to connect back.", True, "did not start in time"),

@@ -55,9 +55,7 @@ def test_its_name_stays_when_the_checkpoint_is_forgotten(sqlite_store: LogStore,
     assert reader_name(tmp_path / "other" / "lake") != first
 
 
-def test_a_table_that_knows_no_offsets_leaves_the_place_as_it_was(
-    sqlite_store: LogStore, tmp_path: Path
-) -> None:
+def test_a_table_that_knows_no_offsets_leaves_the_place_as_it_was(sqlite_store: LogStore, tmp_path: Path) -> None:
     sqlite_store.fill(10)
     reader = PipelineReader(a_job(sqlite_store, tmp_path, "latest"))
     reader.moved(dict.fromkeys(range(8), 0))
@@ -65,9 +63,7 @@ def test_a_table_that_knows_no_offsets_leaves_the_place_as_it_was(
     assert set(held(sqlite_store)[reader.name].values()) == {0}
 
 
-def test_a_setting_frees_retention(
-    sqlite_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_setting_frees_retention(sqlite_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     PipelineReader(a_job(sqlite_store, tmp_path)).begin()
     assert held(sqlite_store)
     monkeypatch.setenv("PENSTOCK_PIPELINE_HOLD_RETENTION", "false")
@@ -78,9 +74,7 @@ def test_a_setting_frees_retention(
 def test_a_role_that_may_only_read_is_told_once_and_goes_on(
     sqlite_store: LogStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sqlite_store.run(
-        "CREATE TRIGGER no BEFORE INSERT ON penstock_hold BEGIN SELECT RAISE(ABORT, 'denied'); END"
-    )
+    sqlite_store.run("CREATE TRIGGER no BEFORE INSERT ON penstock_hold BEGIN SELECT RAISE(ABORT, 'denied'); END")
     reader = PipelineReader(a_job(sqlite_store, tmp_path))
     with caplog.at_level(logging.WARNING, "penstock.pipeline"):
         reader.begin()
@@ -90,9 +84,7 @@ def test_a_role_that_may_only_read_is_told_once_and_goes_on(
     ]
 
 
-def test_what_is_wrong_from_the_start_is_said_before_anything_is_held(
-    sqlite_store: LogStore, tmp_path: Path
-) -> None:
+def test_what_is_wrong_from_the_start_is_said_before_anything_is_held(sqlite_store: LogStore, tmp_path: Path) -> None:
     to = tmp_path / "lake"
     sqlite_store.fill(30)
     Driver(sqlite_store, to, tmp_path / "one").step()
@@ -125,9 +117,7 @@ def no_spark(*_: object, **__: object) -> Any:
     raise SparkNotStarted("it is hidden from this test", "no file")
 
 
-def test_what_waits_behind_a_batch_is_asked_where_spark_does_not_say_it(
-    store: LogStore, tmp_path: Path
-) -> None:
+def test_what_waits_behind_a_batch_is_asked_where_spark_does_not_say_it(store: LogStore, tmp_path: Path) -> None:
     store.fill(100)
     reader = PipelineReader(a_job(store, tmp_path))
     ends = dict.fromkeys(range(8), 2)
@@ -154,6 +144,5 @@ def test_what_a_batch_lacks_is_told_once_if_loss_is_allowed(
         reader.tell(Progress(0, 5, 1.0, 1.0, None, pieces=pieces))
     ranges = ("partition 0: 0 to before 2", "partition 0: 2 to before 3")
     assert [record.message for record in caplog.records] == [
-        f"topic {TOPIC} no longer holds {each}; going on without them (failOnDataLoss=false)"
-        for each in ranges
+        f"topic {TOPIC} no longer holds {each}; going on without them (failOnDataLoss=false)" for each in ranges
     ]

@@ -38,9 +38,7 @@ def lake(store: LogStore, tmp_path: Path) -> Path:
 
 def run(store: LogStore, lake: Path, *words: str) -> Any:
     return CliRunner().invoke(
-        group,
-        ["reconcile", "--url", store.url, "--topic", TOPIC, "--lake", str(lake), *words],
-        catch_exceptions=False,
+        group, ["reconcile", "--url", store.url, "--topic", TOPIC, "--lake", str(lake), *words], catch_exceptions=False
     )
 
 
@@ -164,9 +162,7 @@ def test_a_lake_that_is_behind_does_not_agree_yet(store: LogStore, lake: Path) -
     assert "NOT reconciled: logged=210 table=200" in done.output
 
 
-def rewritten(
-    path: Path, change: Callable[[list[dict[str, Any]]], object], without: Collection[str] = ()
-) -> None:
+def rewritten(path: Path, change: Callable[[list[dict[str, Any]]], object], without: Collection[str] = ()) -> None:
     """Change the rows of a table as a stranger does, and leave columns out."""
     table = DeltaTable(path)
     found = table.to_pyarrow_table().drop_columns(list(without))
@@ -239,9 +235,7 @@ def test_a_row_in_the_table_of_another_type_is_told(store: LogStore, lake: Path)
     assert f"table: 1 rows of type {TYPES[0]} stand in {TYPES[1]}" in done.output
 
 
-def test_records_without_a_type_belong_into_the_table_of_their_topic(
-    sqlite_store: LogStore, tmp_path: Path
-) -> None:
+def test_records_without_a_type_belong_into_the_table_of_their_topic(sqlite_store: LogStore, tmp_path: Path) -> None:
     sqlite_store.fill(20)
     sqlite_store.fill(20, type="")
     driver = Driver(sqlite_store, tmp_path / "lake", tmp_path / "checkpoint")
@@ -251,9 +245,7 @@ def test_records_without_a_type_belong_into_the_table_of_their_topic(
     assert done.exit_code == 0, done.output
 
 
-def test_a_lake_of_ones_own_with_a_table_for_each_topic_agrees(
-    sqlite_store: LogStore, tmp_path: Path
-) -> None:
+def test_a_lake_of_ones_own_with_a_table_for_each_topic_agrees(sqlite_store: LogStore, tmp_path: Path) -> None:
     sqlite_store.fill(20)
     driver = Driver(sqlite_store, tmp_path / "lake", tmp_path / "checkpoint")
     driver.sink.options["tableBy"] = "topic"
@@ -267,10 +259,7 @@ def test_erased_records_that_are_still_in_the_tables_are_told(store: LogStore, l
     log.erase(log.topic(TOPIC), [Position(3, 2), Position(4, 0)])
     done = run(store, lake)
     assert done.exit_code == 0
-    assert (
-        "table: 2 erased records are still in the tables; `penstock pipeline erase` removes them"
-        in done.output
-    )
+    assert "table: 2 erased records are still in the tables; `penstock pipeline erase` removes them" in done.output
     erase_in_tables(lake, log)
     assert "still in the tables" not in run(store, lake).output
 

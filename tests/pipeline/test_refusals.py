@@ -156,9 +156,7 @@ def test_retention_past_an_unread_place(lake: Lake) -> None:
     lake.store.fill(100)
     ends = Range.from_json(lake.driver.place).ends
     lake.store.expire(2, ends[2] + 3)
-    lake.is_refused(
-        f"no longer holds partition 2: {ends[2]} to before {ends[2] + 3}, which this query has not read"
-    )
+    lake.is_refused(f"no longer holds partition 2: {ends[2]} to before {ends[2] + 3}, which this query has not read")
 
 
 @pytest.mark.parametrize("to", ["gs://bucket/lake", "hdfs://n/lake", "a%20b"])
@@ -227,11 +225,7 @@ def test_a_topic_that_is_not_there_leaves_nothing_behind(
 
 @pytest.mark.parametrize("was_there", [False, True])
 def test_a_spark_that_does_not_start_leaves_no_reader_and_no_folder(
-    sqlite_store: LogStore,
-    penstock: Command,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    was_there: bool,
+    sqlite_store: LogStore, penstock: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_there: bool
 ) -> None:
     def no_java() -> None:
         raise NoJava("none", 17)

@@ -32,25 +32,13 @@ def filled(sqlite_store: LogStore) -> LogStore:
 
 def dry(penstock: Command, store: LogStore, to: Path, *words: str) -> Any:
     done = penstock(
-        "pipeline",
-        "replay",
-        "--url",
-        store.url,
-        "--topic",
-        TOPIC,
-        "--to",
-        str(to),
-        "--dry-run",
-        "--json",
-        *words,
+        "pipeline", "replay", "--url", store.url, "--topic", TOPIC, "--to", str(to), "--dry-run", "--json", *words
     )
     assert done.code == 0, done.err
     return json.loads(done.out)
 
 
-def test_a_dry_run_says_the_ranges_and_changes_nothing(
-    filled: LogStore, penstock: Command, tmp_path: Path
-) -> None:
+def test_a_dry_run_says_the_ranges_and_changes_nothing(filled: LogStore, penstock: Command, tmp_path: Path) -> None:
     told = dry(penstock, filled, tmp_path / "again")
     assert (told["topic"], told["pipeline"], told["records"]) == (TOPIC, "lake", RECORDS)
     ends = {each["partition"]: each["end"] for each in told["ranges"]}
@@ -58,15 +46,7 @@ def test_a_dry_run_says_the_ranges_and_changes_nothing(
     assert not (tmp_path / "again").exists()
     assert held(filled) == {}
     said = penstock(
-        "pipeline",
-        "replay",
-        "--url",
-        filled.url,
-        "--topic",
-        TOPIC,
-        "--to",
-        str(tmp_path / "again"),
-        "--dry-run",
+        "pipeline", "replay", "--url", filled.url, "--topic", TOPIC, "--to", str(tmp_path / "again"), "--dry-run"
     )
     assert said.out.endswith(f"{RECORDS} records of topic {TOPIC} to replay\n")
     assert "partition" in said.out
@@ -91,9 +71,7 @@ def test_a_range_that_ends_before_it_begins_is_refused(
     assert done.err == f"error: option --from={first!r}: it must be a place before --until {last}\n"
 
 
-def test_a_range_with_nothing_in_it_is_no_mistake(
-    filled: LogStore, penstock: Command, tmp_path: Path
-) -> None:
+def test_a_range_with_nothing_in_it_is_no_mistake(filled: LogStore, penstock: Command, tmp_path: Path) -> None:
     for words in (("--from", "5", "--until", "5"), ("--from", "latest"), ("--from", "5000")):
         assert dry(penstock, filled, tmp_path / "again", *words)["records"] == 0
 
@@ -106,9 +84,7 @@ def test_a_range_is_given_by_offsets_or_times(filled: LogStore, penstock: Comman
     (named,) = dry(penstock, filled, to, "--from", one)["ranges"]
     assert (named["partition"], named["start"], named["end"]) == (0, 2, filled.ends()[0])
     # Record n was published n seconds after the start.
-    by_time = dry(
-        penstock, filled, to, "--from", "2023-11-14T22:14:20", "--until", "2023-11-14T22:15:00+00:00"
-    )
+    by_time = dry(penstock, filled, to, "--from", "2023-11-14T22:14:20", "--until", "2023-11-14T22:15:00+00:00")
     within = [
         place
         for place, record in filled.records().items()
@@ -138,9 +114,7 @@ def test_what_cannot_be_replayed_is_refused_before_spark_starts(
     assert not (tmp_path / "again").exists()
 
 
-def test_what_retention_has_removed_is_not_passed_over(
-    filled: LogStore, penstock: Command, tmp_path: Path
-) -> None:
+def test_what_retention_has_removed_is_not_passed_over(filled: LogStore, penstock: Command, tmp_path: Path) -> None:
     filled.expire(0, 4)
     where = ["--url", filled.url, "--topic", TOPIC, "--to", str(tmp_path / "again"), "--dry-run"]
     done = penstock("pipeline", "replay", *where, "--from", "0")
@@ -148,9 +122,7 @@ def test_what_retention_has_removed_is_not_passed_over(
     assert penstock("pipeline", "replay", *where).code == 0
 
 
-def test_what_a_live_pipeline_has_is_refused(
-    filled: LogStore, penstock: Command, tmp_path: Path, module: str
-) -> None:
+def test_what_a_live_pipeline_has_is_refused(filled: LogStore, penstock: Command, tmp_path: Path, module: str) -> None:
     Driver(filled, tmp_path / "lake", tmp_path / "checkpoint").step()
     before = files_in(tmp_path / "lake")
     (tmp_path / "plain").mkdir()

@@ -121,25 +121,19 @@ def test_a_column_that_others_add_is_null_in_upserts_too(tmp_path: Path, iceberg
     assert sorted(found.to_pylist(), key=str) == [{"key": key, "note": None} for key in (b"a", b"b", b"c")]
 
 
-def test_a_condition_that_nobody_has_looked_at_refuses_a_query_before_any_table_has_the_batch(
-    tmp_path: Path,
-) -> None:
+def test_a_condition_that_nobody_has_looked_at_refuses_a_query_before_any_table_has_the_batch(tmp_path: Path) -> None:
     to = tmp_path / "lake"
     query = Query(tmp_path / "one", to, tableBy="type")
     query.run(ends(0), ends(10), ["a", "b"])
     DeltaTable(to / "b").alter.add_constraint({"early": "offset < 30"})
-    with pytest.raises(
-        TableAsksMore, match=r"lake/b has constraints \(early CHECK \(offset < 30\)\), which a"
-    ):
+    with pytest.raises(TableAsksMore, match=r"lake/b has constraints \(early CHECK \(offset < 30\)\), which a"):
         query.run(ends(10), ends(20), ["a", "b"])
     assert lake_rows(to) == all_places(10)
     held = Query(tmp_path / "one", to, tableBy="type", rules=encoded(rules_in(to, rewrites=False)))
     held.commit(1, held.write(ends(10), ends(20), ["a", "b"]))
     assert lake_rows(to) == all_places(20)
     DeltaTable(to / "a").alter.add_constraint({"late": "offset >= 0"})
-    with pytest.raises(
-        RulesChanged, match=r"a was given other .* ran: late CHECK \(offset >= 0\)"
-    ) as changed:
+    with pytest.raises(RulesChanged, match=r"a was given other .* ran: late CHECK \(offset >= 0\)") as changed:
         held.run(ends(20), ends(25), ["a", "b"])
     assert changed.value.retryable
     DeltaTable(to / "a").alter.drop_constraint("late")
@@ -169,10 +163,7 @@ VECTORS = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["del
         ({"column": {"delta.identity.start": 1}}, r"an identity column \(n\)"),
         ({"column": {"CURRENT_DEFAULT": "7"}}, r"a column with a default \(n\)"),
         ({"configuration": {"delta.columnMapping.mode": "name"}}, "column mapping"),
-        (
-            {"protocol": NEWER | {"writerFeatures": ["rowTracking", "invariants"]}},
-            r"protocol \(rowTracking\)",
-        ),
+        ({"protocol": NEWER | {"writerFeatures": ["rowTracking", "invariants"]}}, r"protocol \(rowTracking\)"),
         ({"protocol": {"minWriterVersion": 8}}, r"protocol \(version 8\)"),
     ],
     ids=str,
@@ -221,10 +212,7 @@ def test_files_that_may_hold_deleted_rows_are_not_written_anew(tmp_path: Path) -
     put(to, [{"n": 1}])
     rewritten(to, protocol=VECTORS | {"writerFeatures": ["deletionVectors"]})
     table = table_at(to)
-    for act in (
-        lambda: table.compact(1 << 30),
-        lambda: table.replace((), sorted(table.file_names())),
-    ):
+    for act in (lambda: table.compact(1 << 30), lambda: table.replace((), sorted(table.file_names()))):
         with pytest.raises(TableAsksMore, match="would bring deleted rows back"):
             act()
 

@@ -93,9 +93,7 @@ def test_typed_rows_are_held_to_constraints_on_their_fields_and_to_columns_that_
     done = command(*typed_words(sqlite_store, to, "outbox"))
     assert done.code == 0, done.err
     assert [row["key"] for row in rows(to, "order.placed")] == [b"k4"]
-    found = {
-        row["key"]: (row["reason"].partition(" of table ")[0], row["value"]) for row in rows(to, "rejected")
-    }
+    found = {row["key"]: (row["reason"].partition(" of table ")[0], row["value"]) for row in rows(to, "rejected")}
     assert found == {
         b"k0": ("it breaks the constraint paid", events[0].data),
         b"k1": ("it breaks the constraint named", events[1].data),
@@ -119,11 +117,7 @@ def test_an_upsert_holds_rows_and_deletions_to_the_constraints_of_its_table(
     log.append(TOPIC, [an_event("order.placed", PLACED | {"total": "7"}, key="k2")])
     done = command(*words)
     assert done.code == 0, done.err
-    assert {row["key"]: int(row["total"]) for row in rows(to, "order.placed")} == {
-        b"k0": 12,
-        b"k1": 12,
-        b"k2": 7,
-    }
+    assert {row["key"]: int(row["total"]) for row in rows(to, "order.placed")} == {b"k0": 12, b"k1": 12, b"k2": 7}
     assert {row["key"] for row in rows(to, "rejected")} == {b"k0", b"k1"}
 
 

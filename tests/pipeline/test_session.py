@@ -30,9 +30,7 @@ def connected(server: Any, token: str) -> socket.socket:
     return java
 
 
-def test_a_java_that_ends_before_its_time_is_no_traceback(
-    server: Any, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_java_that_ends_before_its_time_is_no_traceback(server: Any, capfd: pytest.CaptureFixture[str]) -> None:
     end_quietly(server)
     with connected(server, TOKEN) as java:
         assert java.recv(1) == b"\x01"

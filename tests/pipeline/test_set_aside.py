@@ -16,14 +16,7 @@ from penstock.pipeline.lake.kinds import table_at
 from penstock.pipeline.lake.old_tables import drop_old, not_in_lake, old_tables
 from penstock.pipeline.lake.paths import folder_of, tables_in
 from penstock.pipeline.lake.sink import DeltaSink, IcebergSink
-from penstock.pipeline.lake.state import (
-    check_tables,
-    finish_reset,
-    known_tables,
-    remember,
-    reset,
-    tables_rebuilt,
-)
+from penstock.pipeline.lake.state import check_tables, finish_reset, known_tables, remember, reset, tables_rebuilt
 from penstock.pipeline.lake.storage import Location, location
 from penstock.pipeline.lake.storage.local import LocalStorage
 from penstock.pipeline.lake.tables import vacuum
@@ -159,9 +152,7 @@ def test_a_folder_that_is_a_table_keeps_the_old_one_inside(to: Location, tmp_pat
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_a_reset_that_is_cut_short_loses_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
-) -> None:
+def test_a_reset_that_is_cut_short_loses_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     to = tmp_path / "lake"
     Query(tmp_path / "one", to, tableBy="type").run(ends(0), ends(10), TYPES)
     copy, times = LocalStorage.copy, list[Path]()
@@ -262,9 +253,7 @@ def test_old_tables_are_dropped_only_when_asked_and_told_what_goes(
     assert old_tables(written.to) == []
 
 
-def test_erasing_reaches_the_old_tables(
-    written: WrittenLake, sqlite_store: LogStore, penstock: Command
-) -> None:
+def test_erasing_reaches_the_old_tables(written: WrittenLake, sqlite_store: LogStore, penstock: Command) -> None:
     """They hold the same personal data."""
     penstock("pipeline", "reset", str(written.to), "--rebuild", "--yes")
     WrittenLake(sqlite_store, written.to, committing=Evolve()).step()
@@ -281,16 +270,7 @@ def test_rows_that_are_cut_off_after_a_restore_stay_in_a_copy(
 ) -> None:
     before = {each.name: places(each) for each in tables_in(written.to)}
     restore(sqlite_store, 5)
-    words = [
-        "pipeline",
-        "reset",
-        str(written.to),
-        "--from-table",
-        "--url",
-        sqlite_store.url,
-        "--topic",
-        TOPIC,
-    ]
+    words = ["pipeline", "reset", str(written.to), "--from-table", "--url", sqlite_store.url, "--topic", TOPIC]
     done = penstock(*words, "--yes")
     assert "the previous tables stay as _old" in done.out
     for name, rows in before.items():

@@ -82,9 +82,7 @@ def test_a_batch_says_by_itself_what_it_holds_of_each_topic(two: LogStore, tmp_p
     (tmp_path / "metadata").write_text('{"id": "q"}')
     for number, form in enumerate([first, second]):
         (tmp_path / "offsets" / str(number)).write_text(f"v1\n{{}}\n{json.dumps(form)}\n")
-    counts = [
-        {each.topic: each.count() for each in read_batch(str(tmp_path), n).ranges or ()} for n in range(2)
-    ]
+    counts = [{each.topic: each.count() for each in read_batch(str(tmp_path), n).ranges or ()} for n in range(2)]
     assert counts == [{TOPIC: 200, OTHER: 30}, {TOPIC: 10, OTHER: 0}]
     assert reader.latestOffset(second, ReadAllAvailable()) == second
 

@@ -43,9 +43,7 @@ Rows = list[dict[str, Any]]
 
 
 def options(store: LogStore, **given: Any) -> SourceOptions:
-    return read_options(
-        {"url": store.url, "topic": TOPIC} | {name: str(value) for name, value in given.items()}
-    )
+    return read_options({"url": store.url, "topic": TOPIC} | {name: str(value) for name, value in given.items()})
 
 
 def read_all(reader: BatchReader | StreamReader, tasks: Iterable[Any]) -> Rows:
@@ -254,9 +252,7 @@ def test_a_query_opens_its_store_once(sqlite_store: LogStore, monkeypatch: pytes
     assert len(opened) == 1
 
 
-def test_an_error_in_planning_leaves_no_store_open(
-    sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_in_planning_leaves_no_store_open(sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = counted_stores(monkeypatch)
     reader = stream(sqlite_store)
     start = reader.initialOffset()

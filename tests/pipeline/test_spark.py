@@ -60,16 +60,12 @@ def test_spark_reads_what_was_published(store: LogStore, spark: SparkSession) ->
         row["timestamp"] = int(row["timestamp"].timestamp() * 1000)
         row["key"] = None if row["key"] is None else bytes(row["key"])
         row["value"] = None if row["value"] is None else bytes(row["value"])
-        row["headers"] = [
-            {**h, "value": None if h["value"] is None else bytes(h["value"])} for h in row["headers"]
-        ]
+        row["headers"] = [{**h, "value": None if h["value"] is None else bytes(h["value"])} for h in row["headers"]]
     assert found == [row_of(record) for _, record in sorted(store.records().items())]
     assert load(spark, store, columns="offset").columns == ["offset"]
 
 
-def test_a_lake_read_back_by_duckdb_is_what_was_published(
-    store: LogStore, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_lake_read_back_by_duckdb_is_what_was_published(store: LogStore, spark: SparkSession, tmp_path: Path) -> None:
     store.fill(500)
     to = tmp_path / "lake"
     finished(begin(spark, job(store, to, batch_records=200)))
@@ -157,9 +153,7 @@ def test_windows_with_late_events_equal_a_plain_computation_and_state_refuses_a_
     to = tmp_path / "revenue"
     sums = publish_minutes(sqlite_store)
     places = len(sqlite_store.records())
-    done = finished(
-        begin(spark, job(sqlite_store, to, batch_records=places // 3), Pipeline(function=revenue))
-    )
+    done = finished(begin(spark, job(sqlite_store, to, batch_records=places // 3), Pipeline(function=revenue)))
     dropped = [
         each["numRowsDroppedByWatermark"]
         for progress in done._query.recentProgress

@@ -182,9 +182,7 @@ def test_an_older_copy_of_the_checkpoint_loses_no_session_in_silence(
     assert read_back(to, columns) == found
 
 
-def test_a_join_of_two_streams_with_late_events(
-    sqlite_store: LogStore, command: Command, tmp_path: Path
-) -> None:
+def test_a_join_of_two_streams_with_late_events(sqlite_store: LogStore, command: Command, tmp_path: Path) -> None:
     to = tmp_path / "joined"
     events = in_two_runs(command, sqlite_store, to, "paid_orders", seed=3)
     wanted = list[tuple[str, int, int | None]]()
@@ -193,9 +191,7 @@ def test_a_join_of_two_streams_with_late_events(
         if order.kind != "order.placed":
             continue
         near = [
-            each.amount
-            for each in payments
-            if each.who == order.who and order.at <= each.at <= order.at + 10 * MINUTE
+            each.amount for each in payments if each.who == order.who and order.at <= each.at <= order.at + 10 * MINUTE
         ]
         wanted += [(order.who, order.amount, amount) for amount in near] or [(order.who, order.amount, None)]
     found = [row for row in read_back(to, ["who", "o", "p"]) if row[0] != "last"]
@@ -203,9 +199,7 @@ def test_a_join_of_two_streams_with_late_events(
     assert {row[2] is None for row in wanted} == {True, False}
 
 
-def test_windows_that_late_events_change_are_upserted(
-    sqlite_store: LogStore, command: Command, tmp_path: Path
-) -> None:
+def test_windows_that_late_events_change_are_upserted(sqlite_store: LogStore, command: Command, tmp_path: Path) -> None:
     to = tmp_path / "minutes"
     events = story(5)
     more = ["--mode", "upsert", "--key", "start"]

@@ -74,9 +74,7 @@ def test_no_change_of_many_is_lost_in_a_bucket(bucket: str) -> None:
 
     def add(number: int) -> None:
         start.wait()
-        storage_of(file).update(
-            file, lambda found: json.dumps([*json.loads(found or b"[]"), number]).encode()
-        )
+        storage_of(file).update(file, lambda found: json.dumps([*json.loads(found or b"[]"), number]).encode())
 
     with ThreadPoolExecutor(RIVALS) as pool:
         list(pool.map(add, range(RIVALS)))
@@ -111,9 +109,7 @@ def test_a_parquet_file_of_many_parts_is_read_back(folder: Location) -> None:
 
 
 @pytest.mark.slow
-def test_an_upload_has_few_parts_on_their_way_however_slow_the_store_is(
-    bucket: str, object_store: ObjectStore
-) -> None:
+def test_an_upload_has_few_parts_on_their_way_however_slow_the_store_is(bucket: str, object_store: ObjectStore) -> None:
     """What is on its way is held in memory, and a task has a file open for each table."""
     file = location(f"{bucket}/lake/part.parquet")
     object_store.parts_in_flight()
@@ -167,23 +163,15 @@ def test_a_store_that_cannot_be_used_is_said_in_one_sentence(
     assert not any(SECRET in each or "\n" in each for each in said)
 
 
-GENERIC_S3 = (
-    "Generic S3 error: Error performing PUT http://127.0.0.1:9/lake/a.parquet in 20.1s, after 4 retries"
-)
+GENERIC_S3 = "Generic S3 error: Error performing PUT http://127.0.0.1:9/lake/a.parquet in 20.1s, after 4 retries"
 
 
 @pytest.mark.parametrize(
     ("said", "kind"),
     [
-        (
-            f"{GENERIC_S3}, max_retries: 4, retry_timeout: 20s  - HTTP error: error sending request",
-            StorageAway,
-        ),
+        (f"{GENERIC_S3}, max_retries: 4, retry_timeout: 20s  - HTTP error: error sending request", StorageAway),
         (f"{GENERIC_S3} - Server returned error response: 503 Service Unavailable", StorageAway),
-        (
-            "Kernel error: Error interacting with object store: Generic S3 error: 500 Internal Error",
-            StorageAway,
-        ),
+        ("Kernel error: Error interacting with object store: Generic S3 error: 500 Internal Error", StorageAway),
         ("Error after 4 retries: SlowDown: Please reduce your request rate.", StorageAway),
         ("Connection reset by peer (os error 104)", StorageAway),
         ("operation timed out", StorageAway),
@@ -197,9 +185,7 @@ GENERIC_S3 = (
         ("Failed to parse column 507: not an integer", None),
     ],
 )
-def test_a_store_that_is_away_is_told_from_what_is_wrong_with_a_table(
-    said: str, kind: type[Exception] | None
-) -> None:
+def test_a_store_that_is_away_is_told_from_what_is_wrong_with_a_table(said: str, kind: type[Exception] | None) -> None:
     """What is away is asked again after a pause; of a fault in a table that would never end."""
     from deltalake.exceptions import DeltaError
 

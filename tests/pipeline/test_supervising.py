@@ -64,9 +64,7 @@ def test_a_query_that_loses_its_worker_starts_again_until_it_comes_through(fragi
     assert fragile.places() == sorted(fragile.store.records())
 
 
-def test_a_query_that_loses_its_worker_for_too_long_ends(
-    fragile: Fragile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_that_loses_its_worker_for_too_long_ends(fragile: Fragile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_PIPELINE_RETRY_SECONDS", "1")
     fragile.fill(deaths=1_000)
     done = fragile.run()

@@ -16,14 +16,7 @@ from deltalake import DeltaTable
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from penstock import points
-from penstock.errors import (
-    FilesUnseen,
-    InvalidOption,
-    RangesDiffer,
-    StateWithoutPast,
-    TableDamaged,
-    TableDiffers,
-)
+from penstock.errors import FilesUnseen, InvalidOption, RangesDiffer, StateWithoutPast, TableDamaged, TableDiffers
 from penstock.pipeline.lake.commit import AFTER_COMMIT
 from penstock.pipeline.lake.delta.table import LakeTable
 from penstock.pipeline.lake.paths import folder_of, tables_in
@@ -33,11 +26,7 @@ from penstock.pipeline.lake.tables import describe, vacuum
 from penstock.pipeline.offsets import Range
 
 SCHEMA = StructType(
-    [
-        StructField("type", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-    ]
+    [StructField("type", StringType()), StructField("partition", IntegerType()), StructField("offset", LongType())]
 )
 ARROW = pa.schema([("type", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 PARTITIONS = 3
@@ -128,9 +117,7 @@ def test_a_batch_that_is_there_is_not_written_again(query: Query, to: Path) -> N
     assert data_files(to) == before, "the files of the second try were left behind"
 
 
-def test_without_the_check_the_same_crash_doubles(
-    query: Query, to: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_check_the_same_crash_doubles(query: Query, to: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control of the test above."""
     query.run(ends(0), ends(10))
     monkeypatch.setattr("penstock.pipeline.lake.identity.ByOffsets.is_in", lambda self, table: False)
@@ -150,17 +137,13 @@ def test_a_new_checkpoint_that_begins_elsewhere_is_refused_with_the_ranges(
     assert rows_of(to) == all_places(10)
 
 
-def test_a_new_checkpoint_that_begins_where_the_table_ends_goes_on(
-    query: Query, to: Path, tmp_path: Path
-) -> None:
+def test_a_new_checkpoint_that_begins_where_the_table_ends_goes_on(query: Query, to: Path, tmp_path: Path) -> None:
     query.run(ends(0), ends(10))
     Query(tmp_path / "two", to).run(ends(10), ends(15))
     assert rows_of(to) == all_places(15)
 
 
-def test_a_zombie_driver_is_refused_after_its_successor_has_committed(
-    query: Query, to: Path, tmp_path: Path
-) -> None:
+def test_a_zombie_driver_is_refused_after_its_successor_has_committed(query: Query, to: Path, tmp_path: Path) -> None:
     query.run(ends(0), ends(10))
     zombie_files = query.write(ends(10), ends(18))
     number = query.plan(ends(10), ends(18))
@@ -188,9 +171,7 @@ def test_a_zombie_that_passed_the_check_is_refused_by_the_table(
     assert rows_of(to) == all_places(14)
 
 
-def test_another_commit_in_between_does_no_harm(
-    query: Query, to: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_commit_in_between_does_no_harm(query: Query, to: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query.run(ends(0), ends(10))
     reach = points.reach
 
@@ -218,9 +199,7 @@ def test_only_partitions_that_moved_are_compared(query: Query, to: Path) -> None
     assert rows_of(to) == all_places(12)
 
 
-def test_partitions_that_came_later_begin_at_0_in_a_table_that_knows_the_topic(
-    query: Query, to: Path
-) -> None:
+def test_partitions_that_came_later_begin_at_0_in_a_table_that_knows_the_topic(query: Query, to: Path) -> None:
     query.run(ends(0), ends(10))
     grown = dict.fromkeys(range(2 * PARTITIONS), 0) | ends(10)
     number = query.plan(grown, grown | {3: 4})
@@ -249,8 +228,7 @@ def test_a_reader_that_filters_by_any_column_finds_its_rows(query: Query, to: Pa
         conn.register("lazily", DeltaTable(to).to_pyarrow_dataset())
         conn.register("wholly", DeltaTable(to).to_pyarrow_table())
         counts = [
-            conn.execute(f"SELECT count(*) FROM {each} WHERE {condition}").fetchone()
-            for each in ("lazily", "wholly")
+            conn.execute(f"SELECT count(*) FROM {each} WHERE {condition}").fetchone() for each in ("lazily", "wholly")
         ]
     assert counts[0] == counts[1] != (0,)
 
@@ -258,9 +236,7 @@ def test_a_reader_that_filters_by_any_column_finds_its_rows(query: Query, to: Pa
 def test_of_two_sources_only_the_one_with_news_is_compared(query: Query, to: Path) -> None:
     one = Range("log", "orders", 1, ends(0), ends(5))
     two = replace(one, topic="refunds", topic_id=2)
-    for number, batch in enumerate(
-        [(one, two), (one.next(ends(7)), two), (one.next(ends(7)), two.next(ends(6)))]
-    ):
+    for number, batch in enumerate([(one, two), (one.next(ends(7)), two), (one.next(ends(7)), two.next(ends(6)))]):
         lines = "\n".join(json.dumps(each.to_json()) for each in batch)
         (query.folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{lines}\n")
         query.commit(number, [])
@@ -293,9 +269,7 @@ def test_a_query_with_state_and_a_new_checkpoint_is_refused_with_the_remedy(
     assert rows_of(to) == all_places(10)
 
 
-def test_a_stateless_query_does_not_become_stateful_on_the_same_table(
-    query: Query, to: Path, tmp_path: Path
-) -> None:
+def test_a_stateless_query_does_not_become_stateful_on_the_same_table(query: Query, to: Path, tmp_path: Path) -> None:
     query.run(ends(0), ends(10))
     with pytest.raises(StateWithoutPast):
         Query(tmp_path / "two", to).keeps_state().run(ends(10), ends(20))
@@ -399,9 +373,7 @@ def test_a_table_that_began_with_some_partitions_moves_with_all(lake: Query, to:
     """Partition 0 had nothing in the table's first batch, and still is known to it."""
     lake.run(ends(0), {0: 0, 1: 5, 2: 5}, ["a"])
     lake.run({0: 0, 1: 5, 2: 5}, {0: 4, 1: 5, 2: 5}, ["b"])
-    assert {state.name: state.sources[0].ends for state in describe(to)} == {
-        name: {0: 4, 1: 5, 2: 5} for name in "ab"
-    }
+    assert {state.name: state.sources[0].ends for state in describe(to)} == {name: {0: 4, 1: 5, 2: 5} for name in "ab"}
 
 
 def test_a_table_of_others_in_the_folder_is_left_alone(lake: Query, to: Path) -> None:
@@ -418,9 +390,7 @@ def test_a_query_with_state_cannot_fill_a_lake(lake: Query) -> None:
         lake.run(ends(0), ends(10))
 
 
-@pytest.mark.parametrize(
-    "name", ["order.placed", "a/b", "..", "_x", "ünï cødé", "a%2Fb", "~", "x" * 255, "é" * 255]
-)
+@pytest.mark.parametrize("name", ["order.placed", "a/b", "..", "_x", "ünï cødé", "a%2Fb", "~", "x" * 255, "é" * 255])
 def test_any_type_has_a_folder_of_its_own(name: str, lake: Query, to: Path) -> None:
     lake.run(ends(0), ends(2), [name])
     (found,) = tables_in(to)
@@ -474,9 +444,7 @@ def test_comments_and_properties_of_another_engine_do_not_stop_the_sink(query: Q
 
 def test_other_columns_are_shown_without_those_that_agree(query: Query, to: Path) -> None:
     DeltaTable.create(to, pa.schema([*list(ARROW)[:2], ("offset", pa.string()), ("note", pa.string())]))
-    with pytest.raises(
-        TableDiffers, match="the table has offset string, note string, the batch has offset long;"
-    ):
+    with pytest.raises(TableDiffers, match="the table has offset string, note string, the batch has offset long;"):
         query.run(ends(0), ends(10))
 
 
@@ -543,8 +511,7 @@ def test_the_range_of_one_source_of_two_counts_for_itself(query: Query, to: Path
     assert rows_of(to) == all_places(5)
     assert [source.topic for source in describe(to)[0].sources] == ["orders", "refunds"]
     (query.folder / "offsets" / "1").write_text(
-        "v1\n{}\n"
-        + "\n".join(json.dumps(each.to_json()) for each in (replace(one, starts=ends(0), ends=ends(9)), two))
+        "v1\n{}\n" + "\n".join(json.dumps(each.to_json()) for each in (replace(one, starts=ends(0), ends=ends(9)), two))
     )
     with pytest.raises(RangesDiffer):
         query.commit(1, [])

@@ -66,11 +66,7 @@ def test_fields_are_columns_and_what_does_not_fit_is_rejected_with_the_reason(
     assert done.code == 0, done.err
 
     placed = sorted(rows(to, "order.placed"), key=lambda row: row["offset"])
-    assert [(row["order_id"], row["deleted"]) for row in placed] == [
-        ("ö-1", False),
-        ("by alias", False),
-        (None, True),
-    ]
+    assert [(row["order_id"], row["deleted"]) for row in placed] == [("ö-1", False), ("by alias", False), (None, True)]
     assert {name: placed[0][name] for name in ("total", "at", "customer", "event_timestamp", "type")} == {
         "total": Decimal("12.5"),
         "at": dt.datetime(2026, 1, 31, 18, 29, 59, 999999, dt.UTC),
@@ -110,11 +106,7 @@ def test_new_fields_get_columns_without_a_stop_and_a_changed_type_is_refused(
     done = command(*words(sqlite_store, to, "later"))
     assert done.code == 0, done.err
     found = sorted(rows(to, "order.placed"), key=lambda row: row["offset"])
-    wanted = [
-        ("note", [None, "new", None]),
-        ("lines", [None, ["a"], []]),
-        ("event_timestamp", [5, None, None]),
-    ]
+    wanted = [("note", [None, "new", None]), ("lines", [None, ["a"], []]), ("event_timestamp", [5, None, None])]
     assert [(name, [row[name] for row in found]) for name, _ in wanted] == wanted
     assert [row["customer"]["vip"] for row in found] == [None, True, False]
     assert "table order.placed has event_timestamp, which " in done.err
@@ -155,9 +147,7 @@ def test_a_record_without_a_key_keeps_its_value_in_rejected_whatever_its_type(
     assert sorted((row["type"], row["value"]) for row in rows(untyped, "rejected")) == rejected
 
 
-def test_a_lake_that_was_raw_is_not_typed_in_silence(
-    sqlite_store: LogStore, command: Command, tmp_path: Path
-) -> None:
+def test_a_lake_that_was_raw_is_not_typed_in_silence(sqlite_store: LogStore, command: Command, tmp_path: Path) -> None:
     to = tmp_path / "lake"
     sqlite_store.outbox.log.append(TOPIC, [an_event("order.placed", PLACED)])
     assert command(*words(sqlite_store, to, "outbox")[:-2]).code == 0

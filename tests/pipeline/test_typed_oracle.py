@@ -55,9 +55,7 @@ likely = st.one_of(
     st.builds(lambda moment, zone: moment.replace(tzinfo=zone).isoformat(), dates, zones),
     st.dates().map(str),
     st.uuids().map(str),
-    st.sampled_from(
-        ["red", "s", "2024-02-30", "2024-02-30T00:00:00Z", "aGk=", "aGk", "NaN", "1e3", 1, 2, {}]
-    ),
+    st.sampled_from(["red", "s", "2024-02-30", "2024-02-30T00:00:00Z", "aGk=", "aGk", "NaN", "1e3", 1, 2, {}]),
 )
 values = st.recursive(
     likely,
@@ -81,9 +79,7 @@ def documents(cls: type) -> st.SearchStrategy[list[bytes]]:
     )
     torn = st.builds(lambda data, at: data[: at % (len(data) + 1)], document, st.integers(0, 500))
     return st.lists(
-        st.one_of(document, document, document, document, torn, st.binary(max_size=4)),
-        min_size=150,
-        max_size=150,
+        st.one_of(document, document, document, document, torn, st.binary(max_size=4)), min_size=150, max_size=150
     )
 
 
@@ -181,19 +177,9 @@ def test_the_edges_of_each_type_are_those_of_plain_python(spark: Any) -> None:
     good = GOOD[Everything]
     whole = json.dumps(good).encode()
     data = [json.dumps(good | {name: each}).encode() for name, some in edges.items() for each in some]
+    data += [whole + b" x", whole + b",{}", whole + b"]", b" \n" + whole, b"\xef\xbb\xbf" + whole, b"", b"{}", b"[]"]
     data += [
-        whole + b" x",
-        whole + b",{}",
-        whole + b"]",
-        b" \n" + whole,
-        b"\xef\xbb\xbf" + whole,
-        b"",
-        b"{}",
-        b"[]",
-    ]
-    data += [
-        whole.replace(b'"ratio": 1', each)
-        for each in (b'"ratio": NaN', b'"ratio": 1e400', b'"ratio": 1, "ratio": 2')
+        whole.replace(b'"ratio": 1', each) for each in (b'"ratio": NaN', b'"ratio": 1e400', b'"ratio": 1, "ratio": 2')
     ]
     data += [whole.replace(b"\\ud83d\\ude00", b"\\ud83d"), whole.replace(b"\\u00fc", b"\xff")]
     check(spark, Everything, data)

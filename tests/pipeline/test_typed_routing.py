@@ -41,9 +41,7 @@ def test_types_share_columns_and_each_table_has_its_own_names_for_them() -> None
             "__field_1": pa.array([None, 7, None], pa.int64()),
         }
     )
-    layout = Layout(
-        {"order.placed": {"colour": "__field_0"}, "order.paid": {"amount": "__field_1", "by": "__field_0"}}
-    )
+    layout = Layout({"order.placed": {"colour": "__field_0"}, "order.paid": {"amount": "__field_1", "by": "__field_0"}})
     parts = {part.table: part.rows.to_pylist() for part in ByType(batch.schema, layout).parts(batch)}
     assert parts == {
         "order.placed": [{"key": "a", "deleted": False, "colour": "blue"}],

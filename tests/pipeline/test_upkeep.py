@@ -39,9 +39,7 @@ def file_count(to: Path) -> int:
     return len(DeltaTable(to).file_uris())
 
 
-def test_many_small_files_become_few_and_the_table_keeps_its_place(
-    lake: Query, to: Path, tmp_path: Path
-) -> None:
+def test_many_small_files_become_few_and_the_table_keeps_its_place(lake: Query, to: Path, tmp_path: Path) -> None:
     for n in range(5):
         lake.run(ends(n), ends(n + 1), ["a"])
     assert [(each.table, each.files, each.into) for each in LakeUpkeep(to, SETTINGS).look()] == [("a", 15, 1)]
@@ -90,9 +88,7 @@ def test_a_batch_between_the_look_and_the_commit_of_a_compaction_is_kept(
     assert lake_rows(to) == all_places(7)
 
 
-def test_a_compaction_that_was_overtaken_is_tried_again(
-    lake: Query, to: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compaction_that_was_overtaken_is_tried_again(lake: Query, to: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.run(ends(0), ends(5), ["a"])
     compact, failures = LakeTable.compact, iter([True, True])
 
@@ -110,11 +106,7 @@ def test_a_compaction_that_was_overtaken_is_tried_again(
 
 @pytest.mark.parametrize("error", [OSError, pa.ArrowInvalid, CommitFailedError, RuntimeError])
 def test_what_fails_is_said_and_does_not_end_the_upkeep(
-    lake: Query,
-    to: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    error: type[Exception],
+    lake: Query, to: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: type[Exception]
 ) -> None:
     for n in range(5):
         lake.run(ends(n), ends(n + 1), ["a", "b"])

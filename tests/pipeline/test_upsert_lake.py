@@ -35,9 +35,7 @@ def live(to: Path) -> dict[str, dict[str, bytes]]:
     found = {}
     for name in TYPES:
         table = DeltaTable(str(to / name)).to_pyarrow_table()
-        by_deltalake = [
-            (row["key"].decode(), row["value"]) for row in table.to_pylist() if not row["deleted"]
-        ]
+        by_deltalake = [(row["key"].decode(), row["value"]) for row in table.to_pylist() if not row["deleted"]]
         by_duckdb = duckdb.from_arrow(table).filter("NOT deleted").select("key", "value").fetchall()
         frame = polars.read_delta(str(to / name)).filter(~polars.col("deleted"))
         assert sorted(by_deltalake) == sorted((key.decode(), value) for key, value in by_duckdb)
@@ -107,8 +105,6 @@ def test_a_killed_upsert_loses_nothing_and_revives_nothing_and_without_the_merge
     formats.register(spark)
     assert done.code == 0, done.err
     rows = [
-        row
-        for name in TYPES
-        for row in DeltaTable(str(tmp_path / "control" / name)).to_pyarrow_table().to_pylist()
+        row for name in TYPES for row in DeltaTable(str(tmp_path / "control" / name)).to_pyarrow_table().to_pylist()
     ]
     assert len({(row["type"], row["key"]) for row in rows}) < len(rows)

@@ -156,9 +156,7 @@ def test_a_batch_larger_than_the_memory_it_may_take_is_merged_in_pieces(
     assert on_disk == {Path(uri).name for uri in DeltaTable(str(table)).file_uris()}
 
 
-def test_a_commit_of_another_in_between_is_merged_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_of_another_in_between_is_merged_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "orders"
     commit(a_part(table, [a_row("a", 0)]), a_batch(0, 1), UPSERT)
     replaced, times = LakeTable.replace, list[int]()
@@ -184,8 +182,7 @@ def test_several_columns_tell_rows_apart_whatever_stands_in_them(tmp_path: Path)
     upsert = Upsert(("a", "b"), (1,))
     commit(a_part(tmp_path / "t", rows, schema), a_batch(0, 4), upsert)
     found = {
-        (row["a"], row["b"]): row["offset"]
-        for row in DeltaTable(str(tmp_path / "t")).to_pyarrow_table().to_pylist()
+        (row["a"], row["b"]): row["offset"] for row in DeltaTable(str(tmp_path / "t")).to_pyarrow_table().to_pylist()
     }
     assert found == {("11", 1): 1, ("1:1", 1): 2, ("1", 11): 3}
 
@@ -223,9 +220,7 @@ def test_rows_of_deleted_keys_go_when_they_are_old_and_the_others_stay(tmp_path:
         {**a_row("c", 2), "timestamp": old},
     ]
     commit(a_part(table, rows, schema), a_batch(0, 3), UPSERT)
-    said = CliRunner().invoke(
-        group, ["pipeline", "optimize", str(table), "--forget-deleted", "1", "--dry-run"]
-    )
+    said = CliRunner().invoke(group, ["pipeline", "optimize", str(table), "--forget-deleted", "1", "--dry-run"])
     assert "orders: 1 rows of deleted keys would go" in said.output
     assert sorted(held(table)) == ["a", "b", "c"]
     said = CliRunner().invoke(group, ["pipeline", "optimize", str(table), "--forget-deleted", "1"])
@@ -261,10 +256,7 @@ def test_a_batch_that_comes_late_revives_no_key_and_without_the_check_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tombstones judge by place, until they are forgotten; then only the check is left."""
-    table, schema = (
-        tmp_path / "orders",
-        pa.schema([*SCHEMA, pa.field("timestamp", pa.timestamp("us", "UTC"))]),
-    )
+    table, schema = (tmp_path / "orders", pa.schema([*SCHEMA, pa.field("timestamp", pa.timestamp("us", "UTC"))]))
     at = {"timestamp": datetime(2020, 1, 1, tzinfo=UTC)}
     first, second = [{**a_row("a", 0), **at}], [{**a_row("a", 1, deleted=True), **at}]
     commit(a_part(table, first, schema), a_batch(0, 1), UPSERT)

@@ -114,10 +114,7 @@ def test_a_whole_lake_agrees_and_what_is_superseded_is_told_as_such(lake: Writte
     rejected = sum(record.key is None for record in lake.store.records().values())
     held = len(latest(lake.store)) + rejected
     assert held < 300
-    assert (done.exit_code, done.output) == (
-        0,
-        f"reconciled: logged=300 table={held} superseded={300 - held}\n",
-    )
+    assert (done.exit_code, done.output) == (0, f"reconciled: logged=300 table={held} superseded={300 - held}\n")
 
 
 def test_a_latest_row_that_is_missing_turns_it_red_and_only_that_one(lake: WrittenLake) -> None:
@@ -159,12 +156,9 @@ def test_an_older_row_in_the_place_of_the_latest_turns_it_red(lake: WrittenLake)
 
 def test_a_latest_row_that_says_something_else_turns_it_red(lake: WrittenLake) -> None:
     records = lake.store.records()
-    partition, offset = next(
-        place for place in latest(lake.store).values() if records[place].data is not None
-    )
+    partition, offset = next(place for place in latest(lake.store).values() if records[place].data is not None)
     DeltaTable(lake.to / folder_of(records[partition, offset].type or "")).update(
-        predicate=f"partition = {partition} AND offset = {offset}",
-        updates={"value": "arrow_cast('x', 'Binary')"},
+        predicate=f"partition = {partition} AND offset = {offset}", updates={"value": "arrow_cast('x', 'Binary')"}
     )
     done = run(lake.store, lake.to)
     assert done.exit_code == 1
@@ -229,9 +223,7 @@ def test_the_table_of_a_function_says_what_is_not_checked(sqlite_store: LogStore
 
 
 @pytest.mark.parametrize("deleted", [True, False])
-def test_a_deletion_that_is_none_and_one_that_is_taken_back_are_seen(
-    lake: WrittenLake, deleted: bool
-) -> None:
+def test_a_deletion_that_is_none_and_one_that_is_taken_back_are_seen(lake: WrittenLake, deleted: bool) -> None:
     def flip(rows: list[dict[str, Any]]) -> None:
         next(row for row in rows if row["deleted"] == deleted)["deleted"] = not deleted
 
@@ -305,9 +297,7 @@ def test_a_changed_field_of_a_typed_row_turns_it_red_with_its_place(typed_lake: 
 
 
 @pytest.mark.parametrize("column", ["value", "n"])
-def test_a_table_that_has_lost_its_values_or_all_of_its_fields_is_told(
-    typed_lake: WrittenLake, column: str
-) -> None:
+def test_a_table_that_has_lost_its_values_or_all_of_its_fields_is_told(typed_lake: WrittenLake, column: str) -> None:
     rewritten(typed_lake.to / folder_of(TYPES[2 if column == "value" else 0]), lambda _: None, [column])
     done = run(typed_lake.store, typed_lake.to)
     assert done.exit_code == 1

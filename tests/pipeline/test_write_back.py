@@ -62,9 +62,7 @@ def spark_type(columns: Sequence[str] = WRITTEN) -> StructType:
 
 
 def batch(some: Rows, columns: Sequence[str] = WRITTEN) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        list(some), schema=pa.schema([(name, COLUMNS[name][1]) for name in columns])
-    )
+    return pa.RecordBatch.from_pylist(list(some), schema=pa.schema([(name, COLUMNS[name][1]) for name in columns]))
 
 
 class Query:
@@ -100,11 +98,7 @@ def query(store: LogStore, tmp_path: Path) -> Query:
 
 def copied(store: LogStore, topic: str = COPIES) -> list[Record]:
     log = store.outbox.log
-    return [
-        each
-        for partition in range(log.topic(topic).partitions)
-        for each in log.read(topic, partition, 0, 100_000)
-    ]
+    return [each for partition in range(log.topic(topic).partitions) for each in log.read(topic, partition, 0, 100_000)]
 
 
 def numbers(store: LogStore) -> list[int]:
@@ -129,20 +123,14 @@ def test_what_is_written_back_is_what_the_rows_say(store: LogStore, query: Query
     assert record.timestamp == datetime(2026, 11, 1, tzinfo=UTC)
     topic = store.outbox.log.topic(COPIES)
     assert all(
-        each.partition
-        == partition_for(topic.partitioner, (each.key or "").encode(), each.id, topic.partitions)
+        each.partition == partition_for(topic.partitioner, (each.key or "").encode(), each.id, topic.partitions)
         for each in found.values()
     )
     assert held(store) == (0, 0)
 
 
 @pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("timestamp", datetime(1960, 1, 1, tzinfo=UTC)),
-        ("type", "t" * 256),
-        ("type", "two\nlines"),
-    ],
+    ("column", "value"), [("timestamp", datetime(1960, 1, 1, tzinfo=UTC)), ("type", "t" * 256), ("type", "two\nlines")]
 )
 def test_what_no_other_door_takes_is_refused(store: LogStore, query: Query, column: str, value: Any) -> None:
     query.plan(0)
@@ -202,9 +190,7 @@ def test_batches_follow_each_other_and_an_empty_one_counts(store: LogStore, quer
 
 
 @pytest.mark.parametrize(("number", "content"), [(1, "another"), (0, "0"), (3, "3")])
-def test_a_batch_that_does_not_follow_is_refused(
-    store: LogStore, query: Query, number: int, content: str
-) -> None:
+def test_a_batch_that_does_not_follow_is_refused(store: LogStore, query: Query, number: int, content: str) -> None:
     for each in range(2):
         query.plan(each)
         query.commit([query.task(rows([each]))], each)
@@ -398,9 +384,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("columns", "said"), REFUSED, ids=[each[0][-1][0] for each in REFUSED])
-def test_a_column_that_a_topic_cannot_take_is_named(
-    sqlite_store: LogStore, columns: list[Any], said: str
-) -> None:
+def test_a_column_that_a_topic_cannot_take_is_named(sqlite_store: LogStore, columns: list[Any], said: str) -> None:
     sqlite_store.outbox.log.create_topic(COPIES, partitions=4)
     source = PenstockSource({"url": sqlite_store.url, "topic": COPIES})
     with pytest.raises(InvalidColumn) as refused:

@@ -77,9 +77,7 @@ def die(store: LogStore, checkpoint: Path, where: str) -> None:
 def die_at_random(store: LogStore, checkpoint: Path, rng: random.Random) -> bool:
     """Kill a driver some time after it has begun; return whether it had not come to its end before."""
     with begin(store, checkpoint) as driver:
-        wait_until(
-            lambda: (checkpoint / "offsets").exists() or driver.poll() is not None, "it works", seconds=300
-        )
+        wait_until(lambda: (checkpoint / "offsets").exists() or driver.poll() is not None, "it works", seconds=300)
         with suppress(subprocess.TimeoutExpired):
             driver.wait(rng.uniform(0, 3))
         killed = driver.poll() is None
@@ -135,9 +133,7 @@ def test_a_killed_write_back_loses_and_doubles_nothing_and_without_the_check_it_
     assert sorted(set(found)) == wanted(store)
 
 
-def test_a_batch_query_and_a_window_are_written_back(
-    sqlite_store: LogStore, spark: Any, tmp_path: Path
-) -> None:
+def test_a_batch_query_and_a_window_are_written_back(sqlite_store: LogStore, spark: Any, tmp_path: Path) -> None:
     store = sqlite_store
     store.fill(200)
     store.outbox.log.create_topic(COPIES, partitions=PARTITIONS)

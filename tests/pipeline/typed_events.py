@@ -145,9 +145,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, pydantic.BaseModel):
-        return {
-            each.alias or name: plain(getattr(value, name)) for name, each in type(value).model_fields.items()
-        }
+        return {each.alias or name: plain(getattr(value, name)) for name, each in type(value).model_fields.items()}
     return {each.name: plain(getattr(value, each.name)) for each in _fields(type(value))}
 
 

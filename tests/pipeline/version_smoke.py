@@ -48,11 +48,7 @@ def places_of(store: LogStore) -> list[Place]:
 
 def lakes(store: LogStore, folder: Path) -> None:
     """Append, upsert and types, each in two runs, by the command; then all is counted."""
-    asked = {
-        "raw": [],
-        "latest": ["--mode", "upsert"],
-        "typed": ["--types", "tests.pipeline.typed_shop:outbox"],
-    }
+    asked = {"raw": [], "latest": ["--mode", "upsert"], "typed": ["--types", "tests.pipeline.typed_shop:outbox"]}
     where = ["--url", store.url, "--topic", TOPIC]
     for _ in range(2):
         store.fill(150)

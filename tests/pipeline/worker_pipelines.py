@@ -68,10 +68,7 @@ def counted(events: DataFrame) -> DataFrame:
     """Count the records of each key, in a state of its own."""
     grouped = events.where("key IS NOT NULL").selectExpr("CAST(key AS STRING) AS key").groupBy("key")
     return grouped.transformWithState(
-        statefulProcessor=_Counting(),
-        outputStructType="key STRING, many LONG",
-        outputMode="Update",
-        timeMode="None",
+        statefulProcessor=_Counting(), outputStructType="key STRING, many LONG", outputMode="Update", timeMode="None"
     )
 
 

@@ -273,11 +273,7 @@ class Store:
         waiting = {rows.entries[head.offset]: head for head in truth.heads() if head.offset in rows.entries}
         for key, lane in rows.lanes.items():
             head = waiting.get(key)
-            expected = (
-                key in truth.held,
-                head.failures if head else 0,
-                head.due_ms if head else 0,
-            )
+            expected = (key in truth.held, head.failures if head else 0, head.due_ms if head else 0)
             require("rows", (lane.held, *lane[2:4]) == expected, f"{lane} should be {expected}")
             in_use = lane.held or key in rows.entries.values()
             require("P8", in_use, f"the row of lane {key} is left behind")
@@ -293,6 +289,4 @@ class Store:
             require("P6", passed or not settled, f"offset {row.offset} is settled and not passed: again")
             require("rows", entry or not row.due_ms or settled, f"offset {row.offset} waits without an entry")
             in_lane = alone_in(row.key, row.offset) if row.alone else row.key
-            require(
-                "rows", self.rows.entries.get(row.offset, in_lane) == in_lane, "an entry is in another lane"
-            )
+            require("rows", self.rows.entries.get(row.offset, in_lane) == in_lane, "an entry is in another lane")

@@ -50,11 +50,7 @@ class History:
         self.disk.sync_folder(Path("/data"))
         self.disk.sync_folder(Path("/"))
         self.settings = FilesSettings(
-            durability=durability,
-            segment_bytes=4096,
-            index_bytes=300,
-            segment_seconds=100.0,
-            interval_seconds=5.0,
+            durability=durability, segment_bytes=4096, index_bytes=300, segment_seconds=100.0, interval_seconds=5.0
         )
         self.clock = FakeClock()
         self.is_strict = durability == "fsync"
@@ -105,9 +101,7 @@ class History:
             self.values += len(values)
             self.sent |= set(values)
             padding = b"." * self.source.choice((0, 0, 400, 900))  # few sizes: one fits where another was
-            contents = [
-                Content(each.decode(), b"k", "t", each + padding, None, int(each), "owner") for each in values
-            ]
+            contents = [Content(each.decode(), b"k", "t", each + padding, None, int(each), "owner") for each in values]
             batch = encode_contents(contents)
             writes.append((values, PartitionWrite(self.partition, batch, [(0, read_header(batch))])))
         results = self._written([write for _, write in writes])
@@ -280,9 +274,7 @@ class History:
                     raise Violation(f"offset {offset} was seen and is gone")
         else:
             self._look_at_doubt(found.keys())
-        self.seen |= {
-            offset: each.value.rstrip(b".") for offset, each in found.items() if each.value is not None
-        }
+        self.seen |= {offset: each.value.rstrip(b".") for offset, each in found.items() if each.value is not None}
         if self.partition.next_offset < max((*self.seen, *self.acknowledged), default=-1) + 1:
             raise Violation("offsets that were seen would be given again")
 

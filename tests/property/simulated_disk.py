@@ -133,9 +133,7 @@ class SimulatedDisk(Disk):
         for path in sorted(self.names_seen.keys() | self.names_kept.keys()):
             kept, seen = self.names_kept.get(path, ...), self.names_seen.get(path, ...)
             found = kept if kept is seen or self.source.random() < 0.5 else seen
-            if found is ... or (
-                path.parent != path and path.parent not in after.names_seen and path.parent.name
-            ):
+            if found is ... or (path.parent != path and path.parent not in after.names_seen and path.parent.name):
                 continue
             if isinstance(found, Inode):
                 found = inodes.setdefault(id(found), found.crashed(self.source))

@@ -53,13 +53,7 @@ headers: st.SearchStrategy[RawHeaders] = st.lists(
 ).map(tuple)
 
 records = st.builds(
-    Record,
-    id=some_text,
-    key=st.none() | texts,
-    data=data,
-    type=some_text,
-    raw_headers=headers,
-    timestamp_ms=moments_ms,
+    Record, id=some_text, key=st.none() | texts, data=data, type=some_text, raw_headers=headers, timestamp_ms=moments_ms
 )
 envelopes = st.builds(Envelope, record=records, source=some_text)
 

@@ -14,15 +14,7 @@ from penstock.model.content import JSON, decode_value
 from penstock.model.event_types import EventTypes
 from penstock.model.record import RawHeaders
 from penstock.wire.kafka.headers import decode_headers, encode_headers
-from tests.property.strategies import (
-    OWN_HEADERS,
-    content_types,
-    json_bytes,
-    json_values,
-    some_text,
-    spaced_json,
-    texts,
-)
+from tests.property.strategies import OWN_HEADERS, content_types, json_bytes, json_values, some_text, spaced_json, texts
 
 NOW_MS = 1_700_000_000_000
 

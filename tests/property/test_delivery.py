@@ -15,13 +15,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from penstock.delivery import machine
 from penstock.delivery.lane import LaneId
@@ -61,9 +55,7 @@ kinds = ["a", "a", "a", "b", "#1#a", "unique", "not wanted", "a, not wanted", "n
 record = st.sampled_from(list(product(kinds, [PARK, PARK, ALONE, DEAD], [HOLD, HOLD, RELEASE])))
 records = st.lists(record, min_size=1, max_size=8)
 results = st.lists(st.sampled_from(list(product(range(6), ["ok", *RESULTS, "not begun"]))), max_size=8)
-fates = (
-    ["told"] * 6 + ["late"] * 3 + ["pause", "done, told failed", "failed, told failed", "failed, told done"]
-)
+fates = ["told"] * 6 + ["late"] * 3 + ["pause", "done, told failed", "failed, told failed", "failed, told done"]
 disturbances = ["crash", "crash in flight", "take over", "take over", "release", "look"]
 
 # What may happen, how often against the others, and what is drawn for it.
@@ -105,11 +97,7 @@ def verdict_on(row: Row, result: str, failures: int, now_ms: int) -> Verdict:
     if result in ("error", "final"):
         error = Final("no") if result == "final" else ValueError("no")
         return rules.after_error(error, failures=failures, now_ms=now_ms, rng=random)
-    answers: dict[str, Answer] = {
-        "ok": Done(),
-        "retry": Retry(RETRY_MS * MS),
-        "snooze": Snooze(SNOOZE_MS * MS),
-    }
+    answers: dict[str, Answer] = {"ok": Done(), "retry": Retry(RETRY_MS * MS), "snooze": Snooze(SNOOZE_MS * MS)}
     answer = answers.get(result, Cancel("no"))
     return rules.after_outcome(answer, failures=failures, now_ms=now_ms, rng=random)
 

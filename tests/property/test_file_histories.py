@@ -32,9 +32,7 @@ def test_nothing_acknowledged_is_lost_and_no_offset_changes(steps: Sequence[str]
 @pytest.mark.parametrize("durability", ["interval", "os"])
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(some_steps, seeds)
-def test_what_is_acknowledged_early_is_lost_from_its_end_only(
-    durability: str, steps: Sequence[str], seed: int
-) -> None:
+def test_what_is_acknowledged_early_is_lost_from_its_end_only(durability: str, steps: Sequence[str], seed: int) -> None:
     History(seed, durability).run(steps)
 
 

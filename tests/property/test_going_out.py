@@ -38,9 +38,7 @@ def test_it_is_joined_and_cut_as_sets_are(one: GoingOut, other: GoingOut) -> Non
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 10**9)), max_size=40), st.data())
-def test_it_has_all_that_began_and_its_row_is_bounded(
-    feed: list[tuple[str, int]], data: st.DataObject
-) -> None:
+def test_it_has_all_that_began_and_its_row_is_bounded(feed: list[tuple[str, int]], data: st.DataObject) -> None:
     """Whatever has ended since, in whatever order, and however far apart the log's offsets are."""
     partition, offset, began = Partition(0), 0, set[int]()
     for lane, gap in feed:

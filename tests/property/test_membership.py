@@ -12,13 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from penstock.database.database import Transaction
 from penstock.database.dialects import open_database
@@ -101,12 +95,9 @@ def test_no_lawful_sharing_is_more_even_or_moves_less(
     """Also where pins overlap in part: held against every sharing there is."""
     after = assign(before, members)
     assert all(
-        after[row] in holders(row, members) or (after[row] is None and not holders(row, members))
-        for row in before
+        after[row] in holders(row, members) or (after[row] is None and not holders(row, members)) for row in before
     )
-    assert cost(before, after, members) == min(
-        cost(before, each, members) for each in every_sharing(before, members)
-    )
+    assert cost(before, after, members) == min(cost(before, each, members) for each in every_sharing(before, members))
 
 
 @given(few_rows, pinned(), st.randoms())
@@ -147,8 +138,7 @@ filters = st.frozensets(texts, min_size=1, max_size=4).map(filter_of)
 def wanted_types(texts: Sequence[str]) -> set[str]:
     """Return which of the types are wanted, as a handler decides it."""
     expressions = [
-        re.compile(".*" if text == "t:*" else re.escape(text.removeprefix("t:")).replace(r"\*", ".+"))
-        for text in texts
+        re.compile(".*" if text == "t:*" else re.escape(text.removeprefix("t:")).replace(r"\*", ".+")) for text in texts
     ]
     return {each for each in TYPES if any(expression.fullmatch(each) for expression in expressions)}
 
@@ -163,9 +153,7 @@ def test_a_filter_wants_what_its_matches_want(texts: frozenset[str], other: Filt
 
 
 @given(st.lists(filters, max_size=12), st.lists(filters, max_size=12))
-def test_whose_filter_counts_is_settled_at_once_and_for_all(
-    stored: list[Filter], living: list[Filter]
-) -> None:
+def test_whose_filter_counts_is_settled_at_once_and_for_all(stored: list[Filter], living: list[Filter]) -> None:
     known = succeed(list(dict.fromkeys(stored)), living)
     assert succeed(known, living) == known
     assert not living or known[0] in living
@@ -250,9 +238,7 @@ class Sharing(RuleBasedStateMachine):
         self.actor = self.cluster.start(what, self.process()).id
 
     @precondition(running)
-    @rule(
-        pick=picks, what=st.sampled_from(["beat", "beat", "rebalance", "rebalance", "look", "look", "look"])
-    )
+    @rule(pick=picks, what=st.sampled_from(["beat", "beat", "rebalance", "rebalance", "look", "look", "look"]))
     def work(self, pick: int, what: str) -> None:
         """Let a process do one step of its loop; without a living lease it only beats."""
         pod = self.pod(pick)
@@ -333,9 +319,7 @@ class Sharing(RuleBasedStateMachine):
         require(max(slots.values()) - min(slots[id] for id in running) <= 1, "slots are not even")
         self.check_cursors(running)
         for pod in self.cluster.pods:
-            require(
-                set(pod.member.fence.slots()) == self.owned_by(pod), "a member does not know what it owns"
-            )
+            require(set(pod.member.fence.slots()) == self.owned_by(pod), "a member does not know what it owns")
 
     @precondition(lambda self: 0 < len(self.cluster.pods) < 5)
     @rule(new_version=st.booleans())
@@ -435,8 +419,7 @@ class Sharing(RuleBasedStateMachine):
         for fence in self.fences[-4:]:
             accepted = self.database.run(partial(_accepted, fence))
             require(
-                all(slots[row] == (fence.owner, fence.epochs[row]) for row in accepted),
-                "a stale owner was accepted",
+                all(slots[row] == (fence.owner, fence.epochs[row]) for row in accepted), "a stale owner was accepted"
             )
 
     def teardown(self) -> None:
@@ -471,8 +454,7 @@ def _filter(text: str) -> list[str]:
 def run(machine: type[Sharing], examples: int, **options: Any) -> None:
     """Run a machine."""
     run_state_machine_as_test(
-        machine,
-        settings=settings(max_examples=examples, stateful_step_count=STEPS, deadline=None, **options),
+        machine, settings=settings(max_examples=examples, stateful_step_count=STEPS, deadline=None, **options)
     )
 
 

@@ -162,9 +162,7 @@ class Story:
         if by_id:
             numbers = [self.rng.choice(numbers)]
         picked = (
-            DeadSelection(group=mode, id=self.events[numbers[0]].id)
-            if by_id
-            else DeadSelection(group=mode, key=name)
+            DeadSelection(group=mode, id=self.events[numbers[0]].id) if by_id else DeadSelection(group=mode, key=name)
         )
         if self.rng.random() < 0.5:
             assert dead.requeue(self.database, picked, clock=self.clock).count == len(numbers)

@@ -123,16 +123,12 @@ NOT_YET = {
 
 
 @pytest.mark.parametrize(("name", "asked", "wanted"), AS_REQUIRED, ids=[row[0] for row in AS_REQUIRED])
-def test_the_default_in_force_is_that_of_the_requirements(
-    name: str, asked: Callable[[], Any], wanted: Any
-) -> None:
+def test_the_default_in_force_is_that_of_the_requirements(name: str, asked: Callable[[], Any], wanted: Any) -> None:
     assert asked() == wanted
 
 
 @pytest.mark.parametrize(("name", "asked", "wanted", "why"), BY_DESIGN, ids=[row[0] for row in BY_DESIGN])
-def test_the_default_in_force_is_that_of_the_design(
-    name: str, asked: Callable[[], Any], wanted: Any, why: str
-) -> None:
+def test_the_default_in_force_is_that_of_the_design(name: str, asked: Callable[[], Any], wanted: Any, why: str) -> None:
     assert asked() == wanted, why
 
 

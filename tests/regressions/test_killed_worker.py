@@ -18,15 +18,11 @@ NEVER_SECONDS = 600.0  # a lease for which no test waits
 
 
 @pytest.mark.parametrize("elsewhere", but_the_first([False, True]), ids=["same host", "another host"])
-def test_a_record_in_work_at_a_kill_runs_again_within_lease_and_two_polls(
-    shop: Store, elsewhere: bool
-) -> None:
+def test_a_record_in_work_at_a_kill_runs_again_within_lease_and_two_polls(shop: Store, elsewhere: bool) -> None:
     """By itself. On the same host the process is seen to be dead, so its lease is not waited for."""
     diary, lease_seconds = Diary(), LEASE.total_seconds() if elsewhere else NEVER_SECONDS
     with (
-        WorkerProcess(
-            shop.url, "killed", act="hang", elsewhere=elsewhere, lease_seconds=lease_seconds
-        ) as killed,
+        WorkerProcess(shop.url, "killed", act="hang", elsewhere=elsewhere, lease_seconds=lease_seconds) as killed,
         a_worker(shop.url, "heir", diary.handler("heir")) as heir,
     ):
         wait_until(lambda: owned(shop, killed.id) == PARTITIONS, "it owns everything")

@@ -21,14 +21,9 @@ LEASE, BEAT = timedelta(seconds=30), timedelta(seconds=0.1)  # no lease ends: ev
 
 
 @pytest.mark.parametrize("how_often", ["some", pytest.param("many", marks=pytest.mark.slow)])
-def test_joining_and_leaving_under_load_delivers_nothing_twice(
-    shop: Store, budget: Budget, how_often: str
-) -> None:
+def test_joining_and_leaving_under_load_delivers_nothing_twice(shop: Store, budget: Budget, how_often: str) -> None:
     diary, moves = Diary(), 0
-    with (
-        a_worker(shop.url, "stays", diary.handler("stays", a_moment), lease=LEASE, beat=BEAT) as stays,
-        a_load(shop),
-    ):
+    with a_worker(shop.url, "stays", diary.handler("stays", a_moment), lease=LEASE, beat=BEAT) as stays, a_load(shop):
         stays.start()
         wait_until(lambda: owned(shop, stays.id) == PARTITIONS, "the first owns everything")
         for turn in budget("regressions.moves"):

@@ -76,6 +76,4 @@ def test_a_worker_measures_what_no_group_reads(engine: StoreEngine) -> None:
     outbox = engine.another(SYSTEM)
     outbox.handler(group="g", id="g")(lambda record: None)
     with working(outbox):
-        wait_until(
-            lambda: metrics.UNREAD.values() == {(engine.outbox.store.name, "nobodys"): 1}, "it is measured"
-        )
+        wait_until(lambda: metrics.UNREAD.values() == {(engine.outbox.store.name, "nobodys"): 1}, "it is measured")

@@ -71,9 +71,7 @@ def test_a_handler_that_holds_the_interpreter_past_the_lease_is_fenced(shop: Sto
         wait_until(lambda: owned(shop, grips.id) > 0, "the stalled one is back")
         assert [each for each in grips.stop() if held.partition in each.get("settled", [])] == []
         assert entries(shop) == noted
-    assert [(each.partition, each.offset, each.redelivered) for each in diary] == [
-        (held.partition, held.offset, True)
-    ]
+    assert [(each.partition, each.offset, each.redelivered) for each in diary] == [(held.partition, held.offset, True)]
     assert two_owners(noted) == []
     assert breaches(shop) == []
 

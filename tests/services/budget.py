@@ -61,9 +61,7 @@ class Budget:
         """Yield the rounds of the test called `name`. Raises BudgetError."""
         if name not in self._table:
             known = ", ".join(sorted(self._table)) or "none"
-            raise BudgetError(
-                f"no budget is called {name!r} in {TABLE.name}; add a table for it (known: {known})"
-            )
+            raise BudgetError(f"no budget is called {name!r} in {TABLE.name}; add a table for it (known: {known})")
         return self._rounds(name, self._table[name][self._level])
 
     def _rounds(self, name: str, allowed: Allowance) -> Iterator[Round]:
@@ -132,6 +130,4 @@ def _allowance(name: str, numbers: Any) -> Allowance:
         case {"rounds": int(rounds), "seconds": int() | float() as seconds, **others} if not others:
             if rounds >= 1 and seconds >= 0:
                 return Allowance(rounds, seconds)
-    raise BudgetError(
-        f"{name} in {TABLE.name} must be {{rounds = 1 or more, seconds = 0 or more}}, not {numbers!r}"
-    )
+    raise BudgetError(f"{name} in {TABLE.name} must be {{rounds = 1 or more, seconds = 0 or more}}, not {numbers!r}")

@@ -35,8 +35,7 @@ class TransactionPooler:
         port = self._listener.getsockname()[1]
         options = f"&options={quote(str(server['options']))}" if "options" in server else ""
         self.url = (
-            f"postgresql://postgres@127.0.0.1:{port}/{server['dbname']}"
-            f"?sslmode=disable&gssencmode=disable{options}"
+            f"postgresql://postgres@127.0.0.1:{port}/{server['dbname']}?sslmode=disable&gssencmode=disable{options}"
         )
         self._lock = Lock()
         self._idle: dict[bytes, deque[socket.socket]] = {}

@@ -97,16 +97,12 @@ def _candidates() -> Iterator[Path]:
         # The wheel carries several versions: pginstall, pginstall18, ... Found, never imported:
         # the import alone would write files.
         for home in wheel.submodule_search_locations or ():
-            yield from (
-                path.parent for path in sorted(Path(home).glob("pginstall*/bin/postgres"), reverse=True)
-            )
+            yield from (path.parent for path in sorted(Path(home).glob("pginstall*/bin/postgres"), reverse=True))
     on_path = shutil.which("initdb")
     if on_path is not None:
         yield Path(on_path).resolve().parent
     versions = Path("/usr/lib/postgresql").glob("*/bin/postgres")
-    yield from sorted(
-        (path.parent for path in versions), key=lambda path: path.parent.name.zfill(4), reverse=True
-    )
+    yield from sorted((path.parent for path in versions), key=lambda path: path.parent.name.zfill(4), reverse=True)
 
 
 def _runs(programs: Path, account: Account, folder: Path) -> bool:

@@ -71,17 +71,12 @@ def leave_guardian(folder: Path) -> None:
     command = [sys.executable, "-m", "tests.services.guardian", str(folder)]
     # Through a shell that ends at once: the guardian is nobody's child, so nobody has to wait for it.
     subprocess.run(
-        ["sh", "-c", '"$@" </dev/null >/dev/null 2>&1 &', "sh", *command],
-        cwd=ROOT,
-        start_new_session=True,
-        check=True,
+        ["sh", "-c", '"$@" </dev/null >/dev/null 2>&1 &', "sh", *command], cwd=ROOT, start_new_session=True, check=True
     )
 
 
 def _parent() -> Path:
     """Prefer the user's temporary folder; take /tmp when that one is too long or closed to others."""
     preferred = Path(tempfile.gettempdir())
-    closed = os.geteuid() == 0 and not all(
-        folder.stat().st_mode & 0o001 for folder in (preferred, *preferred.parents)
-    )
+    closed = os.geteuid() == 0 and not all(folder.stat().st_mode & 0o001 for folder in (preferred, *preferred.parents))
     return Path("/tmp") if closed or len(str(preferred)) > LONGEST_SOCKET_FOLDER else preferred

@@ -182,11 +182,7 @@ class HandlingSuite:
         counts = engine.outbox.drain()
         assert (counts.delivered, counts.retried, counts.parked) == (2, 0, 0)
         assert seen.values() == [1, 2, 2, 2, 3]
-        assert [(record.attempt, record.redelivered) for record in seen[1:4]] == [
-            (1, False),
-            (2, True),
-            (3, True),
-        ]
+        assert [(record.attempt, record.redelivered) for record in seen[1:4]] == [(1, False), (2, True), (3, True)]
 
     def test_a_record_that_used_up_its_retries_holds_its_key_as_a_dead_letter(self, engine: Engine) -> None:
         """D-03: later records of the key wait for an operator, in any number of drains; other keys go on."""
@@ -305,9 +301,7 @@ class HandlingSuite:
         assert late.drain().delivered == 3
         assert seen.values() == [1, 2, 3]
 
-    def test_a_group_that_starts_at_the_latest_gets_what_comes_after_its_first_drain(
-        self, engine: Engine
-    ) -> None:
+    def test_a_group_that_starts_at_the_latest_gets_what_comes_after_its_first_drain(self, engine: Engine) -> None:
         """In partitions that held records then, and in empty ones."""
         engine.outbox.log.create_topic("events", partitions=_PARTITIONS)
         seen, early = Seen(), Seen()

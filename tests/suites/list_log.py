@@ -10,12 +10,7 @@ from threading import RLock
 from uuid import uuid4
 
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import (
-    PartitionerDiffers,
-    PartitionsDiffer,
-    StillNeeded,
-    UnknownTopic,
-)
+from penstock.errors import PartitionerDiffers, PartitionsDiffer, StillNeeded, UnknownTopic
 from penstock.log.contract import (
     LAST_OFFSET,
     OUTBOX_PARTITIONS,
@@ -90,9 +85,7 @@ class ListLog(Log):
         self._identity = LogIdentity(id, max(known, above + 1))
         return self._identity
 
-    def create_topic(
-        self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
-    ) -> Topic:
+    def create_topic(self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3) -> Topic:
         """Create a topic, or return the existing one."""
         check_topic(name)
         check_partitions(partitions)
@@ -221,9 +214,7 @@ class ListLog(Log):
             held = self._by_id.get(topic.id)
             return {} if held is None else {n: each.bounds for n, each in enumerate(held.partitions)}
 
-    def read_ranges(
-        self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
-    ) -> Chunk:
+    def read_ranges(self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False) -> Chunk:
         """Return the records of several ranges."""
         entries: list[Entry] = []
         size = 0
@@ -257,11 +248,7 @@ class ListLog(Log):
                 ranges = [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()]
             return {
                 each.partition: next(
-                    (
-                        found.offset
-                        for found in self._all(topic, [each])
-                        if found.timestamp_ms >= timestamp_ms
-                    ),
+                    (found.offset for found in self._all(topic, [each]) if found.timestamp_ms >= timestamp_ms),
                     each.high,
                 )
                 for each in ranges
@@ -286,9 +273,7 @@ class ListLog(Log):
             found = next((each for each in self._all(topic, ranges) if each.id == id), None)
         return Search(None if found is None else _bared(found)._replace(owner=None), cut, gone)
 
-    def find_key(
-        self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
-    ) -> list[Entry]:
+    def find_key(self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False) -> list[Entry]:
         """Return records of a key in a range."""
         with self._lock:
             found = [_bared(each) for each in self._all(topic, [within]) if each.key == key]
@@ -315,9 +300,7 @@ class ListLog(Log):
                         break
         return found
 
-    def trim(
-        self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False
-    ) -> int:
+    def trim(self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False) -> int:
         """Delete the oldest records."""
         with self._lock:
             held = self._held(topic)

@@ -10,9 +10,7 @@ from tests.suites.records import a_record, some_records
 ALL = 1 << 40  # bytes
 
 
-def a_content(
-    id: str = "1", key: bytes | None = b"k", value: bytes | None = b"v", **fields: object
-) -> Content:
+def a_content(id: str = "1", key: bytes | None = b"k", value: bytes | None = b"v", **fields: object) -> Content:
     """Return the content of a record, with defaults for all fields."""
     filled = {"type": "t", "headers": None, "timestamp_ms": 1, "owner": None} | fields
     return Content(id=id, key=key, value=value, **filled)  # type: ignore[arg-type]

@@ -375,11 +375,7 @@ class PublishingSuite:
             engine.clock.advance(timedelta(seconds=1))
             engine.outbox.drain()
         log, topic = engine.outbox.log, engine.outbox.log.topic("events")
-        places = [
-            Position(number, offset)
-            for number, each in log.all_bounds(topic).items()
-            for offset in range(*each)
-        ]
+        places = [Position(number, offset) for number, each in log.all_bounds(topic).items() for offset in range(*each)]
         tags = [each.owner for each in log.at(topic, places)]
         assert sorted(tags, key=str) == [None, "tenant-ü", "tenant-ü"]
 

@@ -36,9 +36,7 @@ def pyright(files: list[Path], folder: Path) -> dict[Path, list[str]]:
     }
     config = folder / "pyrightconfig.json"
     config.write_text(json.dumps(settings), "utf-8")
-    done = _run(
-        "basedpyright", "-p", str(config), "--pythonpath", sys.executable, "--outputjson", folder=folder
-    )
+    done = _run("basedpyright", "-p", str(config), "--pythonpath", sys.executable, "--outputjson", folder=folder)
     report = json.loads(done)
     assert report["summary"]["filesAnalyzed"] == len(files), report["summary"]
     return {
@@ -53,12 +51,7 @@ def pyright(files: list[Path], folder: Path) -> dict[Path, list[str]]:
 
 def _run(module: str, *args: str, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", module, *args],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
+        [sys.executable, "-m", module, *args], cwd=folder, capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode in (0, 1), f"{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -96,9 +96,7 @@ def connections(
     with outbox.transaction() as tx:
         assert_type(tx, Tx)
         outbox.publish(tx, "t", 1)
-        assert_type(
-            tx.execute("SELECT n FROM orders WHERE id = ?", ("o-1",)).fetchall(), list[tuple[Any, ...]]
-        )
+        assert_type(tx.execute("SELECT n FROM orders WHERE id = ?", ("o-1",)).fetchall(), list[tuple[Any, ...]])
         tx.commit()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         if isinstance(tx, sqlite3.Connection):
             tx.create_function("twice", 1, twice)

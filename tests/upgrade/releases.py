@@ -56,9 +56,7 @@ class Release:
 
     def following(self, folder: Path, version: int, script: str) -> Release:
         """Copy this release and add one migration to the copy, on every dialect."""
-        shutil.copytree(
-            self.folder / "penstock", folder / "penstock", ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(self.folder / "penstock", folder / "penstock", ignore=shutil.ignore_patterns("__pycache__"))
         for migrations in (folder / "penstock/database").glob("*/migrations"):
             (migrations / f"{version:04}_later.sql").write_text(script)
         return Release(folder)

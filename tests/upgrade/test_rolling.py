@@ -81,9 +81,7 @@ class Deploy:
     def wait_for(self, worker: RunningRelease) -> None:
         """Wait until a worker delivers something that it has not yet."""
         before = self._delivered_by(worker)
-        wait_until(
-            lambda: worker.is_gone() or self._delivered_by(worker) > before, "it takes part in the work"
-        )
+        wait_until(lambda: worker.is_gone() or self._delivered_by(worker) > before, "it takes part in the work")
         assert not worker.is_gone(), worker.said()
 
     def deliveries(self) -> list[Delivered]:

@@ -140,10 +140,7 @@ def names_of_threads() -> set[str]:
 WRONG = {
     "none": ([], SchemaMissing),
     "unreleased": (["UPDATE penstock_meta SET value = '2' WHERE name = 'schema_version'"], SchemaUnreleased),
-    "newer": (
-        ["UPDATE penstock_meta SET value = '99' WHERE name IN ('schema_version', 'usable_from')"],
-        SchemaTooNew,
-    ),
+    "newer": (["UPDATE penstock_meta SET value = '99' WHERE name IN ('schema_version', 'usable_from')"], SchemaTooNew),
 }
 
 
@@ -176,9 +173,7 @@ def test_tables_that_are_found_late_are_checked_then(
             until.set()
 
 
-def test_a_worker_that_is_refused_while_it_starts_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_is_refused_while_it_starts_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The refusal comes from a thread of its own, perhaps before the last part of the worker has begun."""
     with closing(Outbox(f"sqlite:///{tmp_path}/shop.db")) as outbox, ThreadPoolExecutor(1) as other:
         outbox.migrate()

@@ -77,9 +77,7 @@ def unreleased(used: UsedStore) -> UsedStore:
     return used
 
 
-def says_only(
-    store: UsedStore, error: type[SchemaError], words: str, *starts: Callable[[Outbox], object]
-) -> None:
+def says_only(store: UsedStore, error: type[SchemaError], words: str, *starts: Callable[[Outbox], object]) -> None:
     """See that each start is refused in one sentence, before anything is written or handled."""
     store.subscribe()
     before = store.contents()
@@ -120,9 +118,7 @@ def test_an_old_drain_beside_new_tables_says_so(too_new: UsedStore) -> None:
     says_only(too_new, SchemaTooNew, TOO_NEW, Outbox.drain)
 
 
-def test_a_worker_on_tables_of_an_unreleased_version_names_a_remedy_that_keeps_them(
-    unreleased: UsedStore,
-) -> None:
+def test_a_worker_on_tables_of_an_unreleased_version_names_a_remedy_that_keeps_them(unreleased: UsedStore) -> None:
     says_only(unreleased, SchemaUnreleased, UNRELEASED, *STARTS, Outbox.drain, Outbox.migrate)
 
 

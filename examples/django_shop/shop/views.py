@@ -35,9 +35,7 @@ def place_order(request: HttpRequest) -> JsonResponse:
 @require_GET
 def spending(request: HttpRequest) -> JsonResponse:
     """Return what the handler has added up so far."""
-    return JsonResponse(
-        {one.pk: {"orders": one.orders, "cents": one.cents} for one in Spending.objects.all()}
-    )
+    return JsonResponse({one.pk: {"orders": one.orders, "cents": one.cents} for one in Spending.objects.all()})
 
 
 urlpatterns = [path("orders", place_order), path("spending", spending)]

@@ -110,9 +110,7 @@ class AccessFile:
                         raise self._wrong(f"[users.{name}] {key} is not what `penstock access hash` prints")
                     scram[mechanism] = secret
             if password is None and not scram:
-                raise self._wrong(
-                    f"[users.{name}] has no password; make one with: penstock access hash {name}"
-                )
+                raise self._wrong(f"[users.{name}] has no password; make one with: penstock access hash {name}")
             yield name, User(name, password, scram)
 
     def _tokens(self, tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -124,9 +122,7 @@ class AccessFile:
             for each in hashes:
                 digest = parse_token_hash(str(each))
                 if digest is None:
-                    raise self._wrong(
-                        f"[tokens.{name}] a hash is not what `penstock access hash --token` prints"
-                    )
+                    raise self._wrong(f"[tokens.{name}] a hash is not what `penstock access hash --token` prints")
                 yield digest, name
 
     def _jwt(self, tables: Mapping[str, Any]) -> tuple[JwtVerifier | None, RemoteKeys | None]:
@@ -249,9 +245,7 @@ class AccessFile:
             ) from None
         except (OSError, ValueError) as exc:
             self.read[path] = b""
-            raise InvalidAccessFile(
-                str(path), getattr(exc, "strerror", None) or "it cannot be read"
-            ) from None
+            raise InvalidAccessFile(str(path), getattr(exc, "strerror", None) or "it cannot be read") from None
         return self.read[path]
 
     def _wrong(self, why: str) -> InvalidAccessFile:

@@ -78,12 +78,7 @@ class AuditTrail:
         for (name, right, resource), (_, count) in tuple(self._uses.items()):
             if count:
                 self.write(
-                    event="access",
-                    principal=name,
-                    action=right,
-                    resource=resource,
-                    outcome="allowed",
-                    count=count,
+                    event="access", principal=name, action=right, resource=resource, outcome="allowed", count=count
                 )
         self._uses = {}
         self._tell_refusals(now=float("inf"))
@@ -123,13 +118,9 @@ class AuditTrail:
         if self._failures.is_first(network, method, why, name, why, now):
             self._tell_failure(network._replace(name=name, address=peer.address), reason=reason)
 
-    def asked(
-        self, principal: Principal, right: AccessRight, resource: Resource, outcome: str, **more: Any
-    ) -> None:
+    def asked(self, principal: Principal, right: AccessRight, resource: Resource, outcome: str, **more: Any) -> None:
         """Write that a principal asked for a right."""
-        self.write_of(
-            principal, event="access", action=right, resource=str(resource), outcome=outcome, **more
-        )
+        self.write_of(principal, event="access", action=right, resource=str(resource), outcome=outcome, **more)
 
     def write_of(self, principal: Principal, event: str, **more: Any) -> None:
         """Add a line about a principal."""

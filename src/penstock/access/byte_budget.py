@@ -30,9 +30,7 @@ _PARTS = 4  # an answer may use one such part of the room that is left
 class ByteBudget(SharedPlaces):
     """Bytes of one kind at one door. Safe from any thread, except `wait`: in the door's event loop."""
 
-    def __init__(
-        self, most: int, *, least: int = 0, busy: str = "it has {} bytes of requests in hand"
-    ) -> None:
+    def __init__(self, most: int, *, least: int = 0, busy: str = "it has {} bytes of requests in hand") -> None:
         """`least`: one holder may always have this much. `busy`: the reason of a refusal."""
         super().__init__(max(most, least), least=least)
         self._busy, self._lock, self._freed = busy, Lock(), asyncio.Event()

@@ -51,8 +51,7 @@ def read_revoked(path: Path, authorities: bytes, now: float) -> RevokedCertifica
         raise InvalidCertificate(str(path), "its list of revoked certificates cannot be read") from None
     if not lists:
         raise InvalidCertificate(
-            str(path),
-            "it holds no list of revoked certificates as PEM; make one of DER with: openssl crl -inform DER",
+            str(path), "it holds no list of revoked certificates as PEM; make one of DER with: openssl crl -inform DER"
         )
     if b"-----BEGIN CERTIFICATE" in held:
         # OpenSSL would take it for one more authority.
@@ -111,9 +110,7 @@ class CertificateNames(NamedTuple):
             sans = certificate.get("subjectAltName", ())
             names = [value for key, value in sans if key == _SANS[self.field]]
         if len(names) != 1:
-            raise Unauthenticated(
-                f"the certificate has {len(names)} names in the field {self.field}, not one"
-            )
+            raise Unauthenticated(f"the certificate has {len(names)} names in the field {self.field}, not one")
         name = check_name(self.prefix + names[0])
         shown = credential_of(certificate)
         return Principal(name, peer.address, "certificate", shown, _expires(certificate), peer.door)

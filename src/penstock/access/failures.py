@@ -69,11 +69,7 @@ class Failures:
         now, network = self._clock.monotonic(), self._digest(address, "")
         with self._lock:
             found = self._addresses.get(network)
-            if (
-                found is None
-                or found.failures < _FREE_OF_ADDRESS
-                or self._digest(address, name) in self._good
-            ):
+            if found is None or found.failures < _FREE_OF_ADDRESS or self._digest(address, name) in self._good:
                 return 0.0
             if now - found.last > _FORGOTTEN_SECONDS:
                 return 0.0

@@ -69,9 +69,7 @@ class JwtVerifier:
             raise Unauthenticated("the token lives longer than jwt.longest_seconds admits")
         name = check_name(claims.get(self._rules.claim))
         expires_at = float(expires) + self._rules.leeway_seconds
-        return Principal(
-            check_name(self._rules.prefix + name), peer.address, "jwt", credential, expires_at, peer.door
-        )
+        return Principal(check_name(self._rules.prefix + name), peer.address, "jwt", credential, expires_at, peer.door)
 
     def _claims(self, token: str) -> tuple[dict[str, Any], str]:
         jwt = pyjwt()
@@ -85,12 +83,7 @@ class JwtVerifier:
                 audience=self._rules.audience,
                 issuer=self._rules.issuer,
                 leeway=self._rules.leeway_seconds,
-                options={
-                    "require": ["exp", "aud"],
-                    "verify_aud": True,
-                    "verify_exp": True,
-                    "verify_nbf": True,
-                },
+                options={"require": ["exp", "aud"], "verify_aud": True, "verify_exp": True, "verify_nbf": True},
             )
         except jwt.ExpiredSignatureError:
             raise Unauthenticated("the token has expired") from None
@@ -136,11 +129,7 @@ def public_keys(rules: JwtRules, jwks: str) -> TokenKeys:
         raise ValueError(f"it holds {len(entries)} keys; at most {MOST_KEYS} are taken")
     for each in entries if isinstance(entries, list) else ():
         usable = isinstance(each, dict) and each.get("kty") == ASYMMETRIC[rules.algorithm]
-        if (
-            not usable
-            or each.get("use", "sig") != "sig"
-            or each.get("alg", rules.algorithm) != rules.algorithm
-        ):
+        if not usable or each.get("use", "sig") != "sig" or each.get("alg", rules.algorithm) != rules.algorithm:
             continue
         if "d" in each:
             raise ValueError("it holds a private key; give the public ones alone")

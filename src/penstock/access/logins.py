@@ -32,9 +32,7 @@ CODE = Peer()
 class PolicyInForce:
     """A policy in force, with the values derived from it, replaced as a whole. Its caches alone change."""
 
-    def __init__(
-        self, policy: AccessPolicy, stored: tuple[AccessRule, ...], buckets: RateLimiter, key: bytes
-    ) -> None:
+    def __init__(self, policy: AccessPolicy, stored: tuple[AccessRule, ...], buckets: RateLimiter, key: bytes) -> None:
         """`key`: secrets of unknown names are derived from it."""
         self.policy, self.stored, self.buckets = policy, stored, buckets
         self.rules = RuleSet((*policy.rules, *stored))
@@ -46,9 +44,7 @@ class PolicyInForce:
 class Logins:
     """Authenticates clients by the policy in force."""
 
-    def __init__(
-        self, policy: AccessPolicy, trail: AuditTrail | None, clock: Clock, made_up_key: bytes
-    ) -> None:
+    def __init__(self, policy: AccessPolicy, trail: AuditTrail | None, clock: Clock, made_up_key: bytes) -> None:
         self._clock, self.trail, self._made_up_key = clock, trail, made_up_key
         self._force = PolicyInForce(policy, (), RateLimiter(policy.limits, clock), made_up_key)
         self._failures = Failures(clock)
@@ -90,9 +86,7 @@ class Logins:
         except Unauthenticated as exc:
             raise self._failed("password", peer, "", exc) from None
 
-    def authenticate_secret(
-        self, name: str, secret: str, fits: Callable[[str], bool] | None, peer: Peer
-    ) -> Principal:
+    def authenticate_secret(self, name: str, secret: str, fits: Callable[[str], bool] | None, peer: Peer) -> Principal:
         """Return the principal of a secret without a name, which people choose: the door's own, or a token.
 
         The door's own goes under the name that the door gives to all. `fits` compares in constant time; None
@@ -142,9 +136,7 @@ class Logins:
     def of_nobody(self, peer: Peer = CODE) -> Principal:
         """Return the anonymous principal, if the policy admits it. Raises Unauthenticated."""
         if not self._force.policy.admits_anonymous:
-            raise self._failed(
-                ANONYMOUS, peer, "", Unauthenticated("a token, password or certificate is needed")
-            )
+            raise self._failed(ANONYMOUS, peer, "", Unauthenticated("a token, password or certificate is needed"))
         return anonymous(peer)
 
     def scram(self, mechanism: str, peer: Peer = CODE) -> "ScramLogin":

@@ -28,12 +28,7 @@ class Lock:
     """The lock of a process: `with Lock(settings, database) as lock` for as long as its doors are open."""
 
     def __init__(
-        self,
-        settings: AccessSettings,
-        database: Database | None = None,
-        clock: Clock = SYSTEM,
-        *,
-        waits: bool = False,
+        self, settings: AccessSettings, database: Database | None = None, clock: Clock = SYSTEM, *, waits: bool = False
     ) -> None:
         """`database`: its rules apply, too. `waits`: as soon as it can be read, else it must be now.
 

@@ -19,9 +19,7 @@ from penstock.errors import InvalidInput
 
 SHORTEST_TOKEN = 20  # characters: a shorter token could be guessed from its hash
 LONGEST_SECRET = 1024  # bytes of a password or static token that are examined
-_SCRYPT = re.compile(
-    r"scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/=]{16,})\$([A-Za-z0-9+/=]{32,})"
-)
+_SCRYPT = re.compile(r"scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/=]{16,})\$([A-Za-z0-9+/=]{32,})")
 _SHA256 = re.compile(r"sha256\$([0-9a-f]{64})")
 _COST = 14
 _MOST_MEMORY = 256 * 1024 * 1024
@@ -77,8 +75,7 @@ def hash_token(token: str) -> str:
     """Return the stored form of a new token. Raises InvalidInput."""
     if len(token) < SHORTEST_TOKEN or len(token.encode()) > LONGEST_SECRET:
         raise InvalidInput(
-            f"a token has from {SHORTEST_TOKEN} to {LONGEST_SECRET} characters; "
-            "make one with: openssl rand -hex 32"
+            f"a token has from {SHORTEST_TOKEN} to {LONGEST_SECRET} characters; make one with: openssl rand -hex 32"
         )
     return f"sha256${token_digest(token)}"
 

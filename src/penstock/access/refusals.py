@@ -44,9 +44,7 @@ class RefusalCounts:
         self._untold: list[CountedRefusal] = []
         self._names = 0  # of all sources
 
-    def is_first(
-        self, principal: Principal, right: str, kind: str, name: str, reason: str, now: float
-    ) -> bool:
+    def is_first(self, principal: Principal, right: str, kind: str, name: str, reason: str, now: float) -> bool:
         """Count a refusal; return whether it has to be written now."""
         source = (principal.name, principal.door, principal.address, right, kind)
         with self._lock:

@@ -54,11 +54,7 @@ class AccessRule(NamedTuple):
         return bool(self.rights & _DESCRIBING)
 
     def __str__(self) -> str:
-        rights = (
-            ANY
-            if len(self.rights) == len(AccessRight)
-            else ",".join(r for r in AccessRight if r in self.rights)
-        )
+        rights = ANY if len(self.rights) == len(AccessRight) else ",".join(r for r in AccessRight if r in self.rights)
         words = ["allow" if self.allows else "deny", self.principal, rights, self.kind or ANY]
         if self.kind not in (None, ResourceKind.CLUSTER):
             words.append(self.name)

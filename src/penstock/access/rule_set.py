@@ -82,10 +82,7 @@ class RuleSet:
     def allows_some(self, principal: str, right: AccessRight, kind: ResourceKind) -> bool:
         """Return whether a rule allows a right to any resource of a kind, whatever is denied by name."""
         return not self.rules or any(
-            rule.allows
-            and right in rule.rights
-            and rule.kind in (None, kind)
-            and matches(rule.principal, principal)
+            rule.allows and right in rule.rights and rule.kind in (None, kind) and matches(rule.principal, principal)
             for rule in self.rules
         )
 
@@ -119,9 +116,7 @@ def stored_rules(tx: Transaction) -> list[AccessRule]:
 
 def add_rules(tx: Transaction, rules: Iterable[AccessRule], by: str, now_ms: int) -> int:
     """Add rules; return how many are new."""
-    return sum(
-        tx.change("access", "access_rule_add", rule=str(each), added_by=by, added_ms=now_ms) for each in rules
-    )
+    return sum(tx.change("access", "access_rule_add", rule=str(each), added_by=by, added_ms=now_ms) for each in rules)
 
 
 def remove_rules(tx: Transaction, rules: Iterable[AccessRule]) -> int:

@@ -28,12 +28,8 @@ from .password import LONGEST_SECRET
 MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS = 16_384
 _FEWEST, _MOST = 4096, 1_000_000
-_SECRET = re.compile(
-    r"(SCRAM-SHA-(?:256|512))\$(\d{4,7}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)"
-)
-_FIRST = re.compile(
-    r"([ny]),(?:a=([^,]*))?,(n=([^,]{1,400}),r=([\x21-\x2b\x2d-\x7e]{1,256}))((?:,[a-z]+=[^,]*)*)"
-)
+_SECRET = re.compile(r"(SCRAM-SHA-(?:256|512))\$(\d{4,7}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)")
+_FIRST = re.compile(r"([ny]),(?:a=([^,]*))?,(n=([^,]{1,400}),r=([\x21-\x2b\x2d-\x7e]{1,256}))((?:,[a-z]+=[^,]*)*)")
 _FINAL = re.compile(
     r"(c=([A-Za-z0-9+/=]+),r=([\x21-\x2b\x2d-\x7e]{1,512}))((?:,[a-z]+=[^,]*)*),p=([A-Za-z0-9+/=]{1,128})"
 )
@@ -59,9 +55,7 @@ class ScramSecret(NamedTuple):
         return hmac.compare_digest(made.stored_key, self.stored_key)
 
     def __str__(self) -> str:
-        salt, stored, server = (
-            b64encode(each).decode() for each in (self.salt, self.stored_key, self.server_key)
-        )
+        salt, stored, server = (b64encode(each).decode() for each in (self.salt, self.stored_key, self.server_key))
         return f"{self.mechanism}${self.iterations}:{salt}${stored}:{server}"
 
 

@@ -10,9 +10,7 @@ class AccessSettings(Settings, room="access"):
 
     policy_file: str = setting("", "The access file: users, tokens, rules and limits. Empty: none.")
     audit_file: str = setting("", "Where audit lines go. Empty: nowhere.")
-    tls_cert: str = setting(
-        "", "What every listener shows: a certificate with its chain, as PEM. Empty: no TLS."
-    )
+    tls_cert: str = setting("", "What every listener shows: a certificate with its chain, as PEM. Empty: no TLS.")
     tls_key: str = setting("", "The key of that certificate, as PEM. Empty: it is in the same file.")
     tls_client_ca: str = setting("", "Authorities whose client certificates are taken, as PEM. Empty: none.")
     tls_client_crl: str = setting(
@@ -24,8 +22,7 @@ class AccessSettings(Settings, room="access"):
         choices=("required", "optional"),
     )
     secrets_in_plaintext: bool = setting(
-        False,
-        "Whether passwords and tokens are taken over connections from other machines that are not encrypted.",
+        False, "Whether passwords and tokens are taken over connections from other machines that are not encrypted."
     )
     look: timedelta = setting(
         timedelta(seconds=1), "How often files and rules are looked at for changes.", at_least=0.05, at_most=5

@@ -23,9 +23,7 @@ logger = logging.getLogger("penstock.access")
 
 _QUIET_SECONDS = 60.0
 _NOT_TLS = "it does not speak TLS; for a Kafka client set security.protocol=SSL or SASL_SSL, for others https"
-_DISTRUSTED = (
-    "it does not trust our certificate; give it the authority (ssl.ca.location), or connect by a name in it"
-)
+_DISTRUSTED = "it does not trust our certificate; give it the authority (ssl.ca.location), or connect by a name in it"
 _REVOKED = {23: "CERTIFICATE_REVOKED", 3: "NO_LIST_OF_REVOKED", 12: "LIST_OF_REVOKED_RAN_OUT"}  # of OpenSSL
 _REMEDIES = {
     "CERTIFICATE_REVOKED": "access.tls_client_crl revokes its certificate; give it a new one",
@@ -66,9 +64,7 @@ class HandshakeLog:
             return
         self._said[reason] = now
         remedy = _REMEDIES.get(reason, "look at what the client says")
-        logger.warning(
-            "the TLS handshake of a client failed (%s): %s", reason.lower().replace("_", " "), remedy
-        )
+        logger.warning("the TLS handshake of a client failed (%s): %s", reason.lower().replace("_", " "), remedy)
 
 
 class HandshakeContext(ssl.SSLContext):

@@ -90,11 +90,7 @@ def rule_of(asked: Message, place: str) -> AccessRule:
     kind, name = _KINDS.get(asked["resource_type"]), asked["resource_name"]
     pattern, operation = asked["resource_pattern_type"], asked["operation"]
     principal, line = asked["principal"], f"{asked['principal']} {name}"
-    if (
-        kind is None
-        or pattern not in (_LITERAL, _PREFIXED)
-        or asked["permission_type"] not in (_DENY, _ALLOW)
-    ):
+    if kind is None or pattern not in (_LITERAL, _PREFIXED) or asked["permission_type"] not in (_DENY, _ALLOW):
         raise InvalidRule(line, place, "only topics, groups, the cluster and transactional ids have rules")
     if operation != _ALL and operation not in _RIGHTS:
         raise InvalidRule(line, place, "no action here is that operation")
@@ -141,10 +137,7 @@ class AclFilter(NamedTuple):
         if self.pattern_type == _MATCH and self.resource_name is not None:
             pattern = acl.resource_name + ANY if acl.pattern_type == _PREFIXED else acl.resource_name
             return matches(pattern, self.resource_name)
-        return self.pattern_type in (_ANY, _MATCH, acl.pattern_type) and self.resource_name in (
-            None,
-            acl.resource_name,
-        )
+        return self.pattern_type in (_ANY, _MATCH, acl.pattern_type) and self.resource_name in (None, acl.resource_name)
 
 
 def filter_of(asked: Message) -> AclFilter:
@@ -229,8 +222,7 @@ class Acls:
         stored = self._broker.access.stored
         acls = [(each, acl_of(each)) async for each in call.each(stored)]
         found = [
-            [each async for each, acl in call.each(acls) if wanted.fits(acl)]
-            async for wanted in call.each(filters)
+            [each async for each, acl in call.each(acls) if wanted.fits(acl)] async for wanted in call.each(filters)
         ]
         going = {each for some in found for each in some}
         try:

@@ -253,8 +253,7 @@ class Broker:
         self.measures.refused()
         if not self.is_stopping:
             logger.warning(
-                "a connection of %s is refused: it holds its share of broker.connections",
-                session.peer.address,
+                "a connection of %s is refused: it holds its share of broker.connections", session.peer.address
             )
 
     def dismiss(self, session: Session) -> None:
@@ -313,15 +312,11 @@ class Broker:
     async def _call_in_slices(self, slot: Slot) -> None:
         request, api = slot.request, slot.request.api
         assert api is not None
-        self._handle(
-            slot, await self.slices.run(decode_request(api, request.data, request.version, request.at))
-        )
+        self._handle(slot, await self.slices.run(decode_request(api, request.data, request.version, request.at)))
 
     def _handle(self, slot: Slot, body: Message) -> None:
         request = slot.request
-        call = ClientCall(
-            slot.session.principal, request.client_id, request.version, body, self.access, self.slices
-        )
+        call = ClientCall(slot.session.principal, request.client_id, request.version, body, self.access, self.slices)
         try:
             answer = self.handlers[request.key](call)
         except Error as exc:
@@ -472,9 +467,7 @@ class Broker:
 
     def _make_room(self, now: float) -> None:
         """End the connections that have longest not taken an answer, while room is short."""
-        for session in sorted(
-            (each for each in self.sessions if each.is_full), key=lambda each: each.full_since
-        ):
+        for session in sorted((each for each in self.sessions if each.is_full), key=lambda each: each.full_since):
             if not self.flow.is_short or now - session.full_since < _TIMEOUT_SECONDS:
                 return
             self.measures.refused()

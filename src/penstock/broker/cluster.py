@@ -91,9 +91,7 @@ class Cluster:
         (self.id,) = [row[0] for row in tx.rows("broker", "brokers") if row[1:3] == self._address]
 
     def _look(self) -> None:
-        living, rows = self._store.database.look(
-            lambda tx: (set(self.member.living(tx)), tx.rows("broker", "brokers"))
-        )
+        living, rows = self._store.database.look(lambda tx: (set(self.member.living(tx)), tx.rows("broker", "brokers")))
         if all(row[0] != self.id for row in rows):  # others took it for dead during a long pause
             self._store.database.run(self._register)
             return

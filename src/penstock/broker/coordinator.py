@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.groups")
 
-_MOST_PROTOCOLS, _MOST_ASSIGNMENTS = (
-    100,
-    20_000,
-)  # more than any group has, and few enough to be worked at once
+_MOST_PROTOCOLS, _MOST_ASSIGNMENTS = (100, 20_000)  # more than any group has, and few enough to be worked at once
 _FIRST_WITH_PROMISED_IDS, _FIRST_WITH_SKIP, _FIRST_WITH_MANY_LEAVING = 4, 9, 3
 _FIRST_WITHOUT_PROTOCOL = 7  # its refusals may leave the protocol out
 _LONGEST_PROMISED = 1000  # member ids of a group that were given out and not used yet
@@ -224,8 +221,7 @@ class Coordinator:
         _update(member, call.body)
         self._heard(member)
         if same and (
-            group.state is GroupState.COMPLETING
-            or (group.state is GroupState.STABLE and group.leader != member.id)
+            group.state is GroupState.COMPLETING or (group.state is GroupState.STABLE and group.leader != member.id)
         ):
             return _joined(group, member)
         return await self._rejoin(held, member)
@@ -442,9 +438,7 @@ class Coordinator:
                 del group.promised[id]
             for each in tuple(group.members.values()):
                 if each.joining is None and each.syncing is None and each.deadline < now:
-                    logger.info(
-                        "group %s: member %s is silent", group.name, each.id, extra={"group": group.name}
-                    )
+                    logger.info("group %s: member %s is silent", group.name, each.id, extra={"group": group.name})
                     self._remove(held, each)
             self._form_if_complete(held)
         if now >= self._next_weighing:
@@ -507,11 +501,7 @@ def _joined(group: ConsumerGroup, member: GroupMember) -> Message:
         "leader": group.leader,
         "member_id": member.id,
         "members": [
-            {
-                "member_id": each.id,
-                "group_instance_id": each.instance_id,
-                "metadata": each.metadata(group.protocol),
-            }
+            {"member_id": each.id, "group_instance_id": each.instance_id, "metadata": each.metadata(group.protocol)}
             for each in members
         ],
     }

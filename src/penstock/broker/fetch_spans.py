@@ -30,9 +30,7 @@ def tell_fetch(
         tracing.tell_batch("penstock.fetch", parents, since_ms=since_ms, **given)
 
 
-def _contexts(
-    parts: Sequence[FetchedPart], offsets: Mapping[tuple[str, int], int]
-) -> Iterator[Mapping[str, str]]:
+def _contexts(parts: Sequence[FetchedPart], offsets: Mapping[tuple[str, int], int]) -> Iterator[Mapping[str, str]]:
     """Yield the contexts of the first records of an answer."""
     looked_at = 0
     for part, each in _records(parts):

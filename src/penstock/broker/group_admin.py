@@ -29,11 +29,7 @@ class GroupAdmin:
 
     def handlers(self) -> dict[int, RequestHandler]:
         """Return the handler of each request."""
-        return {
-            LIST_GROUPS.key: self.list,
-            DESCRIBE_GROUPS.key: self.describe,
-            DELETE_GROUPS.key: self.delete,
-        }
+        return {LIST_GROUPS.key: self.list, DESCRIBE_GROUPS.key: self.describe, DELETE_GROUPS.key: self.delete}
 
     async def list(self, call: ClientCall) -> Reply:
         """Return the groups that are coordinated here."""
@@ -54,9 +50,7 @@ class GroupAdmin:
 
     async def describe(self, call: ClientCall) -> Reply:
         """Return groups with their members."""
-        return {
-            "groups": [await self._described(call, name) async for name in call.each(call.body["groups"])]
-        }
+        return {"groups": [await self._described(call, name) async for name in call.each(call.body["groups"])]}
 
     async def _described(self, call: ClientCall, name: str) -> Message:
         try:

@@ -52,9 +52,7 @@ class GroupOffsets:
             number = exc.number
         return {"topics": await answered(call, numbers, number)}
 
-    async def sort_out(
-        self, call: ClientCall
-    ) -> tuple[dict[ClientPlace, ClientCommit], dict[tuple[str, int], E]]:
+    async def sort_out(self, call: ClientCall) -> tuple[dict[ClientPlace, ClientCommit], dict[tuple[str, int], E]]:
         """Return the valid commits, and the error numbers of the others."""
         commits: dict[ClientPlace, ClientCommit] = {}
         numbers: dict[tuple[str, int], E] = {}
@@ -111,9 +109,7 @@ class GroupOffsets:
             groups.append({"group_id": each["group_id"], **found})
         return {"groups": groups}
 
-    async def _fetch(
-        self, call: ClientCall, name: str, wanted: list[Message] | None, stable: bool
-    ) -> Message:
+    async def _fetch(self, call: ClientCall, name: str, wanted: list[Message] | None, stable: bool) -> Message:
         number = E.NONE
         if not name:
             number = E.INVALID_GROUP_ID
@@ -189,10 +185,7 @@ class GroupOffsets:
             elif topic is None:
                 number = E.UNKNOWN_TOPIC_OR_PARTITION
             elif not is_used:
-                places += [
-                    ClientPlace(topic.id, one["partition_index"])
-                    async for one in call.each(each["partitions"])
-                ]
+                places += [ClientPlace(topic.id, one["partition_index"]) async for one in call.each(each["partitions"])]
             partitions = [
                 {"partition_index": one["partition_index"], "error_code": int(number)}
                 async for one in call.each(each["partitions"])
@@ -231,12 +224,7 @@ async def _all_failed(call: ClientCall, wanted: list[Message] | None, number: E)
         {
             "name": each["name"],
             "partitions": [
-                {
-                    "partition_index": partition,
-                    "committed_offset": _NOWHERE,
-                    "metadata": "",
-                    "error_code": int(number),
-                }
+                {"partition_index": partition, "committed_offset": _NOWHERE, "metadata": "", "error_code": int(number)}
                 async for partition in call.each(each["partition_indexes"])
             ],
         }

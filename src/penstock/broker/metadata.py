@@ -74,8 +74,7 @@ class ClusterMetadata:
 
     def _brokers(self, name: str) -> list[Message]:
         return [
-            {name: node.id, "host": node.host, "port": node.port, "rack": None}
-            for node in self._broker.cluster.listed
+            {name: node.id, "host": node.host, "port": node.port, "rack": None} for node in self._broker.cluster.listed
         ]
 
     def describe_cluster(self, call: ClientCall) -> Reply:
@@ -120,13 +119,7 @@ class ClusterMetadata:
             failed = {"error_code": int(number), "error_message": message}
             return failed | {"node_id": -1, "host": "", "port": -1}
         node = self._broker.cluster.coordinator(name)
-        return {
-            "error_code": 0,
-            "error_message": None,
-            "node_id": node.id,
-            "host": node.host,
-            "port": node.port,
-        }
+        return {"error_code": 0, "error_message": None, "node_id": node.id, "host": node.host, "port": node.port}
 
     # -- topics
 
@@ -183,9 +176,7 @@ class ClusterMetadata:
         missing = [
             name
             async for name in call.each(names)
-            if name not in topics.by_name
-            and call.may(AccessRight.CREATE, resource.topic(name))
-            and _is_valid(name)
+            if name not in topics.by_name and call.may(AccessRight.CREATE, resource.topic(name)) and _is_valid(name)
         ]
         if missing:
             await self._broker.run(lambda: self._create(missing))
@@ -193,9 +184,7 @@ class ClusterMetadata:
 
     def _create(self, names: list[str]) -> None:
         for name in names:
-            self._broker.store.log.create_topic(
-                name, partitions=self._broker.settings.partitions, partitioner=KAFKA
-            )
+            self._broker.store.log.create_topic(name, partitions=self._broker.settings.partitions, partitioner=KAFKA)
 
     async def _topic(self, call: ClientCall, topic: Topic) -> Any:
         """Return a topic, encoded; cached until topics or brokers change."""
@@ -276,9 +265,7 @@ class ClusterMetadata:
                 answer["error_code"] = int(ErrorNumber.UNKNOWN_LEADER_EPOCH)
             else:
                 start, end = bounds[partition]
-                if moment == _LATEST and not (
-                    call.body["isolation_level"] or self._broker.batches.holds_back
-                ):
+                if moment == _LATEST and not (call.body["isolation_level"] or self._broker.batches.holds_back):
                     end = self._broker.batches.end(topic, partition)
                 answer |= self._place(topic, OffsetRange(partition, start, end), moment, call.version)
             found.append(answer)

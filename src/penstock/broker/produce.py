@@ -63,16 +63,12 @@ class ProduceHandler:
         else:
             done(())
 
-    async def _begin_long(
-        self, slot: Slot, steps: CodecSteps[ProduceBegun], begun: ProduceBegun | None
-    ) -> None:
+    async def _begin_long(self, slot: Slot, steps: CodecSteps[ProduceBegun], begun: ProduceBegun | None) -> None:
         """Do the same without blocking the loop: a thread checks the records."""
         try:
             found = await self._broker.slices.run(steps) if begun is None else begun
             done = partial(self._done, slot, found)
-            write = partial(
-                self._broker.batches.write, found.writes, partial(self._written, done), source=slot.session
-            )
+            write = partial(self._broker.batches.write, found.writes, partial(self._written, done), source=slot.session)
             if found.writes:
                 await self._broker.run(write)
             else:
@@ -109,9 +105,7 @@ class ProduceHandler:
         name = produced.transactional_id
         if produced.acks not in (-1, 0, 1):
             number = ErrorNumber.INVALID_REQUIRED_ACKS
-        elif name is not None and not access.allowed(
-            principal, AccessRight.WRITE, resource.transaction(name)
-        ):
+        elif name is not None and not access.allowed(principal, AccessRight.WRITE, resource.transaction(name)):
             number = ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         elif not access.allowed(principal, AccessRight.WRITE, resource.topic(part.topic)):
             number = ErrorNumber.TOPIC_AUTHORIZATION_FAILED

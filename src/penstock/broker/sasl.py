@@ -92,9 +92,7 @@ class Sasl:
     async def _authenticate(self, slot: Slot, data: bytes) -> None:
         session, login = slot.session, slot.session.login
         if login is None:
-            self._answer(
-                slot, {"error_code": int(E.ILLEGAL_SASL_STATE), "error_message": "SaslHandshake first"}
-            )
+            self._answer(slot, {"error_code": int(E.ILLEGAL_SASL_STATE), "error_message": "SaslHandshake first"})
             session.close()
             return
         try:
@@ -130,9 +128,7 @@ class Sasl:
         if login.scram is not None:
             answer = login.scram.step(data)
             return login.scram.principal, answer
-        step: Callable[[Session, bytes], Principal] = (
-            self._plain if login.mechanism == "PLAIN" else self._bearer
-        )
+        step: Callable[[Session, bytes], Principal] = self._plain if login.mechanism == "PLAIN" else self._bearer
         return step(session, data), b""
 
     def _plain(self, session: Session, data: bytes) -> Principal:

@@ -70,9 +70,7 @@ class TopicAdmin:
             INCREMENTAL_ALTER_CONFIGS.key: self.alter_some,
         }
 
-    async def _done(
-        self, call: ClientCall, right: AccessRight, name: str, work: Callable[[], Any]
-    ) -> Message:
+    async def _done(self, call: ClientCall, right: AccessRight, name: str, work: Callable[[], Any]) -> Message:
         """Change a topic, if that is allowed; return the error fields of its answer."""
         try:
             call.check(right, resource.topic(name))  # before a thread is used
@@ -88,9 +86,7 @@ class TopicAdmin:
         asked, twice = await once(call, call.body["topics"])
         topics: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
         async for each in call.each(asked):
-            answer = await self._done(
-                call, AccessRight.CREATE, each["name"], partial(self._create, call, each)
-            )
+            answer = await self._done(call, AccessRight.CREATE, each["name"], partial(self._create, call, each))
             if not answer["error_code"]:
                 await self._broker.refresh_topics()
             topics.append({"name": each["name"], **answer, **self._created(call, each, answer)})
@@ -120,12 +116,7 @@ class TopicAdmin:
             return
         configs = {key: value for key, value in setting.configs.items() if value is not None}
         self._broker.administration.create_topic(
-            name,
-            partitions,
-            setting.partitioner,
-            kept_of(setting.keep, configs),
-            configs,
-            compaction_of(configs),
+            name, partitions, setting.partitioner, kept_of(setting.keep, configs), configs, compaction_of(configs)
         )
 
     def _check_compaction(self, setting: Setting) -> None:
@@ -165,9 +156,7 @@ class TopicAdmin:
             name = each["name"] if by_id is None else by_id.name
             may_know = name is not None and call.sees(resource.topic(name))
             if name is None or (each["name"] is None and not may_know):  # an id must not reveal a name
-                responses.append(
-                    {"name": None, "topic_id": each["topic_id"], "error_code": int(E.UNKNOWN_TOPIC_ID)}
-                )
+                responses.append({"name": None, "topic_id": each["topic_id"], "error_code": int(E.UNKNOWN_TOPIC_ID)})
                 continue
             uuid = {"topic_id": known.uuid(known.by_name[name])} if may_know and name in known.by_name else {}
             answer = await self._done(call, AccessRight.DELETE, name, partial(self._delete, name))

@@ -37,11 +37,7 @@ UNIMPORTANT = {  # no value of these loses or shows anything
     "message.downconversion.enable",
     "min.cleanable.dirty.ratio",
 }
-_AS_IT_IS = {
-    "compression.type": "producer",
-    "message.timestamp.type": "CreateTime",
-    "min.insync.replicas": "1",
-}
+_AS_IT_IS = {"compression.type": "producer", "message.timestamp.type": "CreateTime", "min.insync.replicas": "1"}
 _FOR_EVER_MS = str((1 << 63) - 1)
 _NOT_HERE = {  # they would change which records are taken or kept; not shown
     "message.timestamp.before.max.ms": _FOR_EVER_MS,
@@ -103,9 +99,7 @@ def read_configs(given: Mapping[str, str | None], batch_bytes: int = BATCH_BYTES
             partitioner = str(value)
         elif name == MESSAGE_BYTES:
             if value is not None and not 0 <= _whole(name, value) <= batch_bytes:
-                raise InvalidConfig(
-                    name, value, f"a whole number from 0 to {batch_bytes}, the port's own bound"
-                )
+                raise InvalidConfig(name, value, f"a whole number from 0 to {batch_bytes}, the port's own bound")
             configs[name] = value
         elif name in _AS_IT_IS or name in _NOT_HERE:
             wanted = _AS_IT_IS.get(name) or _NOT_HERE[name]
@@ -142,9 +136,7 @@ def shown_configs(
     policy = _DELETE if compaction is None else stored.get(CLEANUP, _COMPACT)
     return [
         *(
-            TopicConfig(
-                name, str(default if kept is None else kept), _LONG, is_default=kept is None, help=help
-            )
+            TopicConfig(name, str(default if kept is None else kept), _LONG, is_default=kept is None, help=help)
             for name, kept, default, help in (
                 (
                     "retention.ms",
@@ -152,18 +144,8 @@ def shown_configs(
                     default_ms,
                     "How long records are kept, in milliseconds; -1: for ever.",
                 ),
-                (
-                    "retention.bytes",
-                    topic.keep.bytes,
-                    -1,
-                    "How many bytes of a partition are kept; -1: no limit.",
-                ),
-                (
-                    RETENTION_RECORDS,
-                    topic.keep.records,
-                    -1,
-                    "How many records of a partition are kept; -1: no limit.",
-                ),
+                ("retention.bytes", topic.keep.bytes, -1, "How many bytes of a partition are kept; -1: no limit."),
+                (RETENTION_RECORDS, topic.keep.records, -1, "How many records of a partition are kept; -1: no limit."),
             )
         ),
         TopicConfig(
@@ -172,9 +154,7 @@ def shown_configs(
             is_default=FOREIGN_KEYS not in stored,
             help="Whether clients may put keys where the topic's own rule does not, giving up their order.",
         ),
-        TopicConfig(
-            PARTITIONER, topic.partitioner, read_only=True, help="Which rule puts keys into partitions."
-        ),
+        TopicConfig(PARTITIONER, topic.partitioner, read_only=True, help="Which rule puts keys into partitions."),
         TopicConfig(
             CLEANUP,
             policy,

@@ -279,9 +279,7 @@ class TransactionStore:
 
     def listed(self) -> list[ListedTransaction]:
         """Return all transactional ids."""
-        rows = self._database.look(
-            lambda tx: tx.rows("log", "kafka_transactions", now_ms=own_ms(self._clock))
-        )
+        rows = self._database.look(lambda tx: tx.rows("log", "kafka_transactions", now_ms=own_ms(self._clock)))
         return [
             ListedTransaction(name, id, _S(state), -1 if started is None else now - started)
             for name, id, state, started, now in rows

@@ -188,9 +188,7 @@ class TransactionHandler:
             number = E.COORDINATOR_NOT_AVAILABLE
         return {"topics": await answered(call, numbers, number)}
 
-    async def _check_maker(
-        self, call: ClientCall, group: str, transaction: str, producer: ProducerId
-    ) -> None:
+    async def _check_maker(self, call: ClientCall, group: str, transaction: str, producer: ProducerId) -> None:
         """Raise Refused if a group would be created for a producer that may not commit."""
         may = bool(group) and call.may(AccessRight.READ, resource.group(group))  # who may not is told so
         if may and not await self._groups.is_known(group):

@@ -27,10 +27,7 @@ _file_option = click.option(
     "--access", "file", type=click.Path(dir_okay=False), help="The access file; default: access.policy_file."
 )
 _url_option = click.option(
-    "--url",
-    envvar="PENSTOCK_URL",
-    show_envvar=True,
-    help=f"Include the rules of this store: {', '.join(FORMS)}.",
+    "--url", envvar="PENSTOCK_URL", show_envvar=True, help=f"Include the rules of this store: {', '.join(FORMS)}."
 )
 _DENIED = 1
 
@@ -47,9 +44,7 @@ def command() -> None:
 @_file_option
 @_url_option
 @json_option
-def check(
-    who: str, action: str, what: tuple[str, ...], file: str | None, url: str | None, as_json: bool
-) -> None:
+def check(who: str, action: str, what: tuple[str, ...], file: str | None, url: str | None, as_json: bool) -> None:
     """Tell whether WHO may do something, and by which rule of which file and line.
 
     Exits with 0 if it is allowed, with 1 if it is not.
@@ -123,9 +118,7 @@ def remove(rule: tuple[str, ...], last: bool, chosen: ChosenStore) -> None:
         left = access_rules.remove(store, [parsed], last=last)
     click.echo(f"removed: {parsed}")
     if not left:
-        click.echo(
-            "the database has no rules left; without rules in a file every client may do everything", err=True
-        )
+        click.echo("the database has no rules left; without rules in a file every client may do everything", err=True)
 
 
 @command.command("hash")
@@ -152,12 +145,8 @@ def hash_secret(name: str, is_token: bool) -> None:
 
 @command.command("dev-certs")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-@click.option(
-    "--client", "clients", multiple=True, default=("client",), show_default=True, help="A client's name."
-)
-@click.option(
-    "--host", "hosts", multiple=True, help="A name or address of the server, in addition to localhost."
-)
+@click.option("--client", "clients", multiple=True, default=("client",), show_default=True, help="A client's name.")
+@click.option("--host", "hosts", multiple=True, help="A name or address of the server, in addition to localhost.")
 def dev_certs(folder: Path, clients: tuple[str, ...], hosts: tuple[str, ...]) -> None:
     """Make certificates for trying TLS: an authority, a server's and a client's. Not for production.
 

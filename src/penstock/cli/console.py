@@ -14,14 +14,7 @@ from penstock.database.migrations import check
 from penstock.log.store import Store, open_store
 
 from .lake import LakePath
-from .listeners import (
-    ListenAddress,
-    ListenAddressType,
-    http_served,
-    lock_options,
-    lock_settings,
-    refuse_unlocked,
-)
+from .listeners import ListenAddress, ListenAddressType, http_served, lock_options, lock_settings, refuse_unlocked
 from .options import ChosenStore, naming_the_command, refuse_memory, store_options
 from .service import logging_options, set_up, stop_signal
 

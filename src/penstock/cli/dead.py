@@ -132,9 +132,7 @@ def _deciding(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--last", is_flag=True, help="Behind all waiting records of their keys, not before them.")
 @click.option("--header", "set_headers", multiple=True, metavar="NAME=VALUE", help="Give them this header.")
 @click.option("--drop-header", "drop_headers", multiple=True, metavar="NAME", help="Remove this header.")
-def requeue_letters(
-    last: bool, set_headers: tuple[str, ...], drop_headers: tuple[str, ...], **given: Any
-) -> None:
+def requeue_letters(last: bool, set_headers: tuple[str, ...], drop_headers: tuple[str, ...], **given: Any) -> None:
     """Deliver dead letters again, before the later records of their keys.
 
     If later records of a key were delivered, its letter comes back alone, out of order; with --last all do,
@@ -176,9 +174,7 @@ def _decide(
 ) -> None:
     chosen: ChosenStore = given.pop("chosen")
     as_json, dry_run = given.pop("as_json"), given.pop("dry_run")
-    if not _narrowed(
-        {name: value or None for name, value in given.items() if name not in ("group", "topic")}
-    ):
+    if not _narrowed({name: value or None for name, value in given.items() if name not in ("group", "topic")}):
         raise click.UsageError("select dead letters with --id, --key, --type, --since, --before, or --all")
     selection = DeadSelection(**given)
     with chosen.opened() as store:
@@ -192,13 +188,9 @@ def _decide(
     else:
         click.echo(f"{_letters(done.count)} {words[dry_run]}")
         if done.out_of_order and not last:
-            click.echo(
-                f"{done.out_of_order} of them out of order: later records of their keys were delivered"
-            )
+            click.echo(f"{done.out_of_order} of them out of order: later records of their keys were delivered")
         if done.unedited:
-            click.echo(
-                f"{done.unedited} of them with their old headers: the group will read them from the log"
-            )
+            click.echo(f"{done.unedited} of them with their old headers: the group will read them from the log")
     missing = selection.id is not None and not done.count
     click.get_current_context().exit(FAILED if missing else 0)
 

@@ -23,18 +23,14 @@ _LONGEST_WAIT_SECONDS = 120.0
 
 
 @click.command("demo")
-@click.option(
-    "--orders", type=click.IntRange(1, 1_000_000), default=500, show_default=True, help="Orders to try."
-)
+@click.option("--orders", type=click.IntRange(1, 1_000_000), default=500, show_default=True, help="Orders to try.")
 @click.option(
     "--dir",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the shop's database in this folder (default: a temporary one, removed at the end).",
 )
-@click.option(
-    "--lake/--no-lake", default=True, show_default=True, help="Copy the events into Delta tables with Spark."
-)
+@click.option("--lake/--no-lake", default=True, show_default=True, help="Copy the events into Delta tables with Spark.")
 @click.option(
     "--broker/--no-broker",
     default=True,
@@ -71,9 +67,7 @@ def _run(path: Path, orders: int, *, lake: bool, broker: bool, serve: bool) -> N
     try:
         click.echo(f"two workers serve it, each a process of its own: {workers[0].pid} and {workers[1].pid}")
         tally = _trade(shop, orders, workers[1])
-        click.echo(
-            f"{orders} orders, one transaction each: {tally.placed} paid, {tally.declined} rolled back"
-        )
+        click.echo(f"{orders} orders, one transaction each: {tally.placed} paid, {tally.declined} rolled back")
         click.echo(f"worker {workers[1].pid} was killed (kill -9) in the middle of it; the other went on")
         _deliver(shop)
     finally:

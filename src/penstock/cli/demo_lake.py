@@ -47,9 +47,7 @@ def revenue(events: DataFrame) -> DataFrame:
     minutes = orders.withWatermark("placed_at", "1 minute").groupBy(
         functions.window("placed_at", "1 minute").alias("w")
     )
-    return minutes.agg(functions.sum("cents").alias("cents")).select(
-        functions.col("w.start").alias("minute"), "cents"
-    )
+    return minutes.agg(functions.sum("cents").alias("cents")).select(functions.col("w.start").alias("minute"), "cents")
 
 
 def _wait(running: Running) -> None:

@@ -13,9 +13,7 @@ def read_topic(address: str, topic: str, group: str) -> list[str]:
 
 
 async def _read(address: str, topic: str, group: str) -> list[str]:
-    consumer = aiokafka.AIOKafkaConsumer(
-        topic, bootstrap_servers=address, group_id=group, auto_offset_reset="earliest"
-    )
+    consumer = aiokafka.AIOKafkaConsumer(topic, bootstrap_servers=address, group_id=group, auto_offset_reset="earliest")
     keys: list[str] = []
     await consumer.start()
     try:

@@ -24,9 +24,7 @@ _SIGNS = {
 
 
 @click.command("doctor")
-@click.option(
-    "--url", envvar="PENSTOCK_URL", show_envvar=True, help=f"Examine this store, too: {', '.join(FORMS)}."
-)
+@click.option("--url", envvar="PENSTOCK_URL", show_envvar=True, help=f"Examine this store, too: {', '.join(FORMS)}.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def command(url: str | None, as_json: bool) -> None:
     """Check this machine and a store, and show what each missing part would enable.
@@ -48,9 +46,7 @@ def command(url: str | None, as_json: bool) -> None:
             (cell(one.part), _SIGNS[one.state], cell(one.found), one.enables, _remedy(one.state, one.remedy))
             for one in findings
         ]
-        print_table(
-            ("part", "state", "found", "enables", "to get it"), rows, prose=("found", "enables", "to get it")
-        )
+        print_table(("part", "state", "found", "enables", "to get it"), rows, prose=("found", "enables", "to get it"))
     click.get_current_context().exit(0 if healthy(findings) else 1)
 
 

@@ -155,8 +155,7 @@ def print_event(event: ShownEvent, max_bytes: int) -> None:
     }
     headers = {name: text for name, text in record.headers.items() if name != CONTENT_TYPE}
     print_facts(
-        {name: value for name, value in facts.items() if value is not None}
-        | ({"headers": headers} if headers else {})
+        {name: value for name, value in facts.items() if value is not None} | ({"headers": headers} if headers else {})
     )
     for each in event.groups:
         click.echo()

@@ -86,9 +86,7 @@ def _list_of_cluster(url: str, *, as_json: bool) -> None:
 @click.option("--topic", help="Only the cursors on this topic.")
 @limit_option
 @after_option
-def show_group(
-    name: str, store: Store, with_partitions: bool, topic: str | None, as_json: bool, **paged: Any
-) -> None:
+def show_group(name: str, store: Store, with_partitions: bool, topic: str | None, as_json: bool, **paged: Any) -> None:
     """Show a group: its topics, filter and members, and the types it has passed over.
 
     With --partitions, also its cursor in each.
@@ -114,23 +112,13 @@ def show_group(
         "created": "" if shown.created_at is None else moment(shown.created_at),
         "filter": " ".join(shown.filter) or "none stored",
         "version": str(shown.group.filter_version),
-        "members": ", ".join(
-            f"{each} (stopping)" if each in shown.stopping_ids else each for each in shown.member_ids
-        )
+        "members": ", ".join(f"{each} (stopping)" if each in shown.stopping_ids else each for each in shown.member_ids)
         or "none",
     }
     print_facts(facts)
     columns = ("topic", "partitions", "lag", "oldest unread", "waiting", "held", "dead")
     rows = [
-        (
-            each.topic,
-            each.partitions,
-            each.lag,
-            _when(each.oldest_unread_at),
-            each.waiting,
-            each.held,
-            each.dead,
-        )
+        (each.topic, each.partitions, each.lag, _when(each.oldest_unread_at), each.waiting, each.held, each.dead)
         for each in shown.on_topics
     ]
     print_table(columns, [tuple(cell(str(text)) for text in row) for row in rows])
@@ -166,12 +154,8 @@ def resume_group(name: str, store: Store, as_json: bool) -> None:
 @click.option("--topic", help="The topic on which it is reset; optional if the group reads only one.")
 @click.option("--to", "place", required=True, metavar="earliest|latest|OFFSET|MOMENT", help="The new place.")
 @click.option("--partition", type=int, help="Only this partition; needed for an OFFSET.")
-@click.option(
-    "--drop-parked", is_flag=True, help="Also drop the records that wait in lanes before that place."
-)
-@click.option(
-    "--dry-run", is_flag=True, help="Change nothing; show how many records would come again or be skipped."
-)
+@click.option("--drop-parked", is_flag=True, help="Also drop the records that wait in lanes before that place.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; show how many records would come again or be skipped.")
 @yes_option
 @json_option
 def reset_group(
@@ -262,9 +246,7 @@ def delete_group(name: str, store: Store, dry_run: bool, yes: bool, as_json: boo
         print_json(done)
     else:
         word = "would be deleted" if dry_run else "deleted"
-        click.echo(
-            f"group {name} {word}: {done.cursors} cursors, {done.lanes} lanes, {done.dead} dead letters"
-        )
+        click.echo(f"group {name} {word}: {done.cursors} cursors, {done.lanes} lanes, {done.dead} dead letters")
 
 
 def _target(text: str) -> str | int | datetime:
@@ -275,8 +257,7 @@ def _target(text: str) -> str | int | datetime:
     found = moment_of(text)
     if found is None:
         raise click.BadParameter(
-            f"{text!r} is not {EARLIEST}, {LATEST}, an offset, or a moment such as 2026-11-16T02:00",
-            param_hint="--to",
+            f"{text!r} is not {EARLIEST}, {LATEST}, an offset, or a moment such as 2026-11-16T02:00", param_hint="--to"
         )
     return found
 
@@ -326,6 +307,4 @@ def _row(each: Group) -> tuple[str, ...]:
 
 def _cursor_row(each: GroupPartition) -> tuple[str, ...]:
     numbers = each.partition, each.offset, each.end, each.lag, each.passed
-    return tuple(
-        map(cell, (each.topic, *map(str, numbers), each.owner or "", str(each.epoch), str(each.crashes)))
-    )
+    return tuple(map(cell, (each.topic, *map(str, numbers), each.owner or "", str(each.epoch), str(each.crashes))))

@@ -75,8 +75,6 @@ def lake_tables(store: Store, lake: "Location | None", topic: str, *, values: bo
 
     found = lake_figures(lake.absolute(), store.log, topic, values=values)
     return [
-        TableFigures(
-            "table", each.rows, each.held, each.changed, each.faults, each.superseded, notes=each.notes
-        )
+        TableFigures("table", each.rows, each.held, each.changed, each.faults, each.superseded, notes=each.notes)
         for each in found
     ]

@@ -26,9 +26,7 @@ _OPTIONS = (
         type=_FILE,
         help="The access file, with the access rules; default: access.policy_file.",
     ),
-    click.option(
-        "--audit", "audit_file", type=_FILE, help="The file for audit lines; default: access.audit_file."
-    ),
+    click.option("--audit", "audit_file", type=_FILE, help="The file for audit lines; default: access.audit_file."),
     click.option("--tls-cert", type=_FILE, help="Encrypt with this certificate; default: access.tls_cert."),
     click.option("--tls-key", type=_FILE, help="The key of the certificate; default: access.tls_key."),
     click.option(
@@ -134,9 +132,7 @@ def refuse_unlocked(flag: str, address: ListenAddress, doors: Lock, *, anonymous
 def refuse_without_http(flag: str, http: ListenAddress | None) -> None:
     """Refuse an option that serves something over HTTP without an address. Raises UsageError."""
     if http is None:
-        raise click.UsageError(
-            f"{flag} needs --http with the address to serve it at: --http 127.0.0.1:8420 {flag}"
-        )
+        raise click.UsageError(f"{flag} needs --http with the address to serve it at: --http 127.0.0.1:8420 {flag}")
 
 
 @contextmanager

@@ -89,13 +89,7 @@ def repair_index(directory: str, topic: str | None, partition: int | None, as_js
 @click.option("--records", is_flag=True, help="Show the records in each batch, too.")
 @json_option
 def dump(
-    directory: str,
-    topic: str | None,
-    partition: int | None,
-    start: int,
-    limit: int,
-    records: bool,
-    as_json: bool,
+    directory: str, topic: str | None, partition: int | None, start: int, limit: int, records: bool, as_json: bool
 ) -> None:
     """Show the batches in the segments of a log, markers included.
 

@@ -95,9 +95,7 @@ def store_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return url_option(prefix_option(schema_option(with_store)))
 
 
-def store_command(
-    name: str, group: click.Group | None = None
-) -> Callable[[Callable[..., Any]], click.Command]:
+def store_command(name: str, group: click.Group | None = None) -> Callable[[Callable[..., Any]], click.Command]:
     """Return a decorator for a command that works on a store, with `--json`.
 
     The command gets the opened `store`, and `as_json`. In its help the arguments come first, then the options

@@ -130,8 +130,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, prose:
     """Print rows under headings; cells may have markup. `prose`: columns that may be wrapped."""
     texts = [[Text.from_markup(each) for each in row] for row in rows]
     widths = [
-        max(cell_len(name), *(cell_len(row[number].plain) for row in texts), 0)
-        for number, name in enumerate(columns)
+        max(cell_len(name), *(cell_len(row[number].plain) for row in texts), 0) for number, name in enumerate(columns)
     ]
     width = terminal_width()
     if width is None:
@@ -160,9 +159,7 @@ def _least(name: str, number: int, rows: _Cells, width: int) -> int:
 
 def _print_plain(columns: Sequence[str], rows: _Cells, widths: Sequence[int]) -> None:
     for row in [columns, *([each.plain for each in row] for row in rows)]:
-        cells = (
-            text + " " * (width - cell_len(text) + _GAP) for text, width in zip(row, widths, strict=True)
-        )
+        cells = (text + " " * (width - cell_len(text) + _GAP) for text, width in zip(row, widths, strict=True))
         click.echo("".join(cells).rstrip())
 
 

@@ -40,8 +40,7 @@ def show_schedule(name: str, store: Store, as_json: bool) -> None:
     facts = {"schedule": shown.name} | {name: value for name, value in whole(shown).items() if name != "name"}
     facts = {name: _when(each) if isinstance(each, datetime) else each for name, each in facts.items()}
     print_facts(
-        {name: each for name, each in facts.items() if each is not None}
-        | {"upcoming": ", ".join(map(moment, ticks))}
+        {name: each for name, each in facts.items() if each is not None} | {"upcoming": ", ".join(map(moment, ticks))}
     )
 
 

@@ -68,8 +68,7 @@ def list_tables(path: "Location", as_json: bool) -> None:
         print_json(found)
         return
     rows = [
-        (cell(each.name), *(f"{n:,}" for n in (each.size.rows, each.size.files, each.size.bytes)))
-        for each in found
+        (cell(each.name), *(f"{n:,}" for n in (each.size.rows, each.size.files, each.size.bytes))) for each in found
     ]
     print_table(("table", "rows", "files", "bytes"), rows)
 

@@ -26,11 +26,7 @@ from penstock.pipeline.lake.state import finish_reset
 from penstock.pipeline.lake.storage import Location, storage_of
 from penstock.pipeline.lake.upkeep import LakeUpkeep
 from penstock.pipeline.progress import PipelineSeries
-from penstock.pipeline.query import (
-    Job,
-    Running,
-    begin,
-)
+from penstock.pipeline.query import Job, Running, begin
 from penstock.pipeline.reader import PipelineReader
 from penstock.pipeline.replay import rebuild_tables
 from penstock.pipeline.session import session
@@ -193,9 +189,7 @@ def _mode(flags: JobFlags, counts: tuple[int, ...]) -> Mode:
     if key and flags.mode == APPEND:
         raise click.UsageError("--key is for --mode upsert")
     if flags.mode != APPEND and flags.partition_by:
-        raise click.UsageError(
-            "--partition-by is for --mode append; tables of upserts are partitioned by key"
-        )
+        raise click.UsageError("--partition-by is for --mode append; tables of upserts are partitioned by key")
     return Mode(flags.mode, flags.types, key, counts)
 
 

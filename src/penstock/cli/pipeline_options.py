@@ -40,8 +40,7 @@ def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None)
 def to_option(
     *,
     required: bool,
-    help: str = "The folder to write to, or s3://BUCKET/FOLDER; "
-    "a folder also keeps the pipeline's checkpoint.",
+    help: str = "The folder to write to, or s3://BUCKET/FOLDER; a folder also keeps the pipeline's checkpoint.",
 ) -> Decorator:
     """Return the option that names the folder."""
     found: Decorator = click.option(
@@ -139,9 +138,7 @@ _COURSE: list[Decorator] = [
         "[default: the setting pipeline.small_batch_seconds]",
     ),
     click.option(
-        "--http",
-        type=ListenAddressType(),
-        help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one.",
+        "--http", type=ListenAddressType(), help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one."
     ),
     insecure_option,
     click.option("--ui", is_flag=True, help="Serve Spark's web UI, and print its address."),

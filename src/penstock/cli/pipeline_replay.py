@@ -13,15 +13,10 @@ _PLACE = "earliest|latest|OFFSET|MOMENT|2h|JSON"
 
 @click.command("replay")
 @click.argument("pipeline", required=False, metavar="[MODULE:FUNCTION]")
-@click.option(
-    "--from", "first", default="earliest", show_default=True, metavar=_PLACE, help="Where to begin."
-)
-@click.option(
-    "--until", "last", default="latest", show_default=True, metavar=_PLACE, help="Where to end, exclusive."
-)
+@click.option("--from", "first", default="earliest", show_default=True, metavar=_PLACE, help="Where to begin.")
+@click.option("--until", "last", default="latest", show_default=True, metavar=_PLACE, help="Where to end, exclusive.")
 @to_option(
-    required=True,
-    help="A new folder for its output, or s3://BUCKET/FOLDER; a folder also keeps its checkpoint.",
+    required=True, help="A new folder for its output, or s3://BUCKET/FOLDER; a folder also keeps its checkpoint."
 )
 @click.option("--to-topic", help="For a pipeline into a topic: another topic for its rows.")
 @types_option

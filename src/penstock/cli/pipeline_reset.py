@@ -92,9 +92,7 @@ def _question(path: "Location", rebuild: bool, tables: tuple[str, ...], given: d
     if given["from_table"]:
         return f"cut {path} back to where it agrees with the log? The current tables stay as _old"
     if not tables_in(path.absolute()):
-        return (
-            f"remove the checkpoint of {path}? It has no table to resume from, so it reads everything again"
-        )
+        return f"remove the checkpoint of {path}? It has no table to resume from, so it reads everything again"
     return f"remove the checkpoint of {path}?"
 
 
@@ -139,9 +137,7 @@ def _drop_old(root: "Location", yes: bool) -> None:
 
     found = old_tables(root)
     for each in found:
-        left = (
-            not_in_lake(table_at(each), root).describe("are in no other table") if can_be_read(each) else ""
-        )
+        left = not_in_lake(table_at(each), root).describe("are in no other table") if can_be_read(each) else ""
         click.echo(f"{cell(each.name)}: {left or 'an unreadable table'}")
     if found and not yes:
         confirm(f"remove {', '.join(each.name for each in found)} of {root} for good?")

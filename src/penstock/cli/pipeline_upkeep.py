@@ -20,9 +20,7 @@ _SAFE_HOURS = 24
 
 @click.command("optimize")
 @path_argument
-@click.option(
-    "--file-bytes", type=click.IntRange(1), help="Join files up to this size.  [default: a setting]"
-)
+@click.option("--file-bytes", type=click.IntRange(1), help="Join files up to this size.  [default: a setting]")
 @click.option(
     "--forget-deleted",
     "forget_hours",
@@ -43,9 +41,7 @@ def optimize_tables(
     from penstock.pipeline.settings import PipelineSettings
 
     settings = PipelineSettings.load(file_bytes=file_bytes)
-    done = optimize(
-        path.absolute(), file_bytes=settings.file_bytes, forget_hours=forget_hours, dry_run=dry_run
-    )
+    done = optimize(path.absolute(), file_bytes=settings.file_bytes, forget_hours=forget_hours, dry_run=dry_run)
     if as_json:
         print_json(done)
         return
@@ -108,14 +104,7 @@ def vacuum_tables(path: "Location", hours: int, dry_run: bool, yes: bool, as_jso
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def erase_rows(
-    path: "Location",
-    url: str,
-    prefix: str,
-    schema: str | None,
-    hours: int,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
+    path: "Location", url: str, prefix: str, schema: str | None, hours: int, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     """Erase from tables the records that `penstock erase` erased in the log, and all older table versions.
 
@@ -143,9 +132,7 @@ def erase_rows(
 @click.command("history")
 @path_argument
 @click.option("--table", "tables", multiple=True, help="Only this table of a lake; may be repeated.")
-@click.option(
-    "--limit", type=click.IntRange(1), default=20, show_default=True, help="The most commits of a table."
-)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The most commits of a table.")
 @json_option
 def show_history(path: "Location", tables: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Show the commits of tables: batches, compactions, and those of other engines."""

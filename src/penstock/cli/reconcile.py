@@ -16,31 +16,17 @@ from .output import print_json
 @click.command("reconcile")
 @store_options
 @click.option("--topic", default="events", show_default=True, help="The topic to compare.")
-@click.option(
-    "--group", "groups", multiple=True, help="Only these groups (default: all that read the topic)."
-)
+@click.option("--group", "groups", multiple=True, help="Only these groups (default: all that read the topic).")
 @click.option("--no-groups", is_flag=True, help="Do not compare groups.")
 @click.option(
-    "--lake",
-    type=LakePath(file_okay=False, exists=True, path_type=Path),
-    help="The folder of the topic's tables.",
+    "--lake", type=LakePath(file_okay=False, exists=True, path_type=Path), help="The folder of the topic's tables."
 )
 @click.option(
-    "--no-values",
-    is_flag=True,
-    help="Compare only the positions of the lake's rows, without reading their values.",
+    "--no-values", is_flag=True, help="Compare only the positions of the lake's rows, without reading their values."
 )
 @click.option("--against", metavar="SELECT", help="Your own table: a SELECT of the records' ids, or keys.")
-@click.option(
-    "--by",
-    type=click.Choice(["id", "key"]),
-    default="id",
-    show_default=True,
-    help="The SELECT's column.",
-)
-@click.option(
-    "--type", "type", help="Compare your table with records of this type only, and count them separately."
-)
+@click.option("--by", type=click.Choice(["id", "key"]), default="id", show_default=True, help="The SELECT's column.")
+@click.option("--type", "type", help="Compare your table with records of this type only, and count them separately.")
 @json_option
 def command(chosen: ChosenStore, as_json: bool, **given: Any) -> None:
     """Compare your table, the log, the groups and the lake, and show the differences.

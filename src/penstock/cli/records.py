@@ -203,9 +203,7 @@ def _parts(source: BinaryIO) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _record(
-    text: bytes, separator: bytes | None, headers: RawHeaders, type: str | None, number: int
-) -> Record:
+def _record(text: bytes, separator: bytes | None, headers: RawHeaders, type: str | None, number: int) -> Record:
     key = None
     if separator is not None:
         key, found, text = text.partition(separator)

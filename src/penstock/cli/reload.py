@@ -38,11 +38,7 @@ def run_reloading(targets: Iterable[str]) -> int:
 
     with on_signal(stop):
         looks = watch(
-            *folders,
-            watch_filter=PythonFilter(),
-            stop_event=stopping,
-            rust_timeout=_LOOK_MS,
-            yield_on_timeout=True,
+            *folders, watch_filter=PythonFilter(), stop_event=stopping, rust_timeout=_LOOK_MS, yield_on_timeout=True
         )
         for changes in looks:  # the first one comes once it watches: no later change is missed
             if changes:

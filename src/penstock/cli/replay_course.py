@@ -41,9 +41,7 @@ def run_replay(target: str | None, found: Pipeline | None, flags: ReplayFlags) -
         found = _redirected(found, flags)
         check_place(found, flags.to)
     elif flags.to_topic is not None:
-        raise click.UsageError(
-            "--to-topic is for a pipeline that @pipeline declares with a topic as its sink"
-        )
+        raise click.UsageError("--to-topic is for a pipeline that @pipeline declares with a topic as its sink")
     conf, job = spark_conf(flags.conf), job_of(flags, flags.to_topic)
     if found is None:
         check_lake(job.mode, job.partition_by)
@@ -69,9 +67,7 @@ def run_replay(target: str | None, found: Pipeline | None, flags: ReplayFlags) -
         click.echo(str(ended))
 
 
-def _run(
-    declared: Pipeline | None, job: Job, batch: Range, master: str | None, conf: dict[str, str]
-) -> CourseEnd:
+def _run(declared: Pipeline | None, job: Job, batch: Range, master: str | None, conf: dict[str, str]) -> CourseEnd:
     check_format(job)
     click.echo(f"starting Spark; {job.topic} goes to {job.to}", err=True)
     name = f"replay {job.to.name}"
@@ -90,9 +86,7 @@ def _redirected(declared: Pipeline, flags: ReplayFlags) -> Pipeline:
             raise click.UsageError(f"--to-topic is for a pipeline into a topic; {declared.name} is not one")
         return declared
     if topic is None:
-        raise click.UsageError(
-            f"{declared.name} writes to topic {declared.topic}: name another one with --to-topic"
-        )
+        raise click.UsageError(f"{declared.name} writes to topic {declared.topic}: name another one with --to-topic")
     if topic in (declared.topic, flags.topic):
         which = "that the live pipeline writes to" if topic == declared.topic else "to be replayed"
         raise click.UsageError(f"--to-topic {topic} is the topic {which}: name another one")
@@ -121,8 +115,7 @@ def _place(option: str, text: str, topic: str) -> ReplayPlace:
 def _print(topic: str, batch: Range, pieces: list[_ReplayedPiece]) -> None:
     if pieces:
         rows = [
-            tuple(f"{number:,}" for number in (each.partition, each.start, each.end, each.records))
-            for each in pieces
+            tuple(f"{number:,}" for number in (each.partition, each.start, each.end, each.records)) for each in pieces
         ]
         print_table(("partition", "from", "to before", "records"), rows)
     click.echo(f"{batch.count():,} records of topic {topic} to replay")

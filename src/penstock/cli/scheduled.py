@@ -12,17 +12,7 @@ from penstock.operate.scheduled import ScheduledEvent, ScheduledRecord, Schedule
 
 from .exit_codes import FAILED
 from .options import ChosenStore, after_option, json_option, limit_option, store_command, store_options
-from .output import (
-    cell,
-    line,
-    moment,
-    print_facts,
-    print_json,
-    print_page,
-    print_result,
-    value_document,
-    whole,
-)
+from .output import cell, line, moment, print_facts, print_json, print_page, print_result, value_document, whole
 from .units import moment as at_moment
 
 _COLUMNS = ("due", "topic", "key", "owner", "type", "id")
@@ -104,9 +94,7 @@ def cancel_scheduled(
     """
     selection = ScheduledSelection(id=id, topic=topic, key=key, owner=owner, before=before)
     if not (selection.is_narrow or all):
-        raise click.UsageError(
-            "select scheduled events with --id, --topic, --key, --owner, --before, or --all"
-        )
+        raise click.UsageError("select scheduled events with --id, --topic, --key, --owner, --before, or --all")
     with chosen.opened() as store:
         count = scheduled.cancel(store, selection, all=all, dry_run=dry_run)
     if as_json:

@@ -49,9 +49,7 @@ from .service import logging_options, send_spans, set_up, stop_signal
 )
 @click.option("--grpc", type=ListenAddressType(), help="Serve gRPC clients there; port 0 picks a free one.")
 @click.option(
-    "--tinyq",
-    type=ListenAddressType(),
-    help="Serve TinyQ clients there, usually port 25131; port 0 picks a free one.",
+    "--tinyq", type=ListenAddressType(), help="Serve TinyQ clients there, usually port 25131; port 0 picks a free one."
 )
 @click.option("--console", is_flag=True, help="Serve the web console there, too, read-only.")
 @insecure_option
@@ -121,11 +119,7 @@ def command(
 
 @contextmanager
 def _kafka(
-    store: Store,
-    address: ListenAddress | None,
-    advertise: ListenAddress | None,
-    settings: BrokerSettings,
-    doors: Lock,
+    store: Store, address: ListenAddress | None, advertise: ListenAddress | None, settings: BrokerSettings, doors: Lock
 ) -> Iterator[None]:
     if address is None:
         yield

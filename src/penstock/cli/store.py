@@ -30,9 +30,7 @@ _WORDS = {
 @click.command("migrate")
 @store_options
 @click.option(
-    "--check",
-    is_flag=True,
-    help="Change nothing; exit with 1 if a migration is pending or the schema has drifted.",
+    "--check", is_flag=True, help="Change nothing; exit with 1 if a migration is pending or the schema has drifted."
 )
 @click.option(
     "--restored",
@@ -42,9 +40,7 @@ _WORDS = {
 )
 @click.option("--sql", "as_sql", is_flag=True, help="Change nothing; print the pending SQL.")
 @json_option
-def migrate_command(
-    chosen: ChosenStore, check: bool, was_restored: bool, as_sql: bool, as_json: bool
-) -> None:
+def migrate_command(chosen: ChosenStore, check: bool, was_restored: bool, as_sql: bool, as_json: bool) -> None:
     """Bring Penstock's tables in a database up to date.
 
     Safe to run from several places at once and as often as you like.
@@ -170,9 +166,7 @@ def erase_command(owner: str, store: Store, dry_run: bool, yes: bool, as_json: b
             if not as_json:
                 _print_counts(found, err=True)
             confirm(
-                f"erase all events tagged {line(owner)}?",
-                as_json=as_json,
-                instead="--yes, or --dry-run for the counts",
+                f"erase all events tagged {line(owner)}?", as_json=as_json, instead="--yes, or --dry-run for the counts"
             )
         found = erase(store, owner)
     pipelines = [each.name for each in readers(store.log)]

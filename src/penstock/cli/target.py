@@ -28,8 +28,7 @@ def load(target: str, example: str, kind: type | None = None) -> Any:
         if exc.name is None or not (module == exc.name or module.startswith(f"{exc.name}.")):
             raise  # the module exists, but an import of its own fails
         raise click.UsageError(
-            f"module {module!r} is neither here nor installed; go to the folder of your code, "
-            "or set PYTHONPATH"
+            f"module {module!r} is neither here nor installed; go to the folder of your code, or set PYTHONPATH"
         ) from None
     except AttributeError as exc:
         if name.split(".")[0] in str(exc):

@@ -13,15 +13,7 @@ from penstock.operate.clear import Cleared, clear
 from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
 from penstock.operate.topics import UNLIMITED, TopicShown
 
-from .options import (
-    ChosenStore,
-    after_option,
-    json_option,
-    limit_option,
-    store_command,
-    store_options,
-    yes_option,
-)
+from .options import ChosenStore, after_option, json_option, limit_option, store_command, store_options, yes_option
 from .output import (
     cell,
     confirm,
@@ -80,9 +72,7 @@ def _list_of_cluster(url: str, *, as_json: bool) -> None:
 @click.option("--size", "with_size", is_flag=True, help="Measure its bytes, too; reads all of it.")
 @limit_option
 @after_option
-def show_topic(
-    name: str, store: Store, with_partitions: bool, with_size: bool, as_json: bool, **paged: Any
-) -> None:
+def show_topic(name: str, store: Store, with_partitions: bool, with_size: bool, as_json: bool, **paged: Any) -> None:
     """Show a topic; with --partitions also the bounds of each."""
     topic = topics.show(store, name)
     total = topics.size_bytes(store, name) if with_size else None
@@ -121,9 +111,7 @@ def create_topic(name: str, store: Store, partitions: int, as_json: bool) -> Non
     """Create a topic; an existing one with the same number of partitions is not changed."""
     made = topics.create(store, name, partitions=partitions)
     print_result(
-        {"topic": name, "created": made},
-        f"topic {name} {'created' if made else 'exists already'}",
-        as_json=as_json,
+        {"topic": name, "created": made}, f"topic {name} {'created' if made else 'exists already'}", as_json=as_json
     )
 
 
@@ -157,9 +145,7 @@ def grow_topic(name: str, store: Store, partitions: int, as_json: bool) -> None:
     default=None,
     help="Keep the last record of each key (a log in files only); without --retention for ever.",
 )
-@click.option(
-    "--tombstones", default="1d", show_default=True, help="With --compact: how long tombstones are kept."
-)
+@click.option("--tombstones", default="1d", show_default=True, help="With --compact: how long tombstones are kept.")
 @json_option
 def set_topic(
     name: str,
@@ -197,12 +183,7 @@ def set_topic(
 
 
 def _set(
-    store: Any,
-    name: str,
-    age: timedelta | int | None,
-    max_bytes: str | None,
-    max_records: str | None,
-    default: bool,
+    store: Any, name: str, age: timedelta | int | None, max_bytes: str | None, max_records: str | None, default: bool
 ) -> TopicShown:
     return topics.set_retention(
         store,
@@ -227,9 +208,7 @@ def clear_topic(name: str, store: Store, dry_run: bool, yes: bool, as_json: bool
         plan = clear(store, name, dry_run=True)
         confirm(f"topic {name}: {_lost(plan)}. Delete all of it?", as_json=as_json)
     done = clear(store, name, dry_run=dry_run)
-    print_result(
-        done, f"topic {name}: {_lost(done)} {'would be' if dry_run else 'are'} deleted", as_json=as_json
-    )
+    print_result(done, f"topic {name}: {_lost(done)} {'would be' if dry_run else 'are'} deleted", as_json=as_json)
 
 
 @store_command("delete", command)
@@ -247,9 +226,7 @@ def delete_topic(name: str, store: Store, force: bool, yes: bool, as_json: bool)
         question = f"topic {name} has {topic.records} records and is read by {readers}. Delete it?"
         confirm(question, as_json=as_json)
     gone = topics.delete(store, name, force=force)
-    print_result(
-        {"topic": name, "records": gone}, f"topic {name} deleted, with {gone} records", as_json=as_json
-    )
+    print_result({"topic": name, "records": gone}, f"topic {name} deleted, with {gone} records", as_json=as_json)
 
 
 def _or_unlimited(text: str | None, read: Callable[[str], Any], option: str) -> Any:

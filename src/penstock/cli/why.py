@@ -56,9 +56,7 @@ def why_command(
         print_json({"answers": [whole(each) for each in found]})
     else:
         if kind is None:
-            click.echo(
-                line(f"{subject} is taken as {_A[found[0].kind]}; use --as to choose another kind"), err=True
-            )
+            click.echo(line(f"{subject} is taken as {_A[found[0].kind]}; use --as to choose another kind"), err=True)
         for each in found:
             print_answer(each)
     unknown = all(each.code is Code.UNKNOWN for each in found)
@@ -99,9 +97,7 @@ def lanes_command(
     the partition it was in before the topic grew. A late key has records that its group passed over before it
     had a handler for them. If a group works in the order of partitions, a whole partition waits.
     """
-    found = lanes(
-        store, group=group, topic=topic, key=key, held=True if held else None, limit=limit, after=after
-    )
+    found = lanes(store, group=group, topic=topic, key=key, held=True if held else None, limit=limit, after=after)
     print_page("lanes", found, _COLUMNS, _row, none="no lanes wait", as_json=as_json, prose=("reason",))
 
 

@@ -35,18 +35,14 @@ from .target import load_a
 @click.option("--partitions", metavar="A-B", help="Serve only these partitions: 0-63, or 0-63,128-191.")
 @logging_options
 @click.option(
-    "--http",
-    type=ListenAddressType(),
-    help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one.",
+    "--http", type=ListenAddressType(), help="Serve /metrics, /healthz and /readyz there; port 0 picks a free one."
 )
 @click.option("--api", is_flag=True, help="Serve REST (/v1) there, too, for the first outbox.")
 @click.option("--console", is_flag=True, help="Serve the web console there, too, read-only.")
 @insecure_option
 @anonymous_option
 @lock_options
-@click.option(
-    "--reload", is_flag=True, help="Restart when a Python file of yours changes; for development only."
-)
+@click.option("--reload", is_flag=True, help="Restart when a Python file of yours changes; for development only.")
 def command(
     targets: tuple[str, ...],
     partitions: str | None,
@@ -85,9 +81,7 @@ def command(
     set_up(log_level, log_format)
     send_spans()
     # With several stores it is not known here which one lacks its tables.
-    naming = (
-        naming_the_command(served[0].url, served[0].database.names) if len(served) == 1 else nullcontext()
-    )
+    naming = naming_the_command(served[0].url, served[0].database.names) if len(served) == 1 else nullcontext()
     with (
         naming,
         stop_signal() as stopped,  # the worker itself handles signals while it runs

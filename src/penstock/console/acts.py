@@ -129,9 +129,7 @@ def _letters(count: int) -> str:
     return f"{number(count)} dead {'letter' if count == 1 else 'letters'}"
 
 
-def _decided(
-    visit: PageVisit, word: str, label: str, means: str, past: str, *, is_harsh: bool = False
-) -> ActPlan:
+def _decided(visit: PageVisit, word: str, label: str, means: str, past: str, *, is_harsh: bool = False) -> ActPlan:
     """Plan a decision on the picked letters, or on all of a group that match."""
     selections = list(_selections(visit))
     dry = [_decide(visit, word, group, selection, dry_run=True) for group, selection in selections]
@@ -139,9 +137,7 @@ def _decided(
     groups = sorted({group for group, _ in selections})
     details = [f"{_letters(count)} of {', '.join(groups)} will {means}."]
     if alone:
-        details.append(
-            f"{number(alone)} of them come back out of order: later records of their keys were delivered."
-        )
+        details.append(f"{number(alone)} of them come back out of order: later records of their keys were delivered.")
     for _, selection in selections[:1]:
         details += [f"Only {name}: {value}" for name, value in selection.items() if name in _DEAD_FIELDS]
     return ActPlan(
@@ -176,9 +172,7 @@ def _selections(visit: PageVisit) -> Iterable[tuple[str, dict[str, Any]]]:
     yield visit.needed("group"), {**given, **({} if is_narrow else {"all": True})}
 
 
-def _decide(
-    visit: PageVisit, word: str, group: str, selection: dict[str, Any], *, dry_run: bool = False
-) -> Any:
+def _decide(visit: PageVisit, word: str, group: str, selection: dict[str, Any], *, dry_run: bool = False) -> Any:
     return visit.ask("decide_dead", {"decision": word, "dry_run": dry_run, **selection}, group=group)
 
 

@@ -56,12 +56,7 @@ class ConsoleSite:
     """
 
     def __init__(
-        self,
-        api: RestApi,
-        *,
-        allow_actions: bool = False,
-        token: str | None = None,
-        lake: LakeView | None = None,
+        self, api: RestApi, *, allow_actions: bool = False, token: str | None = None, lake: LakeView | None = None
     ) -> None:
         self._api, self._allow_actions, self._token = api, allow_actions, token
         self._lake = lake
@@ -145,12 +140,7 @@ class ConsoleSite:
         return self._asked(request, act, plan, fields, visit)
 
     def _asked(
-        self,
-        request: Request,
-        act: ConsoleAct,
-        plan: ActPlan,
-        fields: list[tuple[str, str]],
-        visit: PageVisit,
+        self, request: Request, act: ConsoleAct, plan: ActPlan, fields: list[tuple[str, str]], visit: PageVisit
     ) -> Response:
         own = dict(plan.fields)
         kept = [each for each in fields if each[0] not in own]
@@ -247,9 +237,7 @@ class ConsoleSite:
         self._sessions.keep(answer, request, session)
         return answer
 
-    def _plain_page(
-        self, request: Request, template: str, values: dict[str, Any], status: int = 200
-    ) -> Response:
+    def _plain_page(self, request: Request, template: str, values: dict[str, Any], status: int = 200) -> Response:
         return self._rendered(request, None, PageView(template, values, status), None)
 
     def _failed(self, request: Request, page: ConsolePage | None, error: Error) -> Response:

@@ -7,14 +7,7 @@ from typing import Any
 
 import msgspec
 
-_HIDDEN = {
-    "Cc",
-    "Cf",
-    "Cs",
-    "Co",
-    "Zl",
-    "Zp",
-}  # invisible characters, and those that change the direction of text
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}  # invisible characters, and those that change the direction of text
 _STEPS = ((1e9, "G"), (1e6, "M"), (1e4, "k"))
 
 

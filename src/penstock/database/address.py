@@ -16,9 +16,7 @@ Options = Sequence[tuple[str, str]]
 
 _LOGIN = re.compile(r"(?<=://)([^/?#:]*):.*@", re.DOTALL)  # greedy: a password may hold an @
 _BARE_LOGIN = re.compile(r"^([^/?#:=\s]*):.*@", re.DOTALL)  # in an address without a scheme
-_OPTION = re.compile(
-    r"((?:^|[?&\s])\w*(?:password|passwd|pwd)\s*=\s*)('(?:[^'\\]|\\.)*'|[^&\s]*)", re.IGNORECASE
-)
+_OPTION = re.compile(r"((?:^|[?&\s])\w*(?:password|passwd|pwd)\s*=\s*)('(?:[^'\\]|\\.)*'|[^&\s]*)", re.IGNORECASE)
 
 
 def without_password(url: str) -> str:

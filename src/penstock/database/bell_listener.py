@@ -210,9 +210,7 @@ class BellConnection:
 class BellListener:
     """Runs in its own thread between `start` and `stop`, and calls `heard` with the texts that arrive."""
 
-    def __init__(
-        self, database: Database, polling: PollingSettings, heard: Callable[[Sequence[str]], object]
-    ) -> None:
+    def __init__(self, database: Database, polling: PollingSettings, heard: Callable[[Sequence[str]], object]) -> None:
         self._bell, self._heard = BellConnection(database, polling), heard
         self._stopping = Event()
         self._thread: Thread | None = None

@@ -15,14 +15,7 @@ from typing import Any, TypeVar
 
 from penstock.backoff import CHANCE
 from penstock.clock import SYSTEM
-from penstock.errors import (
-    PickChanged,
-    StoreDamaged,
-    StoreLocked,
-    StoreReadOnly,
-    StoreUnreachable,
-    TopicVanished,
-)
+from penstock.errors import PickChanged, StoreDamaged, StoreLocked, StoreReadOnly, StoreUnreachable, TopicVanished
 from penstock.redaction import words
 
 from .address import without_password
@@ -207,9 +200,7 @@ class Database:
             self._drop_idle()  # idle ones may be dead, too
             raise
 
-    def _repeat(
-        self, opened: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], T]
-    ) -> T:
+    def _repeat(self, opened: Callable[[], AbstractContextManager[Transaction]], work: Callable[[Transaction], T]) -> T:
         pause, started = _FIRST_PAUSE_SECONDS, SYSTEM.monotonic()
         for replay in range(_REPLAYS + 1):
             try:

@@ -31,9 +31,7 @@ def differences(database: Database) -> list[str]:
             found.append(f"table {name} is missing")
             continue
         found += [f"{name} lacks {' '.join(column)}" for column in sorted(columns - actual.tables[table])]
-        found += [
-            f"{name} has unexpected {' '.join(column)}" for column in sorted(actual.tables[table] - columns)
-        ]
+        found += [f"{name} has unexpected {' '.join(column)}" for column in sorted(actual.tables[table] - columns)]
     for (kind, table), definition in sorted(expected.defined.items()):
         name = database.names.table(table)
         if (kind, table) not in actual.defined:

@@ -49,8 +49,7 @@ class SchemaWatch:
             raise
         if found.version > self._logged:
             logger.info(
-                "the database has schema version %d, this Penstock knows %d and can still use it; "
-                "update when you can",
+                "the database has schema version %d, this Penstock knows %d and can still use it; update when you can",
                 found.version,
                 self._known,
             )

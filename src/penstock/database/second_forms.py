@@ -111,8 +111,7 @@ def update_or_insert_each(
 
 
 _FUNCTIONS: dict[str, Callable[..., Result]] = {
-    each.__name__: each
-    for each in (instead, find_then_change, for_each, update_or_insert, update_or_insert_each)
+    each.__name__: each for each in (instead, find_then_change, for_each, update_or_insert, update_or_insert_each)
 }
 
 

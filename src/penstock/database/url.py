@@ -16,10 +16,7 @@ from .address import FORMS, Options, UrlParts, without_password
 from .sqlite.url import sqlite_url
 
 POSTGRES = ("postgresql", "postgres")
-DRIVERS = {
-    "sqlite": ("aiosqlite", "pysqlite"),
-    "postgresql": ("asyncpg", "psycopg", "psycopg_async", "psycopg2"),
-}
+DRIVERS = {"sqlite": ("aiosqlite", "pysqlite"), "postgresql": ("asyncpg", "psycopg", "psycopg_async", "psycopg2")}
 
 # SQLAlchemy's pattern, but with several hosts.
 _URL = re.compile(
@@ -121,9 +118,7 @@ def _of_object(url: Any) -> UrlParts:
 
 def _pairs(query: Mapping[str, str | Sequence[str]]) -> Options:
     return [
-        (name, value)
-        for name, values in query.items()
-        for value in ([values] if isinstance(values, str) else values)
+        (name, value) for name, values in query.items() for value in ([values] if isinstance(values, str) else values)
     ]
 
 

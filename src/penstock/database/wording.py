@@ -12,9 +12,7 @@ from dataclasses import dataclass
 class Wording:
     """A dialect's words for each form of the neutral SQL."""
 
-    rows: (
-        str  # `rows(:param, a integer, …) AS alias`, a small table; {columns} are of `rows_column`, by commas
-    )
+    rows: str  # `rows(:param, a integer, …) AS alias`, a small table; {columns} are of `rows_column`, by commas
     rows_column: str  # one of its columns: {param}, {name}, {type}, and its place {at}, from 0
     in_select: str  # `= ANY(ARRAY(SELECT …))`: {query}
     in_list: str = "= ANY(:{list}::{type}[])"
@@ -38,9 +36,7 @@ _FORMS = {
     "now_ms": re.compile(r"\bnow_ms\(:(?P<param>\w+)\)"),
     "in_list": re.compile(r"= ANY\(:(?P<list>\w+)::(?P<type>\w+)\[\]\)"),
     "not_in_list": re.compile(r"<> ALL\(:(?P<list>\w+)::(?P<type>\w+)\[\]\)"),
-    "lock": re.compile(
-        r"(?P<lock>\s+FOR (?:UPDATE|NO KEY UPDATE|SHARE|KEY SHARE)(?: OF \w+)?(?: SKIP LOCKED)?\b)"
-    ),
+    "lock": re.compile(r"(?P<lock>\s+FOR (?:UPDATE|NO KEY UPDATE|SHARE|KEY SHARE)(?: OF \w+)?(?: SKIP LOCKED)?\b)"),
     "ordered_join": re.compile(r"\bCROSS JOIN(?= \w+(?: AS)?(?: \w+)?\s+ON\b)"),
     "greatest": re.compile(r"\bgreatest(?=\()"),
     "least": re.compile(r"\bleast(?=\()"),

@@ -55,9 +55,7 @@ def forget_places(tx: Transaction, group_id: int, places: Iterable[ClientPlace])
     tx.change("delivery", "cursors_forget", group_id=group_id, places=table)
 
 
-def hold_places(
-    tx: Transaction, producer_id: int, group_id: int, commits: Mapping[ClientPlace, ClientCommit]
-) -> None:
+def hold_places(tx: Transaction, producer_id: int, group_id: int, commits: Mapping[ClientPlace, ClientCommit]) -> None:
     """Hold back the commits of an open transaction; the last one for a partition counts."""
     rows = [(*place, *commit) for place, commit in sorted(commits.items())]
     if rows:

@@ -110,12 +110,7 @@ class DeadLetters:
         self._living, self._touch = living, touch
 
     def requeue(
-        self,
-        tx: Transaction,
-        places: Collection[LetterPlace],
-        *,
-        last: bool = False,
-        edit: HeaderEdit | None = None,
+        self, tx: Transaction, places: Collection[LetterPlace], *, last: bool = False, edit: HeaderEdit | None = None
     ) -> Decided:
         """Put records back: at the head of the lane they hold, or else in a lane of their own.
 
@@ -231,8 +226,7 @@ class DeadLetters:
         table = Rows.of("partition place", rows)
         found = tx.rows("delivery", name, letters=table, **self._ids)
         return sorted(
-            _RemovedLetter(partition, offset, SideLane(*lane), bool(hold))
-            for partition, offset, *lane, hold in found
+            _RemovedLetter(partition, offset, SideLane(*lane), bool(hold)) for partition, offset, *lane, hold in found
         )
 
     def _already(self, tx: Transaction, letters: Sequence[_RemovedLetter]) -> set[LetterPlace]:
@@ -267,9 +261,7 @@ class DeadLetters:
         """Release held lanes, except those that another letter holds; a lane without records vanishes."""
         freed = held - self._lanes(tx, "dead_holding", sorted(held))
         left = self._lanes(tx, "entries_count", sorted(freed))
-        self._put(
-            tx, [(lane, WaitState.REQUEUED if lane in headed else WaitState.SLOW) for lane in sorted(left)]
-        )
+        self._put(tx, [(lane, WaitState.REQUEUED if lane in headed else WaitState.SLOW) for lane in sorted(left)])
         empty = sorted(freed - left)
         if empty:
             tx.change("delivery", "lanes_drop", lanes=Rows.of(_LANE_AT, empty), **self._ids)

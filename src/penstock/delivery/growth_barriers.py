@@ -19,9 +19,7 @@ from penstock.model.partition import partition_for
 
 from .lane import SHARED, WHOLE, LaneId, SideLane, stored_lane
 
-OLDEST_VERSION = (
-    9  # of the tables: code that knows no later one would not keep the order of a topic that grows
-)
+OLDEST_VERSION = 9  # of the tables: code that knows no later one would not keep the order of a topic that grows
 
 
 class Barrier(NamedTuple):
@@ -47,29 +45,20 @@ class FormerPartitions:
         """Return the barriers of some partitions; open ones with nothing to wait for are left out."""
         log = self._store.log_in(tx)
         self._look(log)
-        former = {
-            number: places for number in partitions if (places := tuple(former_places(self._growths, number)))
-        }
+        former = {number: places for number in partitions if (places := tuple(former_places(self._growths, number)))}
         if not former:
             return {}
         numbers = sorted({place.partition for places in former.values() for place in places})
         # In this order: a record that a cursor has passed is in a lane by then, if it is not done.
-        at = {
-            row[0]: row[1] for row in tx.rows("delivery", "cursors_places", partitions=numbers, **self._ids)
-        }
+        at = {row[0]: row[1] for row in tx.rows("delivery", "cursors_places", partitions=numbers, **self._ids)}
         lanes = self._lanes(tx, numbers)
         if any(at.get(number, end) < end for places in former.values() for number, end in places):
             bounds = log.all_bounds(self._topic)  # records no longer kept have been passed, too
-            at = {
-                number: max(place, bounds[number].start) for number, place in at.items() if number in bounds
-            }
+            at = {number: max(place, bounds[number].start) for number, place in at.items() if number in bounds}
         firsts = self._firsts(tx, [number for number, names in lanes.items() if WHOLE in names])
         return {
             number: Barrier(
-                all(
-                    at.get(partition, end) >= end and firsts.get(partition, end) >= end
-                    for partition, end in places
-                ),
+                all(at.get(partition, end) >= end and firsts.get(partition, end) >= end for partition, end in places),
                 frozenset(
                     name
                     for place in places

@@ -123,12 +123,7 @@ class Settlement:
 class Partition:
     """One partition, as used by one owner. Not thread-safe: one loop owns it."""
 
-    def __init__(
-        self,
-        base: int,
-        passed: bytes = b"",
-        lanes: Iterable[tuple[StoredLane, Iterable[int]]] = (),
-    ) -> None:
+    def __init__(self, base: int, passed: bytes = b"", lanes: Iterable[tuple[StoredLane, Iterable[int]]] = ()) -> None:
         # The log, as far as it is fed.
         self._base = base
         self._passed = _flags(passed)  # one for each offset from the base to the position
@@ -313,9 +308,7 @@ class Partition:
             back[key] = set(offsets)
         return back
 
-    def _decide(
-        self, lane: LaneQueue, row: tuple[StoredLane, list[int]] | None, unwritten: Settlement
-    ) -> set[int]:
+    def _decide(self, lane: LaneQueue, row: tuple[StoredLane, list[int]] | None, unwritten: Settlement) -> set[int]:
         """Bring a held lane up to its row, with the records fed since; return the records put back."""
         stored, offsets = row or (None, [])
         back = set(offsets).difference(lane.waiting)
@@ -382,9 +375,7 @@ class Partition:
                 continue
             out[offset] = lane
             lane.out = 1
-            taken.append(
-                Delivery(offset, lane.key, lane.failures, lane.stored and lane.state is not WaitState.SLOW)
-            )
+            taken.append(Delivery(offset, lane.key, lane.failures, lane.stored and lane.state is not WaitState.SLOW))
             most = min(run, len(lane.waiting), limit - len(taken) + 1, LANE_AHEAD - lane.left)
             if most > 1:
                 self._take_run(lane, most, taken)
@@ -463,13 +454,7 @@ class Partition:
     def is_at_rest(self) -> bool:
         """Whether there is nothing to hand out, wait for or write until something is fed."""
         return not (
-            self._lanes
-            or self._dirty
-            or self._out
-            or self._holes
-            or self._skipped
-            or self._behind
-            or self._late
+            self._lanes or self._dirty or self._out or self._holes or self._skipped or self._behind or self._late
         )
 
     def idle(self, now_ms: int) -> bool:

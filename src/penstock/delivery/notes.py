@@ -180,9 +180,7 @@ class Notes:
             if partition in skips
             for each in one.passed_singles
         ]
-        singles += [
-            _single(partition, each, 0) for partition, one in settled.items() for each in one.passed_entries
-        ]
+        singles += [_single(partition, each, 0) for partition, one in settled.items() for each in one.passed_entries]
         if singles:
             self._put_singles(tx, singles)
         if moves:

@@ -140,9 +140,7 @@ class Retention:
         return store.log.tend(
             plan.topic,
             {head.partition: head.ceiling for head in self._heads(plan)},
-            leaving=lambda ranges: store.database.run(
-                lambda tx: copy_waiting(tx, store.log, plan.topic, ranges)
-            ),
+            leaving=lambda ranges: store.database.run(lambda tx: copy_waiting(tx, store.log, plan.topic, ranges)),
             now_ms=plan.now_ms,
         )
 
@@ -180,16 +178,12 @@ class Retention:
                 try:
                     some, more = self._ranges_of(plan, [head], max(1, budget // len(heads)))
                 except (Damaged, FileUnreadable) as exc:
-                    logger.warning(
-                        "nothing of %s/%d is deleted by retention: %s", plan.topic.name, head.partition, exc
-                    )
+                    logger.warning("nothing of %s/%d is deleted by retention: %s", plan.topic.name, head.partition, exc)
                     continue
                 found, full = found + some, full or more
             return found, full
 
-    def _ranges_of(
-        self, plan: _Plan, heads: Sequence[_KeptPartition], budget: int
-    ) -> tuple[list[OffsetRange], bool]:
+    def _ranges_of(self, plan: _Plan, heads: Sequence[_KeptPartition], budget: int) -> tuple[list[OffsetRange], bool]:
         excess = self._excess(plan, heads)
         aged = self._aged(plan, heads)
         # A walk must not look at more than is deleted, so only partitions with something to delete share.
@@ -250,20 +244,13 @@ class Retention:
         return 0 if plan.limits.records is None else head.end - plan.limits.records
 
     def _limits(
-        self,
-        plan: _Plan,
-        heads: Sequence[_KeptPartition],
-        share: int,
-        excess: dict[int, int],
-        aged: set[int],
+        self, plan: _Plan, heads: Sequence[_KeptPartition], share: int, excess: dict[int, int], aged: set[int]
     ) -> dict[int, int]:
         """Return the offset up to which each partition may be deleted now."""
         log = self._store.log
         tops = {head.partition: min(head.ceiling, head.start + share) for head in heads}
         limits = {
-            head.partition: tops[head.partition]
-            if self._is_passed(plan, head)
-            else self._by_count(plan, head)
+            head.partition: tops[head.partition] if self._is_passed(plan, head) else self._by_count(plan, head)
             for head in heads
         }
         spans = {
@@ -298,12 +285,9 @@ class Retention:
         sizes = self._store.log.sizes(plan.topic, news) if news else {}
         for partition, _, high in news:
             known = self._measured[plan.topic.id, partition]
-            self._measured[plan.topic.id, partition] = _Measured(
-                known.start, high, known.size + sizes[partition]
-            )
+            self._measured[plan.topic.id, partition] = _Measured(known.start, high, known.size + sizes[partition])
         return {
-            head.partition: self._measured[plan.topic.id, head.partition].size - plan.limits.bytes
-            for head in heads
+            head.partition: self._measured[plan.topic.id, head.partition].size - plan.limits.bytes for head in heads
         }
 
     # -- deletion
@@ -321,9 +305,7 @@ class Retention:
         except (Damaged, FileUnreadable) as exc:
             if len(ranges) > 1:
                 return sum(self._trim_readable(plan, [each]) for each in ranges)
-            logger.warning(
-                "nothing of %s/%d is deleted by retention: %s", plan.topic.name, ranges[0].partition, exc
-            )
+            logger.warning("nothing of %s/%d is deleted by retention: %s", plan.topic.name, ranges[0].partition, exc)
             return 0
 
     def _trim(self, plan: _Plan, ranges: Sequence[OffsetRange]) -> int:
@@ -335,9 +317,7 @@ class Retention:
             self._store,
             plan.topic,
             ranges,
-            unless=lambda tx: (
-                bool(behind(tx, plan.topic, ranges, seen_since)) or self._is_held(tx, plan.topic, ranges)
-            ),
+            unless=lambda tx: bool(behind(tx, plan.topic, ranges, seen_since)) or self._is_held(tx, plan.topic, ranges),
             note=lambda tx, count: self._note(tx, plan.topic.name, count),
         )
         for partition, low, high in ranges if measures else ():

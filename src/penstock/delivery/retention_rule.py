@@ -23,9 +23,7 @@ class RetentionSettings(Settings, room="retention"):
     )
     # Being there is noted once an hour, so less than two hours would forget a group that works.
     group_expires: timedelta = setting(
-        timedelta(days=7),
-        "A group that had no member for this long no longer holds records back.",
-        at_least=7200,
+        timedelta(days=7), "A group that had no member for this long no longer holds records back.", at_least=7200
     )
 
 

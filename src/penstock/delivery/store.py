@@ -34,9 +34,7 @@ from .trial import Trial, stored_trial
 
 BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
 BEFORE_COMMIT = points.declare("delivery.before_commit", "Cursors and lanes are written; not committed.")
-AFTER_SETTLE = points.declare(
-    "delivery.after_settle", "The settlement is committed; no other thread knows yet."
-)
+AFTER_SETTLE = points.declare("delivery.after_settle", "The settlement is committed; no other thread knows yet.")
 AFTER_TAKE = points.declare("delivery.after_take", "Cursors have a new owner in the open transaction.")
 AFTER_RELEASE = points.declare("delivery.after_release", "Cursors are given back and committed.")
 
@@ -138,9 +136,7 @@ class GroupStore:
         self.topic, self._owner, self._filter, self._touch = topic, owner, filter, touch
         self._group, self._was_paused = group, False
         store.log.check_parts()
-        self.group_id: int = store.database.run(
-            lambda tx: _join(tx, store, group, topic, own_ms(clock), from_start)
-        )
+        self.group_id: int = store.database.run(lambda tx: _join(tx, store, group, topic, own_ms(clock), from_start))
         self._ids = {"group_id": self.group_id, "topic_id": topic.id}
         self.notes = Notes(self.group_id, topic, catch_up)
         self._former = FormerPartitions(store, self.group_id, topic)
@@ -179,9 +175,7 @@ class GroupStore:
 
         Those of a paused group should be released.
         """
-        rows = self._database.look(
-            lambda tx: tx.rows("delivery", "cursors_owned", owner=self._owner, **self._ids)
-        )
+        rows = self._database.look(lambda tx: tx.rows("delivery", "cursors_owned", owner=self._owner, **self._ids))
         return {
             partition: (epoch, wanted == self._owner and not paused, lanes_version)
             for partition, epoch, wanted, paused, lanes_version in rows
@@ -268,9 +262,7 @@ class GroupStore:
         [moved] = self._database.run_whole([self._moving(settled, set(settled))])
         return {row[0] for row in moved.rows}
 
-    def settle_in(
-        self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]
-    ) -> tuple[set[int], set[int]]:
+    def settle_in(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> tuple[set[int], set[int]]:
         """Write settlements in a transaction that the caller has begun, as its last statements.
 
         Return the partitions that were lost to another owner, and those whose skipped records are included.
@@ -297,9 +289,7 @@ class GroupStore:
         if paused_ms is not None or not self._is_mine(filters):
             return {}
         gone = self._gone(tx)
-        lost = (
-            {row[0] for row in tx.rows("delivery", "cursors_of", owners=gone, **self._ids)} if gone else set()
-        )
+        lost = {row[0] for row in tx.rows("delivery", "cursors_of", owners=gone, **self._ids)} if gone else set()
         rows = sorted(tx.rows("delivery", name, owner=self._owner, living=living(tx), **params, **self._ids))
         points.reach(AFTER_TAKE)
         lanes, copied = self._lanes(tx, [row[0] for row in rows]) if rows else ({}, {})
@@ -395,9 +385,7 @@ class GroupStore:
         points.reach(BEFORE_COMMIT)
         return kept, skips
 
-    def _move(
-        self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]
-    ) -> set[int]:
+    def _move(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> set[int]:
         """Move cursors; return those whose rows still matched what their owner knows."""
         return {row[0] for row in tx.execute(*self._moving(settled, skips)).rows}
 
@@ -428,13 +416,7 @@ class GroupStore:
 
         The decisions are committed already, whatever the outcome of this transaction.
         """
-        rows = tx.rows(
-            "delivery",
-            "cursors_lanes_versions",
-            owner=self._owner,
-            partitions=sorted(refused),
-            **self._ids,
-        )
+        rows = tx.rows("delivery", "cursors_lanes_versions", owner=self._owner, partitions=sorted(refused), **self._ids)
         versions = {
             partition: lanes_version
             for partition, epoch, version, lanes_version in rows
@@ -469,9 +451,7 @@ class GroupStore:
             for each in one.dead
         ]
         entries = [
-            (partition, offset, *columns_of(lane))
-            for partition, one in kept.items()
-            for lane, offset in one.entries
+            (partition, offset, *columns_of(lane)) for partition, one in kept.items() for lane, offset in one.entries
         ]
         moved = {(partition, offset) for partition, offset, *_ in entries}  # these keep their copies
         gone = [
@@ -480,9 +460,7 @@ class GroupStore:
             for offset in one.entries_gone
             if (place := (partition, offset)) not in moved
         ]
-        flowing = [
-            (partition, *columns_of(lane)) for partition, one in kept.items() for lane in one.lanes_gone
-        ]
+        flowing = [(partition, *columns_of(lane)) for partition, one in kept.items() for lane in one.lanes_gone]
         now_ms = self._clock.now_ms()
         lanes = [
             (partition, *columns_of(each.key), each.state.value, *each[2:], max(0, each.due_ms - now_ms))
@@ -551,9 +529,7 @@ class GroupStore:
         tx.change("delivery", "cursors_release", **cursors, **self._ids)
 
 
-def _join(
-    tx: Transaction, store: Store, group: str, topic: Topic, now_ms: int | None, from_start: bool
-) -> int:
+def _join(tx: Transaction, store: Store, group: str, topic: Topic, now_ms: int | None, from_start: bool) -> int:
     """Make the group and its cursors unless they are there; return its id.
 
     In partitions added after it had joined, it begins at their start, wherever it began in the others.

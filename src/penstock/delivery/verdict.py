@@ -96,9 +96,7 @@ class Rules:
             case Snooze(until):
                 due_ms = now_ms + _ms(until) if isinstance(until, timedelta) else to_ms(until)
                 due_ms = max(due_ms, now_ms + SOONEST_MS)
-                return Parked(
-                    due_ms, failures, "snoozed", snoozed=True
-                )  # the lane waits, even with on_failure="alone"
+                return Parked(due_ms, failures, "snoozed", snoozed=True)  # the lane waits, even with on_failure="alone"
             case Retry(after):
                 failed = failures + 1
                 if failed > self.retry.max_retries:

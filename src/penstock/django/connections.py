@@ -41,9 +41,7 @@ def database_url(alias: str = "default") -> str:
         return f"sqlite:///{connection.settings_dict['NAME']}"
     if connection.vendor == "postgresql":
         return _postgresql(connection.settings_dict)
-    raise ImproperlyConfigured(
-        f"database {alias!r} is {connection.vendor}; Penstock supports sqlite and postgresql"
-    )
+    raise ImproperlyConfigured(f"database {alias!r} is {connection.vendor}; Penstock supports sqlite and postgresql")
 
 
 def fresh_connections(function: F) -> F:

@@ -59,9 +59,7 @@ def outbox() -> Outbox:
     """Return the project's outbox. Raises ImproperlyConfigured."""
     name = outbox_name()
     if not isinstance(name, str) or ":" not in name:
-        raise ImproperlyConfigured(
-            f'PENSTOCK_OUTBOX={name!r} must name your outbox, such as "shop.events:outbox"'
-        )
+        raise ImproperlyConfigured(f'PENSTOCK_OUTBOX={name!r} must name your outbox, such as "shop.events:outbox"')
     try:
         found = resolve_name(name)
     except (ImportError, AttributeError) as exc:

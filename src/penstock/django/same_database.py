@@ -16,8 +16,7 @@ _known: set[tuple[Any, ...]] = set()  # pairs found to be the same
 _lock = Lock()
 # The start of the server, the database, and the schemas of names without one.
 _IDENTITY = (
-    "SELECT extract(epoch FROM pg_postmaster_start_time())::text, current_database(), "
-    "current_setting('search_path')"
+    "SELECT extract(epoch FROM pg_postmaster_start_time())::text, current_database(), current_setting('search_path')"
 )
 
 

@@ -44,9 +44,7 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
             return
         dialect, names = ADAPTER.dialect_of(connection), project.names()
         if schema_editor.collect_sql:  # `manage.py sqlmigrate`
-            for each in hosted.statements_of(
-                hosted.steps_between(dialect, names, 0, self.version)[-1].script
-            ):
+            for each in hosted.statements_of(hosted.steps_between(dialect, names, 0, self.version)[-1].script):
                 schema_editor.execute(each, params=None)
             return
         hosted.upgrade(dialect, names, lambda sql: _execute(connection, sql), to=self.version)

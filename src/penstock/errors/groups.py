@@ -46,8 +46,7 @@ class GroupBusy(GroupError, code="group_busy", retryable=True):
 
     def __init__(self, group: str, members: list[str]) -> None:
         super().__init__(
-            f"group {group} is served by {len(members)} members ({shown(', '.join(members))}): stop them "
-            "first"
+            f"group {group} is served by {len(members)} members ({shown(', '.join(members))}): stop them first"
         )
 
 
@@ -122,8 +121,7 @@ class ScheduleInUse(ScheduleError, code="schedule_in_use"):
     def __init__(self, name: str, workers: int) -> None:
         by = "1 running worker" if workers == 1 else f"{workers} running workers"
         super().__init__(
-            f"schedule {shown(name)} is declared by {by}; delete it from the code and deploy first, or "
-            "pause it"
+            f"schedule {shown(name)} is declared by {by}; delete it from the code and deploy first, or pause it"
         )
         self.name, self.workers = name, workers
 
@@ -143,18 +141,14 @@ class DuplicateHandler(HandlerError, code="duplicate_handler"):
     """Two handlers have the same id, or match the same records in one group."""
 
     def __init__(self, what: str, value: str) -> None:
-        super().__init__(
-            f"two handlers have the same {what}: {value}; change the {what} or the group of one of them"
-        )
+        super().__init__(f"two handlers have the same {what}: {value}; change the {what} or the group of one of them")
 
 
 class HandlerTimeout(HandlerError, code="handler_timeout", retryable=True):
     """A handler ran longer than its timeout; the attempt counts as failed."""
 
     def __init__(self, id: str, seconds: float) -> None:
-        super().__init__(
-            f"handler {id} did not finish within {seconds:g} s; make it faster, or raise its timeout="
-        )
+        super().__init__(f"handler {id} did not finish within {seconds:g} s; make it faster, or raise its timeout=")
         self.id, self.seconds = id, seconds
 
 

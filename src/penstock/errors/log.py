@@ -66,9 +66,7 @@ class ProducerFenced(LogError, code="producer_fenced"):
     """A producer of the same id has appended in a later epoch: drop the work, write nothing."""
 
     def __init__(self, producer: str, epoch: int, found: int) -> None:
-        super().__init__(
-            f"producer {shown(producer)} has left epoch {epoch}: a producer of epoch {found} has appended"
-        )
+        super().__init__(f"producer {shown(producer)} has left epoch {epoch}: a producer of epoch {found} has appended")
 
 
 class OutOfSequence(LogError, code="out_of_sequence"):

@@ -70,8 +70,7 @@ class RowWithoutKey(PipelineError, code="row_without_key"):
 
     def __init__(self, table: str, key: str) -> None:
         super().__init__(
-            f"a row for table {table} has no {key}, so it cannot be upserted; leave such rows "
-            "out of the pipeline"
+            f"a row for table {table} has no {key}, so it cannot be upserted; leave such rows out of the pipeline"
         )
 
 
@@ -124,9 +123,7 @@ class HistoryTakenBack(PipelineError, code="history_taken_back"):
 class BatchDiffers(PipelineError, code="batch_differs"):
     """A stateful query writes a batch whose number its table has for another batch."""
 
-    def __init__(
-        self, table: str, whose: str, held: tuple[int, int | None], brought: tuple[int, int | None]
-    ) -> None:
+    def __init__(self, table: str, whose: str, held: tuple[int, int | None], brought: tuple[int, int | None]) -> None:
         there, here = (f"batch {number}{_of_content(content)}" for number, content in (held, brought))
         super().__init__(
             f"table {table} ends with {there} of {whose}, which now writes {here}, so nothing was written: "

@@ -31,18 +31,14 @@ class BodyTooLarge(RequestError, code="body_too_large", closes=True):
     """The body of a request, compressed or not, exceeds the limit."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(
-            f"the body has more than {limit} bytes, the limit gateway.body_bytes; send less at once"
-        )
+        super().__init__(f"the body has more than {limit} bytes, the limit gateway.body_bytes; send less at once")
 
 
 class BodyLate(RequestError, code="body_late", retryable=True, closes=True):
     """The body of a request did not arrive in time."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"the body did not arrive within the {seconds:g} s of gateway.body_time; send it again"
-        )
+        super().__init__(f"the body did not arrive within the {seconds:g} s of gateway.body_time; send it again")
 
 
 class UnsupportedBody(RequestError, code="unsupported_body"):

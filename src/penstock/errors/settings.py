@@ -49,8 +49,7 @@ class AddressRefused(Error, code="address_refused"):
 
     def __init__(self, host: str, port: int, why: str) -> None:
         super().__init__(
-            f"cannot listen on {host} port {port}: {why}; use an address of this machine and a free port "
-            "(0 picks one)"
+            f"cannot listen on {host} port {port}: {why}; use an address of this machine and a free port (0 picks one)"
         )
         self.host, self.port = host, port
 

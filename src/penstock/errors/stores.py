@@ -73,9 +73,7 @@ class NoSuchSchema(SchemaError, code="no_such_schema"):
     """The database does not have the schema that was named for Penstock's tables."""
 
     def __init__(self, schema: str) -> None:
-        super().__init__(
-            f"this database has no schema {shown(schema)}; run CREATE SCHEMA {schema}, then migrate"
-        )
+        super().__init__(f"this database has no schema {shown(schema)}; run CREATE SCHEMA {schema}, then migrate")
 
 
 class SchemaBehind(NotMigrated, code="schema_behind"):
@@ -91,8 +89,7 @@ class SchemaTooNew(SchemaError, code="schema_too_new"):
     def __init__(self, found: int, known: int, usable_from: int | None = None) -> None:
         usable = "" if usable_from is None else f" and can be used from version {usable_from} on"
         super().__init__(
-            f"the database has schema version {found}{usable}, but this Penstock knows {known}; "
-            "update Penstock here"
+            f"the database has schema version {found}{usable}, but this Penstock knows {known}; update Penstock here"
         )
 
 
@@ -143,17 +140,13 @@ class StoreFull(StoreError, code="store_full", retryable=True):
     """There is no space left; nothing was written."""
 
     def __init__(self, where: str) -> None:
-        super().__init__(
-            f"no space left for {where}; free some and try again: a waiting service continues on its own"
-        )
+        super().__init__(f"no space left for {where}; free some and try again: a waiting service continues on its own")
 
 
 class StoreReadOnly(StoreError, code="store_read_only"):
     """The store cannot be written; nothing was written."""
 
-    def __init__(
-        self, where: str, remedy: str = "give this user write permission for the file and its folder"
-    ) -> None:
+    def __init__(self, where: str, remedy: str = "give this user write permission for the file and its folder") -> None:
         super().__init__(f"{where} cannot be written; {remedy}")
 
 
@@ -260,9 +253,7 @@ class BufferFull(StoreError, code="buffer_full", retryable=True):
     """The write buffer has reached its limit; nothing was accepted."""
 
     def __init__(self, waiting: int, most: int) -> None:
-        super().__init__(
-            f"{waiting} bytes are waiting for the disk, and files.buffer_bytes is {most}; try again later"
-        )
+        super().__init__(f"{waiting} bytes are waiting for the disk, and files.buffer_bytes is {most}; try again later")
 
 
 class BellUnheard(StoreError, code="bell_unheard", retryable=True):

@@ -11,9 +11,7 @@ Answer = TypeVar("Answer")
 class ErrorTable(Generic[Answer]):
     """Answers by a rule, except for the named classes and those below them."""
 
-    def __init__(
-        self, rule: Callable[[type[Error]], Answer], named: Mapping[Answer, Iterable[type[Error]]]
-    ) -> None:
+    def __init__(self, rule: Callable[[type[Error]], Answer], named: Mapping[Answer, Iterable[type[Error]]]) -> None:
         """`rule`: from `fault` and `retryable` to the answer."""
         self.rule = rule
         self.named = {cls: answer for answer, classes in named.items() for cls in classes}

@@ -23,9 +23,7 @@ class InvalidKey(InvalidInput, code="invalid_key"):
 
     def __init__(self, value: object, limit: int, hint: str = "") -> None:
         remedy = hint or "pass key=None when no order is needed"
-        super().__init__(
-            f"key {shown(value)} must be a string of 1 to {limit} printable characters; {remedy}"
-        )
+        super().__init__(f"key {shown(value)} must be a string of 1 to {limit} printable characters; {remedy}")
 
 
 class InvalidTopic(InvalidInput, code="invalid_topic"):
@@ -202,9 +200,7 @@ class EventNameTaken(EventTypeError, code="event_name_taken"):
     """Two classes claim the same logical name."""
 
     def __init__(self, name: str, owner: str, wanted_by: str) -> None:
-        super().__init__(
-            f"event name {shown(name)} of {wanted_by} already belongs to {owner}; rename one of them"
-        )
+        super().__init__(f"event name {shown(name)} of {wanted_by} already belongs to {owner}; rename one of them")
 
 
 class UnregisteredEvent(EventTypeError, code="unregistered_event"):

@@ -98,9 +98,7 @@ def list_schemas(call: DoorCall, name: str) -> list[ValueSchema]:
     return value_schemas.schemas(call.store, name)
 
 
-def register_schema(
-    call: DoorCall, name: str, type: str, message: str, descriptors: bytes
-) -> list[ValueSchema]:
+def register_schema(call: DoorCall, name: str, type: str, message: str, descriptors: bytes) -> list[ValueSchema]:
     """Register a schema; it replaces an existing one. Return all of the topic."""
     call.allow(AccessRight.ALTER, topic(name))
     value_schemas.register(call.store, name, message, descriptors, type=type, actor=call.actor)

@@ -61,12 +61,7 @@ def application(
             body["reasons"] = [each._asdict() for each in found]
         return JSONResponse(body, 503 if found else 200, headers=_NEVER_KEPT)
 
-    routes: list[BaseRoute] = [
-        *more,
-        Route("/metrics", metrics),
-        Route("/healthz", healthz),
-        Route("/readyz", readyz),
-    ]
+    routes: list[BaseRoute] = [*more, Route("/metrics", metrics), Route("/healthz", healthz), Route("/readyz", readyz)]
     if api is None:
         made = Starlette(routes=routes)
     else:

@@ -33,9 +33,7 @@ class Conversion:
     def check(self, wanted: str) -> str:
         """Return a requested content type, or an empty one, if it is supported. Raises InvalidInput."""
         if wanted and wanted not in CONTENT_TYPES:
-            raise InvalidInput(
-                f"convert_to is {wanted[:80]!r}, and must be one of {', '.join(CONTENT_TYPES)}"
-            )
+            raise InvalidInput(f"convert_to is {wanted[:80]!r}, and must be one of {', '.join(CONTENT_TYPES)}")
         return wanted
 
     def published(self, topic: str, record: RecordWanted, wanted: str) -> RecordWanted:

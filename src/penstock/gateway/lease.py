@@ -212,9 +212,7 @@ class LeasedGroup:
             return waiter.done()
         finally:
             self._waiters.discard(waiter)
-            if (
-                waiter.done() and self._ready and self._waiters
-            ):  # the waiter may have gone meanwhile: wake another
+            if waiter.done() and self._ready and self._waiters:  # the waiter may have gone meanwhile: wake another
                 next(iter(self._waiters)).get_loop().call_soon(self._pass_on)
 
     def _pass_on(self) -> None:

@@ -25,9 +25,7 @@ _LOOK_SECONDS = 1.0
 class LeasedGroups:
     """Each group on each topic that a client has asked for. In one event loop, except `close`."""
 
-    def __init__(
-        self, store: Store, clock: Clock, settings: GatewaySettings, threads: ThreadPoolExecutor
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, settings: GatewaySettings, threads: ThreadPoolExecutor) -> None:
         self._store, self._clock, self._settings, self._threads = store, clock, settings, threads
         self._groups: dict[tuple[str, str], asyncio.Task[LeasedGroup]] = {}
         self._places = SharedPlaces(settings.groups)
@@ -37,9 +35,7 @@ class LeasedGroups:
         self._started: set[LeasedGroup] = set()  # guarded by the lock, as is:
         self._is_closing = False
 
-    async def get(
-        self, group: str, topic: str, start: Start = "earliest", *, principal: Principal
-    ) -> LeasedGroup:
+    async def get(self, group: str, topic: str, start: Start = "earliest", *, principal: Principal) -> LeasedGroup:
         """Return a group and serve it from now on. Raises UnknownTopic, GroupKindDiffers, GatewayBusy."""
         task = self._groups.get((group, topic))
         if task is None:

@@ -31,9 +31,7 @@ def problem(status: int, error: Error) -> bytes:
     return msgspec.json.encode(problem_of(status, error.code, str(error), retryable=error.retryable))
 
 
-async def send_problem(
-    send: Any, status: int, error: Error, headers: Iterable[tuple[bytes, bytes]] = ()
-) -> None:
+async def send_problem(send: Any, status: int, error: Error, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
     """Send an error as a whole answer."""
     body = problem(status, error)
     head = [

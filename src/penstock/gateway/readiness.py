@@ -44,9 +44,7 @@ _LEASE = (
     "heartbeats do not reach the store in time, so others take over: check the store, and whether this "
     "process is paused (CPU limits, swapping); the lease is renewed by itself"
 )
-_HUNG = (
-    "restart this process; give what the handler waits for a time limit of its own, shorter than its timeout="
-)
+_HUNG = "restart this process; give what the handler waits for a time limit of its own, shorter than its timeout="
 
 
 class StoreSilence(Exception):
@@ -163,9 +161,7 @@ def of_worker(name: str, health: WorkerHealth, *, needs_worker: bool) -> Iterato
     if health.refusal:
         yield Unready(name, "tables_refused", health.refusal, _TABLES)
     elif health.stopping:
-        yield Unready(
-            name, "stopping", "the worker is finishing what it has and takes nothing new", _STOPPING
-        )
+        yield Unready(name, "stopping", "the worker is finishing what it has and takes nothing new", _STOPPING)
     elif health.lease_seconds is None:
         yield Unready(name, "joining", "the worker has not joined the others yet", _WAIT)
     elif health.lease_seconds <= 0:

@@ -32,9 +32,7 @@ class GatewaySettings(Settings, room="gateway"):
     body_time: timedelta = setting(
         timedelta(seconds=30), "How long the body of a request may take to come.", at_least=0.1
     )
-    answer_bytes: int = setting(
-        4 * 1024 * 1024, "About how many bytes of records an answer has.", at_least=1024
-    )
+    answer_bytes: int = setting(4 * 1024 * 1024, "About how many bytes of records an answer has.", at_least=1024)
     answers_bytes: int = setting(
         128 * 1024 * 1024,
         "Most bytes of answers above 64 KB that clients have not taken yet, of all connections of a REST "
@@ -43,13 +41,9 @@ class GatewaySettings(Settings, room="gateway"):
     )
     threads: int = setting(8, "Threads that ask the store.", at_least=1)
     lease: timedelta = setting(
-        timedelta(seconds=30),
-        "How long a client may keep records that it does not ask a time for.",
-        at_least=0.1,
+        timedelta(seconds=30), "How long a client may keep records that it does not ask a time for.", at_least=0.1
     )
-    lease_longest: timedelta = setting(
-        timedelta(hours=1), "Longest time that a client may keep records.", at_least=1
-    )
+    lease_longest: timedelta = setting(timedelta(hours=1), "Longest time that a client may keep records.", at_least=1)
     leased_records: int = setting(
         1000, "Most records of a group that clients of one gateway keep at a time.", at_least=1
     )

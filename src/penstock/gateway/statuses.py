@@ -16,14 +16,7 @@ def _by_fault(cls: type[Error]) -> int:
 STATUSES = ErrorTable(
     _by_fault,
     {
-        400: (
-            e.InvalidInput,
-            e.EventTypeError,
-            e.InvalidGrowth,
-            e.RequestError,
-            e.InvalidSchedule,
-            e.InvalidRule,
-        ),
+        400: (e.InvalidInput, e.EventTypeError, e.InvalidGrowth, e.RequestError, e.InvalidSchedule, e.InvalidRule),
         401: (e.Unauthenticated,),
         403: (e.NotAllowed, e.ForeignPage),
         404: (

@@ -81,9 +81,7 @@ class GroupSubscription:
 
     def check(self) -> None:
         """Check that the client may read. Raises NotAllowed, Unauthenticated."""
-        self._access.check_still(
-            self._principal, AccessRight.READ, topic_of(self.topic), group_of(self.group)
-        )
+        self._access.check_still(self._principal, AccessRight.READ, topic_of(self.topic), group_of(self.group))
 
     def add(self, credits: int) -> None:
         """Set how many records the client may have in hand from now on."""

@@ -127,9 +127,7 @@ class BatchLog(ABC):
     holds_back: bool
 
     @abstractmethod
-    def write(
-        self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None
-    ) -> None:
+    def write(self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None) -> None:
         """Hand batches over; `done` is called once, from any thread, when each is durable or refused.
 
         `alone`: no other write is about to follow, so do not wait to group it. `source`: its origin, such as

@@ -217,9 +217,7 @@ class Log(ABC):
         return {}
 
     @abstractmethod
-    def create_topic(
-        self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
-    ) -> Topic:
+    def create_topic(self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3) -> Topic:
         """Create a topic, or return the existing one.
 
         Raises InvalidTopic, InvalidPartitions, InvalidPartitioner, PartitionsDiffer, PartitionerDiffers.
@@ -307,9 +305,7 @@ class Log(ABC):
         it.
         """
 
-    def append(
-        self, topic: str, records: Sequence[Record], *, partition: int | None = None
-    ) -> list[Position]:
+    def append(self, topic: str, records: Sequence[Record], *, partition: int | None = None) -> list[Position]:
         """Add records at the end of a topic and return their positions, once they are durable.
 
         Without a partition, each is placed by its key (no key: by its id). Raises UnknownTopic,
@@ -348,9 +344,7 @@ class Log(ABC):
         return {each.id: self.all_bounds(each) for each in topics}
 
     @abstractmethod
-    def read_ranges(
-        self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
-    ) -> Chunk:
+    def read_ranges(self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False) -> Chunk:
         """Return the records of several ranges, in the order of the ranges.
 
         About `max_bytes` at most, but at least one record; the size of a record is its key, value and headers
@@ -406,9 +400,7 @@ class Log(ABC):
         """
 
     @abstractmethod
-    def find_key(
-        self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
-    ) -> list[Entry]:
+    def find_key(self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False) -> list[Entry]:
         """Return records of a key in a range, bare, in order; with `last`, newest first, with headers."""
 
     def find_key_in(self, topic: Topic, ranges: Sequence[OffsetRange], key: bytes) -> list[Entry]:
@@ -420,13 +412,7 @@ class Log(ABC):
         ]
 
     def read(
-        self,
-        topic: str,
-        partition: int,
-        offset: int = 0,
-        limit: int = 1000,
-        *,
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        self, topic: str, partition: int, offset: int = 0, limit: int = 1000, *, max_bytes: int = DEFAULT_MAX_BYTES
     ) -> list[Record]:
         """Return the records from an offset on: at most `limit`, about `max_bytes`, but at least one.
 
@@ -483,13 +469,7 @@ class Log(ABC):
         """Return, for each range, the offset after the record that brings it to that many bytes."""
 
     @abstractmethod
-    def trim(
-        self,
-        topic: Topic,
-        ranges: Sequence[OffsetRange],
-        *,
-        unless: Callable[[], bool] = lambda: False,
-    ) -> int:
+    def trim(self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False) -> int:
         """Delete the oldest records, one range of each partition from its start on; return how many.
 
         `unless` is called once the lock keeps others from trimming: if it returns true, StillNeeded is raised
@@ -529,12 +509,7 @@ class Log(ABC):
             raise StoreUnsupported("compaction by key", "a log in files, in a directory")
 
     def tend(
-        self,
-        topic: Topic,
-        below: Mapping[int, int],
-        *,
-        leaving: Callable[[Sequence[OffsetRange]], None],
-        now_ms: int,
+        self, topic: Topic, below: Mapping[int, int], *, leaving: Callable[[Sequence[OffsetRange]], None], now_ms: int
     ) -> bool:
         """Do a bounded part of the upkeep besides trimming; return whether there is more.
 

@@ -50,15 +50,7 @@ def entries_of(batch: Buffer, topic_id: int, partition: int) -> Iterator[Entry]:
     for offset, timestamp_ms, key, value, headers in decode_records(plain):
         id, type, owner, rest = _fields_in(headers)
         yield Entry(
-            partition,
-            offset,
-            id or given_id(topic_id, partition, offset),
-            key,
-            type,
-            value,
-            rest,
-            timestamp_ms,
-            owner,
+            partition, offset, id or given_id(topic_id, partition, offset), key, type, value, rest, timestamp_ms, owner
         )
 
 
@@ -114,9 +106,7 @@ def _framed(headers: bytes) -> Sequence[tuple[str, bytes | None]]:
 _framed_before = lru_cache(maxsize=128)(_framed)  # most records of one source have the same few headers
 
 
-def _fields_in(
-    headers: Sequence[tuple[str, bytes | None]],
-) -> tuple[str | None, str | None, str | None, bytes | None]:
+def _fields_in(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str | None, str | None, str | None, bytes | None]:
     """Return id, type and owner tag from a Kafka record's headers, and the other headers, framed."""
     id = type = owner = None
     rest: list[tuple[str, bytes | None]] = []

@@ -26,9 +26,7 @@ class KafkaSettings(Settings, room="kafka"):
         "PLAINTEXT", "Whether connections are encrypted (SSL) and authenticate (SASL).", choices=_PROTOCOLS
     )
     sasl_mechanism: str = setting(
-        "SCRAM-SHA-512",
-        "The SASL mechanism. PLAIN sends the password itself.",
-        choices=CLIENT_MECHANISMS,
+        "SCRAM-SHA-512", "The SASL mechanism. PLAIN sends the password itself.", choices=CLIENT_MECHANISMS
     )
     sasl_username: str = setting("", "The name of the login.")
     sasl_password: str = setting("", "The password of the login; better in the environment than in a file.")

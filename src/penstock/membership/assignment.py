@@ -78,9 +78,7 @@ _Node = str | None
 _Edge = tuple[int, int | None]  # its cost, and the row that moves along it
 
 
-def _even_out(
-    owners: Owners, before: Mapping[int, str | None], holders: Mapping[int, tuple[str, ...]]
-) -> None:
+def _even_out(owners: Owners, before: Mapping[int, str | None], holders: Mapping[int, tuple[str, ...]]) -> None:
     while cycle := _cheaper(_edges(owners, before, holders)):
         for row, target in cycle:
             owners[row] = target

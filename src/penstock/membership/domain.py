@@ -46,11 +46,7 @@ class View:
 
     def due(self, me: str, living: Collection[str]) -> set[Domain]:
         """Return the domains in which a member should take or release something."""
-        return {
-            domain
-            for domain, rows in self.rows.items()
-            if any(held.is_due(me, living) for held in rows.values())
-        }
+        return {domain for domain, rows in self.rows.items() if any(held.is_due(me, living) for held in rows.values())}
 
 
 @dataclass(slots=True)
@@ -136,12 +132,8 @@ def _rows(tx: Transaction, domains: Collection[Domain]) -> dict[Domain, dict[int
         rows[SLOTS] = {row[0]: Held(row[1], row[2]) for row in tx.rows("membership", "slots_shared")}
     groups = [domain for domain in rows if domain != SLOTS]
     if groups:
-        shared = Rows(
-            group_id=[domain.group_id for domain in groups], topic_id=[domain.topic_id for domain in groups]
-        )
-        for group_id, topic_id, partition, owner, wanted in tx.rows(
-            "membership", "cursors_shared", shared=shared
-        ):
+        shared = Rows(group_id=[domain.group_id for domain in groups], topic_id=[domain.topic_id for domain in groups])
+        for group_id, topic_id, partition, owner, wanted in tx.rows("membership", "cursors_shared", shared=shared):
             rows[Domain(group_id, topic_id)][partition] = Held(owner, wanted)
     return rows
 
@@ -173,9 +165,7 @@ def _gathered(
     return counted
 
 
-def _needed(
-    newcomers: Sequence[Present], domain: Domain, counted: list[Participant], rows: Mapping[int, Held]
-) -> bool:
+def _needed(newcomers: Sequence[Present], domain: Domain, counted: list[Participant], rows: Mapping[int, Held]) -> bool:
     """Return whether a newcomer may hold a row that needs an owner now."""
     ids = {each.id for each in counted}
     orphans = [row for row, held in rows.items() if held.wanted not in ids]

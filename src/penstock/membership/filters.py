@@ -21,11 +21,7 @@ def filter_of(texts: Iterable[str]) -> Filter:
     """Return a filter in its canonical form: sorted, without texts that other texts include."""
     distinct = set(texts)
     return tuple(
-        sorted(
-            text
-            for text in distinct
-            if not any(other != text and _includes(other, text) for other in distinct)
-        )
+        sorted(text for text in distinct if not any(other != text and _includes(other, text) for other in distinct))
     )
 
 

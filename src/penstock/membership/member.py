@@ -30,9 +30,7 @@ from .status import MemberStatus
 logger = logging.getLogger("penstock.membership")
 
 AFTER_TAKE = points.declare("membership.after_take", "Slots have a new owner in the open transaction.")
-AFTER_RELEASE = points.declare(
-    "membership.after_release", "Slots are given back and committed; the member remains."
-)
+AFTER_RELEASE = points.declare("membership.after_release", "Slots are given back and committed; the member remains.")
 
 
 class MemberState(StrEnum):
@@ -45,9 +43,7 @@ class MemberState(StrEnum):
 class ClusterSettings(Settings, room="cluster"):
     """How processes share the work."""
 
-    heartbeat_interval: timedelta = setting(
-        timedelta(seconds=5), "Time between two heartbeats.", at_least=0.01
-    )
+    heartbeat_interval: timedelta = setting(timedelta(seconds=5), "Time between two heartbeats.", at_least=0.01)
     lease_ttl: timedelta = setting(
         timedelta(seconds=30), "A member that is silent for this long may be replaced.", at_least=0.1
     )
@@ -72,9 +68,7 @@ class ClusterSettings(Settings, room="cluster"):
 class Member:
     """This process as a member. Not thread-safe, except for `fence`, `is_live` and `lease_seconds`."""
 
-    def __init__(
-        self, database: Database, settings: ClusterSettings, clock: Clock, *, dedicated: bool = False
-    ) -> None:
+    def __init__(self, database: Database, settings: ClusterSettings, clock: Clock, *, dedicated: bool = False) -> None:
         """`dedicated`: the process does nothing else, so a record may be the cause of its death."""
         self.id, self._dedicated = str(uuid4()), dedicated
         self._database, self._settings, self._clock = database, settings, clock

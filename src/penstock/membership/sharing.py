@@ -26,9 +26,7 @@ logger = logging.getLogger("penstock.membership")
 class SharingMember(Member):
     """This process as a member that shares. Not thread-safe, except for `fence`, which returns a value."""
 
-    def __init__(
-        self, database: Database, settings: ClusterSettings, clock: Clock, *, dedicated: bool = False
-    ) -> None:
+    def __init__(self, database: Database, settings: ClusterSettings, clock: Clock, *, dedicated: bool = False) -> None:
         super().__init__(database, settings, clock, dedicated=dedicated)
         self._serving = NOTHING
         self._domains: set[Domain] = set()  # all it ever served: those it no longer serves it must hand over
@@ -44,9 +42,7 @@ class SharingMember(Member):
             return
         self._serves = serves.encode()
         self._domains |= set(serves.domains())
-        self._database.run(
-            lambda tx: tx.change("membership", "member_serve", id=self.id, serves=self._serves)
-        )
+        self._database.run(lambda tx: tx.change("membership", "member_serve", id=self.id, serves=self._serves))
         self._serving = serves  # only once it is committed: otherwise a retry would count as done
 
     def join(self) -> None:
@@ -123,9 +119,7 @@ class SharingMember(Member):
 
         Return whether it took any: events may be staged there without a bell having rung.
         """
-        rows, living = self._database.look(
-            lambda tx: (tx.rows("membership", "slots_shared"), self.living(tx))
-        )
+        rows, living = self._database.look(lambda tx: (tx.rows("membership", "slots_shared"), self.living(tx)))
         due = {row[0]: row[1] for row in rows if Held(row[1], row[2]).is_due(self.id, living)}
         given = {slot for slot, owner in due.items() if owner == self.id}
         if given:

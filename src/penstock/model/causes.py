@@ -37,8 +37,5 @@ def any_matches(matchers: Iterable[Matcher], errors: Iterable[BaseException]) ->
 
 def _matches(matcher: Matcher, error: BaseException) -> bool:
     if isinstance(matcher, str):
-        return any(
-            matcher in (cls.__qualname__, f"{cls.__module__}.{cls.__qualname__}")
-            for cls in type(error).__mro__
-        )
+        return any(matcher in (cls.__qualname__, f"{cls.__module__}.{cls.__qualname__}") for cls in type(error).__mro__)
     return isinstance(error, matcher)

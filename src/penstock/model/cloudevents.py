@@ -208,9 +208,7 @@ def _headers(event: _JsonEvent) -> RawHeaders:
 
 
 def _pack(headers: RawHeaders) -> str:
-    rows: list[Any] = [
-        (name, None if v is None else base64.b64encode(v).decode("ascii")) for name, v in headers
-    ]
+    rows: list[Any] = [(name, None if v is None else base64.b64encode(v).decode("ascii")) for name, v in headers]
     return msgspec.json.encode(rows).decode()
 
 

@@ -42,9 +42,7 @@ class _AnyEvent(msgspec.Struct):
 def from_binary(headers: Mapping[str, str], body: bytes, received_ms: int) -> Record:
     """Return the record of a request in binary form; headers by lower-case names. Raises InvalidEnvelope."""
     found = {
-        name.removeprefix("ce-"): _unquoted(name, value)
-        for name, value in headers.items()
-        if name.startswith("ce-")
+        name.removeprefix("ce-"): _unquoted(name, value) for name, value in headers.items() if name.startswith("ce-")
     }
     if found.get("specversion") != "1.0":
         raise InvalidEnvelope("specversion", "must be 1.0")

@@ -56,9 +56,7 @@ def check_codec(cls: type, codec: Any) -> Codec:
             raise NotAnEventClass(cls, f"its codec {codec!r} has no method {name!r}")
     kind = getattr(codec, "content_type", None)
     if not isinstance(kind, str) or not kind.isascii() or not kind.isprintable() or "/" not in kind:
-        why = (
-            f"its codec {codec!r} has content_type={kind!r}; it must be one such as 'application/x-protobuf'"
-        )
+        why = f"its codec {codec!r} has content_type={kind!r}; it must be one such as 'application/x-protobuf'"
         raise NotAnEventClass(cls, why)
     checked: Codec = codec
     return checked

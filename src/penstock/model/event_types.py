@@ -220,9 +220,7 @@ class EventTypes:
         return self._by_name.get(name)
 
 
-def _aliases(
-    cls: type, name: str, aliases: Aliases
-) -> tuple[tuple[str, ...], dict[str, Callable[[Any], Any]]]:
+def _aliases(cls: type, name: str, aliases: Aliases) -> tuple[tuple[str, ...], dict[str, Callable[[Any], Any]]]:
     """Return a name with its aliases, and the upgrades of those that have one."""
     given = dict.fromkeys((aliases,) if isinstance(aliases, str) else aliases)
     if isinstance(aliases, Mapping):

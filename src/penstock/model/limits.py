@@ -30,9 +30,7 @@ class LimitsSettings(Settings, room="limits"):
     """Size limits of published events."""
 
     event_bytes: int = setting(1_048_576, "Largest value of one event, in bytes.", at_least=1)
-    headers_bytes: int = setting(
-        65_536, "Most bytes of all header names and values of one event.", at_least=0
-    )
+    headers_bytes: int = setting(65_536, "Most bytes of all header names and values of one event.", at_least=0)
     owner_bytes: int = setting(512, "Longest owner tag, in bytes of UTF-8.", at_least=1, at_most=512)
 
 

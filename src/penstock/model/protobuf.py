@@ -103,9 +103,7 @@ class ProtobufJson:
         size = made.ByteSize()
         made.DiscardUnknownFields()
         if made.ByteSize() != size:
-            raise NotConvertible(
-                PROTOBUF, JSON, f"it has fields unknown to {self.message}; update the schema"
-            )
+            raise NotConvertible(PROTOBUF, JSON, f"it has fields unknown to {self.message}; update the schema")
         try:
             text: str = self._json.MessageToJson(
                 made, preserving_proto_field_name=True, indent=None, descriptor_pool=self._pool

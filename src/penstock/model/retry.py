@@ -71,11 +71,7 @@ class RetryPolicy:
         for each in fields(self):
             if "duration" in each.metadata:
                 self._set(each.name, self._as_duration(each.name, each.metadata["duration"]))
-        if (
-            not isinstance(self.max_retries, int)
-            or isinstance(self.max_retries, bool)
-            or self.max_retries < 0
-        ):
+        if not isinstance(self.max_retries, int) or isinstance(self.max_retries, bool) or self.max_retries < 0:
             raise self._refusal("max_retries", "a whole number of zero or more")
         for name in ("retry_on", "no_retry_on", "retry_if"):
             self._set(name, self._as_tuple(name))

@@ -22,9 +22,7 @@ class RetrySettings(Settings, room="retry"):
     jitter: timedelta = setting(timedelta(), "Spread around each delay.", at_least=0, at_most=_TEN_YEARS)
     include_exceptions: tuple[str, ...] = setting((), "Only these exception classes are retried.")
     exclude_exceptions: tuple[str, ...] = setting((), "These exception classes are never retried.")
-    fixed_delay: timedelta = setting(
-        timedelta(seconds=5), "fixed: the delay.", at_least=0.001, at_most=_TEN_YEARS
-    )
+    fixed_delay: timedelta = setting(timedelta(seconds=5), "fixed: the delay.", at_least=0.001, at_most=_TEN_YEARS)
     linear_initial_delay: timedelta = setting(
         timedelta(seconds=2), "linear: first delay.", at_least=0.001, at_most=_TEN_YEARS
     )
@@ -37,9 +35,7 @@ class RetrySettings(Settings, room="retry"):
     exponential_initial_delay: timedelta = setting(
         timedelta(seconds=2), "exponential: first delay.", at_least=0.001, at_most=_TEN_YEARS
     )
-    exponential_multiplier: float = setting(
-        2.0, "exponential: factor between delays.", at_least=1.000001, at_most=1e9
-    )
+    exponential_multiplier: float = setting(2.0, "exponential: factor between delays.", at_least=1.000001, at_most=1e9)
     exponential_max_delay: timedelta = setting(
         timedelta(seconds=60), "exponential: longest delay.", at_least=0.001, at_most=_TEN_YEARS
     )
@@ -57,15 +53,10 @@ class RetrySettings(Settings, room="retry"):
             case "fixed":
                 return Fixed(self.fixed_delay, **shared)
             case "linear":
-                return Linear(
-                    self.linear_initial_delay, self.linear_increment, self.linear_max_delay, **shared
-                )
+                return Linear(self.linear_initial_delay, self.linear_increment, self.linear_max_delay, **shared)
             case "power_of_two":
                 return PowerOfTwo(**shared | {"max_retries": self.power_of_two_max_retries})
             case _:
                 return Exponential(
-                    self.exponential_initial_delay,
-                    self.exponential_multiplier,
-                    self.exponential_max_delay,
-                    **shared,
+                    self.exponential_initial_delay, self.exponential_multiplier, self.exponential_max_delay, **shared
                 )

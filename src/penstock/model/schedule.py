@@ -146,9 +146,7 @@ def fingerprint(definition: str) -> str:
     return blake2b(definition.encode(), digest_size=8).hexdigest()
 
 
-def define(
-    name: str, every: Every, *, timezone: str | None, catch_up: str, type: str | None, topic: str
-) -> Definition:
+def define(name: str, every: Every, *, timezone: str | None, catch_up: str, type: str | None, topic: str) -> Definition:
     """Return the checked definition of a schedule. Raises InvalidSchedule."""
     try:
         chosen = MissedTicks(catch_up)
@@ -163,9 +161,7 @@ def define(
     cron, zone = " ".join(every.upper().split()), _zone(name, timezone or "UTC")
     if len(cron.split()) != _FIELDS:
         fields = "minute, hour, day of month, month, day of week"
-        raise InvalidSchedule(
-            name, f"{shown(every)} must have five fields: {fields}; for seconds use an interval"
-        )
+        raise InvalidSchedule(name, f"{shown(every)} must have five fields: {fields}; for seconds use an interval")
     try:
         next(CronSim(cron, datetime(2000, 1, 1, tzinfo=zone)))
     except CronSimError as exc:

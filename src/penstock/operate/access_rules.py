@@ -39,12 +39,7 @@ def add(
 
 @operation
 def remove(
-    store: Store,
-    removed: Sequence[AccessRule],
-    *,
-    last: bool = False,
-    clock: Clock = SYSTEM,
-    actor: str | None = None,
+    store: Store, removed: Sequence[AccessRule], *, last: bool = False, clock: Clock = SYSTEM, actor: str | None = None
 ) -> tuple[AccessRule, ...]:
     """Remove rules; return all rules that remain. Raises UnknownRule, LeftOpen, and then removes none.
 

@@ -96,9 +96,7 @@ def browse(
 class _Merged:
     """The records of some partition ranges, merged by time; `places`: the ranges still to be passed."""
 
-    def __init__(
-        self, log: Log, topic: Topic, places: dict[int, OffsetRange], *, is_back: bool, most: int
-    ) -> None:
+    def __init__(self, log: Log, topic: Topic, places: dict[int, OffsetRange], *, is_back: bool, most: int) -> None:
         self._log, self._topic, self._is_back, self._most = log, topic, is_back, most
         self.places, self._ahead = places, dict(places)
         self.scanned, self.is_cut = 0, False
@@ -197,9 +195,7 @@ def _places(
     log: Log, topic: Topic, start: BrowseStart, numbers: set[int] | None, after: str | None
 ) -> dict[int, OffsetRange]:
     """Return the range of each partition that is to be shown."""
-    bounds = {
-        number: each for number, each in log.all_bounds(topic).items() if numbers is None or number in numbers
-    }
+    bounds = {number: each for number, each in log.all_bounds(topic).items() if numbers is None or number in numbers}
     places = {number: OffsetRange(number, *each) for number, each in bounds.items()}
     if isinstance(start, datetime):
         found = log.offsets_at(topic, to_ms(start), list(places.values()))

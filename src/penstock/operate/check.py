@@ -65,11 +65,7 @@ class Checked:
 
 @operation
 def check(
-    store: Store,
-    handlers: Handlers,
-    *,
-    module: str | None = None,
-    others: Mapping[str, Handlers] | None = None,
+    store: Store, handlers: Handlers, *, module: str | None = None, others: Mapping[str, Handlers] | None = None
 ) -> Checked:
     """Compare handlers with the groups and topics of their store.
 
@@ -119,10 +115,7 @@ def _unserved(groups: Mapping[str, Filter], served: Mapping[str, Filter]) -> Ite
             weight = Weight.PROBLEM if len(left) == len(stored) else Weight.WARNING
             what = f"its filter wants {', '.join(left)}, and no handler here matches that"
             yield CheckFinding(
-                weight,
-                f"group {name}",
-                what,
-                "register a handler for it, or accept that those records stay unhandled",
+                weight, f"group {name}", what, "register a handler for it, or accept that those records stay unhandled"
             )
 
 
@@ -140,15 +133,9 @@ def _unknown_types(handlers: Handlers) -> Iterator[CheckFinding]:
     names = handlers.types.names()
     for each in (handler for one in handlers.subscriptions() for handler in one.handlers) if names else ():
         match = each.match
-        if (
-            isinstance(match, str)
-            and each.prefix is None
-            and not names & handlers.types.beneath(match).keys()
-        ):
+        if isinstance(match, str) and each.prefix is None and not names & handlers.types.beneath(match).keys():
             remedy = "fine if it is published without a class; otherwise check the spelling"
-            yield CheckFinding(
-                Weight.WARNING, f"handler {each.id}", f"no event is registered as {match!r}", remedy
-            )
+            yield CheckFinding(Weight.WARNING, f"handler {each.id}", f"no event is registered as {match!r}", remedy)
 
 
 def _elsewhere(module: str, others: Mapping[str, Handlers]) -> Iterator[CheckFinding]:

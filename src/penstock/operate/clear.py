@@ -87,8 +87,6 @@ def _lock(tx: Transaction, log: Log, topic: Topic, groups: list[int]) -> dict[in
 
 
 def _counted(tx: Transaction, log: Log, topic: Topic) -> Cleared:
-    ((staged, scheduled, lanes, dead),) = tx.rows(
-        "operate", "topic_counted", topic=topic.name, topic_id=topic.id
-    )
+    ((staged, scheduled, lanes, dead),) = tx.rows("operate", "topic_counted", topic=topic.name, topic_id=topic.id)
     records = sum(end - start for start, end in log.all_bounds(topic).values())
     return Cleared(staged, scheduled, records, lanes, dead)

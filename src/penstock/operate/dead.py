@@ -206,12 +206,7 @@ def requeue(
 
 @operation
 def skip(
-    store: Store,
-    selection: DeadSelection,
-    *,
-    dry_run: bool = False,
-    clock: Clock = SYSTEM,
-    actor: str | None = None,
+    store: Store, selection: DeadSelection, *, dry_run: bool = False, clock: Clock = SYSTEM, actor: str | None = None
 ) -> LetterOutcome:
     """Release the keys that dead letters hold; the letters stay, to be decided on later.
 
@@ -231,12 +226,7 @@ def skip(
 
 @operation
 def discard(
-    store: Store,
-    selection: DeadSelection,
-    *,
-    dry_run: bool = False,
-    clock: Clock = SYSTEM,
-    actor: str | None = None,
+    store: Store, selection: DeadSelection, *, dry_run: bool = False, clock: Clock = SYSTEM, actor: str | None = None
 ) -> LetterOutcome:
     """Discard records; a lane that one of them held continues with its later records.
 
@@ -244,13 +234,7 @@ def discard(
     """
     note = partial(_note, "dead discard", selection, own_ms(clock), actor, {})
     return _decide(
-        store,
-        selection,
-        DeadLetters.discard,
-        note,
-        dry_run=dry_run,
-        clock=clock,
-        counted=lambda holding: Decided(1),
+        store, selection, DeadLetters.discard, note, dry_run=dry_run, clock=clock, counted=lambda holding: Decided(1)
     )
 
 

@@ -150,9 +150,7 @@ def _sqlite() -> DoctorFinding:
     state = PartState.OK if sqlite3.sqlite_version_info >= OLDEST_SQLITE else PartState.BROKEN
     wanted = ".".join(map(str, OLDEST_SQLITE))
     remedy = f"use a Python whose SQLite is {wanted} or later"
-    return DoctorFinding(
-        "SQLite", state, sqlite3.sqlite_version, "the embedded default: one file, no server", remedy
-    )
+    return DoctorFinding("SQLite", state, sqlite3.sqlite_version, "the embedded default: one file, no server", remedy)
 
 
 def _sqlite_callers() -> DoctorFinding:
@@ -173,9 +171,7 @@ def _disk(where: Path) -> DoctorFinding:
 
 
 def _postgres() -> DoctorFinding:
-    server = shutil.which("postgres") or next(
-        iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), None
-    )
+    server = shutil.which("postgres") or next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), None)
     found = _first_line([str(server), "--version"]) if server else ""
     remedy = "none is needed on this machine: any reachable PostgreSQL 14 or later will do"
     state = PartState.OK if found else PartState.MISSING
@@ -209,21 +205,14 @@ def _extras() -> Iterator[DoctorFinding]:
         there = _is_there(extra.module)
         found = metadata.version(extra.distribution) if there else "not installed"
         state = PartState.OK if there else PartState.MISSING
-        yield DoctorFinding(
-            f"[{extra.name}]", state, found, extra.enables, f"pip install 'penstock[{extra.name}]'"
-        )
+        yield DoctorFinding(f"[{extra.name}]", state, found, extra.enables, f"pip install 'penstock[{extra.name}]'")
 
 
 def _first_line(command: list[str]) -> str:
     """Return the first line of a program's output, or nothing if it cannot run."""
     try:
         done = subprocess.run(  # noqa: S603 - our own list, no user input
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_JAVA_SECONDS,
-            check=True,
-            text=True,
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_JAVA_SECONDS, check=True, text=True
         )
     except (OSError, subprocess.SubprocessError):
         return ""

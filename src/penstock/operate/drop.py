@@ -66,9 +66,7 @@ def losses_in(tx: Transaction, store: Store, *, force: bool = False, clock: Cloc
         raise SchemaMissing(database.names.table("meta"))
     if steps_after(database, found):
         raise SchemaBehind(found.version, known)
-    if (
-        found.version > known
-    ):  # a newer schema may have tables that this code does not know and would leave behind
+    if found.version > known:  # a newer schema may have tables that this code does not know and would leave behind
         raise SchemaTooNew(found.version, known)
     busy = sorted(living(tx, clock))
     if busy and not force:

@@ -75,9 +75,7 @@ def _waiting_uncopied(tx: Transaction, log: Log, owner: str) -> int:
     """Count an owner's waiting records without a copy in their lane: only the log holds their owner tag."""
     topics, count, after = {each.id: each for each in log.topics()}, 0, (0, 0, 0, -1)
     while True:
-        place = dict(
-            zip(("after_group", "after_topic", "after_partition", "after_offset"), after, strict=True)
-        )
+        place = dict(zip(("after_group", "after_topic", "after_partition", "after_offset"), after, strict=True))
         rows = tx.rows("operate", "entries_page", topic_id=None, group_id=None, limit=PAGE, **place)
         uncopied = [row[:4] for row in rows if row[5] is None and row[1] in topics]
         for (_, topic_id), each in groupby(uncopied, key=itemgetter(0, 1)):
@@ -136,15 +134,11 @@ class _Eraser:
         rows = self._database.look(lambda tx: tx.rows("operate", "erase_find", **params))
         return [(topic_id, partition, offset, id) for topic_id, partition, offset, id in rows]
 
-    def _by_topic(
-        self, found: list[tuple[int, int, int, str]]
-    ) -> Iterator[tuple[Topic, list[Position], list[str]]]:
+    def _by_topic(self, found: list[tuple[int, int, int, str]]) -> Iterator[tuple[Topic, list[Position], list[str]]]:
         topics = {each.id: each for each in self._store.log.topics()} if found else {}
         for topic_id, rows in groupby(sorted(found), key=itemgetter(0)):
             _, partitions, offsets, ids = zip(*rows, strict=True)
-            gone = Topic(
-                topic_id, "", 0, ""
-            )  # the topic was deleted; its letters may still exist for a moment
+            gone = Topic(topic_id, "", 0, "")  # the topic was deleted; its letters may still exist for a moment
             places = [Position(*each) for each in zip(partitions, offsets, strict=True)]
             yield topics.get(topic_id, gone), places, list(ids)
 

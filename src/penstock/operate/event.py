@@ -85,15 +85,11 @@ def _unlogged(
     tx: Transaction, event: UnloggedEvent, everything: bool
 ) -> tuple[EventPlace, str, Entry, datetime | None]:
     if event.due_ms is not None:
-        ((*_, owner, type, id, _, value, headers, timestamp_ms),) = tx.rows(
-            "operate", "scheduled_show", id=event.id
-        )
+        ((*_, owner, type, id, _, value, headers, timestamp_ms),) = tx.rows("operate", "scheduled_show", id=event.id)
         place, due_at = EventPlace.SCHEDULED, from_ms(event.due_ms)
     else:
         walk = _ALL if everything else STAGED_WALK
-        ((owner, type, id, value, headers, timestamp_ms),) = tx.rows(
-            "operate", "staged_show", id=event.id, walk=walk
-        )
+        ((owner, type, id, value, headers, timestamp_ms),) = tx.rows("operate", "staged_show", id=event.id, walk=walk)
         place, due_at = EventPlace.STAGED, None
     content = id, key_bytes(event.key), type, value, headers, timestamp_ms, owner
     return place, event.topic, Entry(_NO_PLACE, _NO_PLACE, *content), due_at

@@ -200,9 +200,7 @@ def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, 
     place: tuple[Any, ...] = place_after(after, 0, *_FIRST_PLACE)
     found: list[Row] = []
     while len(found) <= limit:
-        named = dict(
-            zip(("after_group", "after_topic", "after_partition", "after_offset"), place, strict=True)
-        )
+        named = dict(zip(("after_group", "after_topic", "after_partition", "after_offset"), place, strict=True))
         params = {**narrow, **named, "limit": limit + 1}
         rows = store.database.look(partial(_entries, params))
         found += _with_contents(store.log, rows)

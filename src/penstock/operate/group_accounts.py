@@ -88,12 +88,7 @@ def _accounts(
 
 
 def _account(
-    tx: Transaction,
-    account: GroupAccount,
-    group_id: int,
-    topic: Topic,
-    bounds: dict[int, Bounds],
-    starts: Rows,
+    tx: Transaction, account: GroupAccount, group_id: int, topic: Topic, bounds: dict[int, Bounds], starts: Rows
 ) -> GroupAccount:
     where = {"group_id": group_id, "topic_id": topic.id}
     for row in tx.rows("operate", "cursors_of_group", starts=starts, **where):

@@ -27,17 +27,7 @@ from .catch_up import passed_over_by
 from .members import living, serving
 from .operation import SeesTopic, every_topic, group_id, ids, operation, storable
 from .paging import PAGE_ROWS, Page, check_limit, page, place_after, places_after
-from .progress import (
-    Group,
-    GroupShown,
-    GroupTopic,
-    LogReader,
-    as_groups,
-    oldest_of,
-    progress_of,
-    reader_named,
-    readers,
-)
+from .progress import Group, GroupShown, GroupTopic, LogReader, as_groups, oldest_of, progress_of, reader_named, readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +122,7 @@ def show(store: Store, name: str, *, seen: SeesTopic = every_topic, clock: Clock
 
 @operation
 def partitions(
-    store: Store,
-    name: str,
-    *,
-    topic: str | None = None,
-    after: str | None = None,
-    limit: int = PAGE_ROWS,
+    store: Store, name: str, *, topic: str | None = None, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[GroupPartition]:
     """Return a page of a group's cursors, by topic and partition.
 
@@ -234,12 +219,7 @@ def _would_forget(tx: Transaction, log: Log, id: int) -> Forgotten:
 
 
 def _change(
-    store: Store,
-    name: str,
-    act: Callable[[Transaction, int], bool],
-    action: str,
-    now_ms: int | None,
-    actor: str | None,
+    store: Store, name: str, act: Callable[[Transaction, int], bool], action: str, now_ms: int | None, actor: str | None
 ) -> bool:
     """Pause or resume a group; its members reload."""
     id = group_id(store, name)
@@ -264,12 +244,7 @@ def _touch(tx: Transaction, id: int) -> list[Domain]:
 
 
 def _on_topics(
-    tx: Transaction,
-    log: Log,
-    numbers: list[int],
-    *,
-    counted: bool = True,
-    seen: SeesTopic = every_topic,
+    tx: Transaction, log: Log, numbers: list[int], *, counted: bool = True, seen: SeesTopic = every_topic
 ) -> dict[int, list[GroupTopic]]:
     """Return each group's topics that the caller may see, with its progress on them."""
     if not numbers:

@@ -93,10 +93,7 @@ class KafkaCluster:
         if settings.encrypts:
             found |= {"ssl_context": settings.context()}
         if settings.logs_in:
-            found |= {
-                "sasl_mechanism": settings.sasl_mechanism,
-                "sasl_plain_username": settings.sasl_username,
-            }
+            found |= {"sasl_mechanism": settings.sasl_mechanism, "sasl_plain_username": settings.sasl_username}
             found |= {"sasl_plain_password": settings.sasl_password}
         return found
 
@@ -122,10 +119,7 @@ class KafkaCluster:
             raise self._closed(f"no answer within {_ANSWER_MS // 1000} s") from exc
         except OSError as exc:
             raise StoreUnreachable(self.address, str(exc)) from exc
-        except (
-            errors.KafkaError,
-            ValueError,
-        ) as exc:  # ValueError: in SCRAM, the server does not know the password
+        except (errors.KafkaError, ValueError) as exc:  # ValueError: in SCRAM, the server does not know the password
             settings = self._settings
             if not settings.logs_in:
                 raise self._closed(str(exc)) from exc
@@ -135,9 +129,7 @@ class KafkaCluster:
             ) from exc
 
     async def _connect_once(self) -> None:
-        made = self._kafka.conn.AIOKafkaConnection(
-            *self._place, request_timeout_ms=_ANSWER_MS, **self.security
-        )
+        made = self._kafka.conn.AIOKafkaConnection(*self._place, request_timeout_ms=_ANSWER_MS, **self.security)
         try:
             await made.connect()
         finally:
@@ -252,9 +244,7 @@ class KafkaCluster:
 class KafkaTail:
     """Reads a topic of a cluster; records of aborted transactions are not returned."""
 
-    def __init__(
-        self, cluster: KafkaCluster, topic: str, partitions: Sequence[int], start: StartPlace
-    ) -> None:
+    def __init__(self, cluster: KafkaCluster, topic: str, partitions: Sequence[int], start: StartPlace) -> None:
         self._cluster, self._kafka = cluster, cluster._kafka
         self._parts = [self._kafka.TopicPartition(topic, each) for each in partitions]
         self._consumer = cluster.run(self._begin(start))

@@ -32,14 +32,7 @@ class KafkaAdministration:
         compaction: Compaction | None = None,
     ) -> None:
         """Create a topic and set its configs."""
-        topics.create(
-            self._store,
-            name,
-            partitions=partitions,
-            partitioner=partitioner,
-            clock=self._clock,
-            actor=ACTOR,
-        )
+        topics.create(self._store, name, partitions=partitions, partitioner=partitioner, clock=self._clock, actor=ACTOR)
         if keep != Keep() or configs or compaction:
             self.set_topic(self._store.log.topic(name), keep, configs, compaction)
 

@@ -144,9 +144,7 @@ def batches(url: str, folder: LogFolder) -> Iterator[WalkedBatch | Finding]:
     yield from PartitionWalk(folder.folder, written=written).batches()
 
 
-def repair_index(
-    url: str, folders: list[LogFolder], *, progress: Advance = lambda size: None
-) -> tuple[int, int]:
+def repair_index(url: str, folders: list[LogFolder], *, progress: Advance = lambda size: None) -> tuple[int, int]:
     """Rebuild the indexes of closed segments from their batches; return how many, and how many differed.
 
     Filters are removed, and rebuilt when they are needed. Raises WriterElsewhere, OSError.

@@ -68,8 +68,4 @@ def with_topic_names(log: Log, rows: list[Row], *, id_at: int, name_at: int) -> 
 
 def storable(text: str) -> str:
     """Return a text that every database accepts; with characters that none can store it matches no row."""
-    return (
-        text.replace("\0", "\N{REPLACEMENT CHARACTER}")
-        .encode("utf-8", "surrogatepass")
-        .decode(errors="replace")
-    )
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "surrogatepass").decode(errors="replace")

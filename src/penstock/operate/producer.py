@@ -161,21 +161,14 @@ def forget_tokens(store: Store, *, clock: Clock = SYSTEM) -> int:
 
 
 def _append_once(
-    store: Store,
-    topic: Topic,
-    records: Sequence[RecordWanted],
-    partition: int | None,
-    token: Token,
-    now_ms: int,
+    store: Store, topic: Topic, records: Sequence[RecordWanted], partition: int | None, token: Token, now_ms: int
 ) -> list[Position]:
     epoch = now_ms
     marked = [_with_token(each, token) for each in records]
     contents = _contents(marked, now_ms)
     while True:
         batches = [
-            Batch(
-                topic.name, [content], partition, _producer(topic, token, number, epoch, records, partition)
-            )
+            Batch(topic.name, [content], partition, _producer(topic, token, number, epoch, records, partition))
             for number, content in enumerate(contents)
         ]
         try:
@@ -193,12 +186,7 @@ def _append_once(
 
 
 def _producer(
-    topic: Topic,
-    token: Token,
-    number: int,
-    epoch: int,
-    records: Sequence[RecordWanted],
-    partition: int | None,
+    topic: Topic, token: Token, number: int, epoch: int, records: Sequence[RecordWanted], partition: int | None
 ) -> Producer:
     record = records[number]
     hashed = digest(
@@ -218,9 +206,7 @@ def _compared(record: RecordWanted) -> RawHeaders:
     return tuple(each for each in record.headers if each[0] != TRACEPARENT)
 
 
-def _checked(
-    records: Sequence[RecordWanted], limits: LimitsSettings, partition: int | None
-) -> list[RecordWanted]:
+def _checked(records: Sequence[RecordWanted], limits: LimitsSettings, partition: int | None) -> list[RecordWanted]:
     """Return the records as they are stored. Headers equal to the previous record's are checked once."""
     checked: list[RecordWanted] = []
     given: RawHeaders = ()

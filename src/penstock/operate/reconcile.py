@@ -295,9 +295,7 @@ def _table(
     if table.rows != distinct:
         faults.append(f"{table.rows - distinct} rows are duplicates")
     ends = {partition: each.end for partition, each in bounds.items()}
-    beyond = [
-        Gap(p, max(start, ends.get(p, start)), end) for p, start, end in table.held if end > ends.get(p, 0)
-    ]
+    beyond = [Gap(p, max(start, ends.get(p, start)), end) for p, start, end in table.held if end > ends.get(p, 0)]
     faults += _ranges("is in the tables but not in the log", beyond)
     faults += _ranges("differs from the log", [Gap(*each) for each in table.changed])
     figures = [Figure(table.name, distinct, faults, [*table.notes, *_left(table, erased)])]
@@ -333,9 +331,7 @@ def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], again
     faults += _named("is in the log but not selected", sorted((ours - theirs).elements()))
     deleted = sum(start for start, _ in bounds.values())
     if deleted and theirs - known:
-        faults.append(
-            f"retention has deleted {deleted} records: select only records that the log still keeps"
-        )
+        faults.append(f"retention has deleted {deleted} records: select only records that the log still keeps")
     return Figure("committed", theirs.total(), faults)
 
 
@@ -345,9 +341,7 @@ def _staged(store: Store, topic: Topic) -> list[Figure]:
     ((count, *_),) = store.database.look(lambda tx: tx.rows("operate", "topic_counted", **params))
     if not count:
         return []
-    return [
-        Figure("staged", count, [f"{count} events are committed but not in the log yet; a worker moves them"])
-    ]
+    return [Figure("staged", count, [f"{count} events are committed but not in the log yet; a worker moves them"])]
 
 
 def _selected(database: Database, against: str) -> list[Row]:

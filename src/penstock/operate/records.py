@@ -36,9 +36,7 @@ def walk(log: Log, topic: Topic, partition: int, bounds: Bounds) -> Iterator[lis
         wanted = OffsetRange(partition, low, min(high, low + _READ))
         entries, cut = log.read_ranges(topic, [wanted], max_bytes=LAST_OFFSET, bare=True)
         yield list(entries)
-        low = (
-            entries[-1].offset + 1 if cut else wanted.high
-        )  # only damage cuts the read: the next one meets it
+        low = entries[-1].offset + 1 if cut else wanted.high  # only damage cuts the read: the next one meets it
 
 
 def logged(
@@ -163,13 +161,7 @@ def delete_records(
 
 
 def _noted(
-    clock: Clock,
-    actor: str | None,
-    topic: Topic,
-    partition: int,
-    before: int,
-    tx: Transaction,
-    count: int,
+    clock: Clock, actor: str | None, topic: Topic, partition: int, before: int, tx: Transaction, count: int
 ) -> None:
     subject = {"topic": topic.name, "partition": partition, "before": before}
     audit.write(tx, "records delete", subject, count, own_ms(clock), actor=actor)

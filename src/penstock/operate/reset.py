@@ -7,14 +7,7 @@ from typing import Final, Literal
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.database import Transaction
 from penstock.delivery.reset import CursorReset, Move
-from penstock.errors import (
-    InvalidSelection,
-    OffsetOutOfRange,
-    PickChanged,
-    TopicVanished,
-    UnknownPartition,
-    shown,
-)
+from penstock.errors import InvalidSelection, OffsetOutOfRange, PickChanged, TopicVanished, UnknownPartition, shown
 from penstock.log.contract import Log, Topic
 from penstock.log.store import Store
 from penstock.log.topics import later_partitions

@@ -93,9 +93,7 @@ def _aged(log: Log, topic: Topic, before_ms: int) -> dict[int, tuple[int, int]]:
     """Return the partitions whose oldest record is too old, with its offset and timestamp."""
     starts = {number: start for number, (start, end) in log.all_bounds(topic).items() if start < end}
     firsts = _readable(log, topic, [Position(number, start) for number, start in sorted(starts.items())])
-    return {
-        each.partition: (each.offset, each.timestamp_ms) for each in firsts if each.timestamp_ms < before_ms
-    }
+    return {each.partition: (each.offset, each.timestamp_ms) for each in firsts if each.timestamp_ms < before_ms}
 
 
 def _readable(log: Log, topic: Topic, positions: Sequence[Position]) -> list[Entry]:
@@ -112,16 +110,12 @@ def _groups(store: Store, topic: Topic, since_ms: int) -> dict[str, dict[int, in
     """Return the offsets in a topic of each group that retention waits for."""
     found: dict[str, dict[int, int]] = {}
     params = {"topic_id": topic.id, "seen_since": since_ms}
-    for name, partition, offset in store.database.look(
-        lambda tx: tx.rows("operate", "cursors_holding", **params)
-    ):
+    for name, partition, offset in store.database.look(lambda tx: tx.rows("operate", "cursors_holding", **params)):
         found.setdefault(f"group {name}", {})[partition] = offset
     return found
 
 
-def _finding(
-    topic: Topic, aged: dict[int, tuple[int, int]], readers: dict[str, dict[int, int]]
-) -> DoctorFinding:
+def _finding(topic: Topic, aged: dict[int, tuple[int, int]], readers: dict[str, dict[int, int]]) -> DoctorFinding:
     holding = sorted(
         name
         for name, offsets in readers.items()

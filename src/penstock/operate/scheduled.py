@@ -170,6 +170,4 @@ def _until_none(act: Any) -> Iterator[int]:
 
 def _event(row: Row) -> ScheduledEvent:
     due_ms, _, topic, key, owner, type, id = row[:7]
-    return ScheduledEvent(
-        from_ms(due_ms), topic, key_text(key), owner, type, id, display_name(type, None, due_ms, id)
-    )
+    return ScheduledEvent(from_ms(due_ms), topic, key_text(key), owner, type, id, display_name(type, None, due_ms, id))

@@ -71,16 +71,12 @@ class _Examination:
         """Yield a finding for each member that is silent, is stopped, fails, or does not hear the bell."""
         enables = "the work that it owned"
         for text in self.members.lapsed():
-            remedy = (
-                "check whether that process is paused or cut off from the database; if it is gone, do nothing"
-            )
+            remedy = "check whether that process is paused or cut off from the database; if it is gone, do nothing"
             yield DoctorFinding("Member", PartState.NOTE, text, enables, remedy)
         for member in self.members.living():
             if member.process.is_stopped():
                 text = f"{member.name} is stopped, by a signal or a debugger"
-                yield DoctorFinding(
-                    "Member", PartState.LOW, text, enables, f"kill -CONT {member.process.pid}"
-                )
+                yield DoctorFinding("Member", PartState.LOW, text, enables, f"kill -CONT {member.process.pid}")
             for loop, error in member.status.troubles.items():
                 text = f"{member.name}: {loop} fails and retries: {error}"
                 yield DoctorFinding("Member", PartState.LOW, text, enables, "fix what the error names")
@@ -96,11 +92,7 @@ class _Examination:
         writers, lockers = self.opened.long_writers(), self.opened.long_lockers()
         if writers:
             yield DoctorFinding(
-                "Transactions",
-                PartState.LOW,
-                unseen(writers),
-                "events that other transactions can see",
-                "end it",
+                "Transactions", PartState.LOW, unseen(writers), "events that other transactions can see", "end it"
             )
         if lockers and lockers != writers:
             yield DoctorFinding(

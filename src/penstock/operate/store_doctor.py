@@ -49,9 +49,7 @@ def examine_bell(store: Store) -> DoctorFinding:
 
 def _polling(state: PartState, cause: str, remedy: str) -> DoctorFinding:
     longest = PollingSettings.load().idle_seconds
-    return DoctorFinding(
-        _PART, state, f"polling, up to {longest:g} s late, because {cause}", _ENABLES, remedy
-    )
+    return DoctorFinding(_PART, state, f"polling, up to {longest:g} s late, because {cause}", _ENABLES, remedy)
 
 
 SHORT_SECONDS = 60.0  # a limit below this ends calls that are not considered slow

@@ -39,14 +39,7 @@ class TopicTail(Protocol):
 class StoreTail:
     """Reads a topic of a store."""
 
-    def __init__(
-        self,
-        store: Store,
-        topic: str,
-        start: StartPlace,
-        *,
-        partition: int | None = None,
-    ) -> None:
+    def __init__(self, store: Store, topic: str, start: StartPlace, *, partition: int | None = None) -> None:
         """`partition`: only this one. Raises UnknownTopic, UnknownPartition."""
         self._log: Log = store.log
         self._name, self._partition = topic, partition

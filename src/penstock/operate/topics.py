@@ -95,9 +95,7 @@ def size_bytes(store: Store, name: str) -> int:
 
 
 @operation
-def partitions(
-    store: Store, name: str, *, after: str | None = None, limit: int = PAGE_ROWS
-) -> Page[TopicPartition]:
+def partitions(store: Store, name: str, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[TopicPartition]:
     """Return a page of a topic's partitions. Raises InvalidPage, UnknownTopic, InvalidTopic."""
     check_limit(limit)
     (place,) = place_after(after, -1)
@@ -135,9 +133,7 @@ def create(
 
 
 @operation
-def grow(
-    store: Store, name: str, partitions: int, *, clock: Clock = SYSTEM, actor: str | None = None
-) -> TopicShown:
+def grow(store: Store, name: str, partitions: int, *, clock: Clock = SYSTEM, actor: str | None = None) -> TopicShown:
     """Give a topic more partitions, a multiple of its current number; safe beside publishers and workers.
 
     The order of every key stays, even with a backlog. Releases without support for growing may no longer use
@@ -210,12 +206,7 @@ def set_retention(
 
 @operation
 def set_compaction(
-    store: Store,
-    name: str,
-    tombstones: timedelta | None,
-    *,
-    clock: Clock = SYSTEM,
-    actor: str | None = None,
+    store: Store, name: str, tombstones: timedelta | None, *, clock: Clock = SYSTEM, actor: str | None = None
 ) -> None:
     """Compact a topic: keep the last record of each key, and tombstones for at least this long; None: end it.
 
@@ -230,9 +221,7 @@ def set_compaction(
 
 
 @operation
-def delete(
-    store: Store, name: str, *, force: bool = False, clock: Clock = SYSTEM, actor: str | None = None
-) -> int:
+def delete(store: Store, name: str, *, force: bool = False, clock: Clock = SYSTEM, actor: str | None = None) -> int:
     """Delete a topic with its records and every group's cursors on it; return how many records it had.
 
     Events staged or scheduled for it stay, and create it again. Raises UnknownTopic, InvalidTopic, TopicBusy

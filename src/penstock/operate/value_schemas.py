@@ -76,9 +76,7 @@ def register(
 
 
 @operation
-def remove(
-    store: Store, topic: str, *, type: str = ALL_TYPES, clock: Clock = SYSTEM, actor: str | None = None
-) -> None:
+def remove(store: Store, topic: str, *, type: str = ALL_TYPES, clock: Clock = SYSTEM, actor: str | None = None) -> None:
     """Remove a schema; stored records stay as they are. Raises UnknownValueSchema."""
 
     def change(tx: Transaction) -> None:

@@ -64,12 +64,7 @@ class AsyncPublisher(Publisher):
             return (await self._astage(conn, [event]))[0]
 
     async def apublish_many(
-        self,
-        conn: AsyncConnection,
-        events: Iterable[EventObject | Mapping[str, Any]],
-        /,
-        *,
-        topic: str = DEFAULT_TOPIC,
+        self, conn: AsyncConnection, events: Iterable[EventObject | Mapping[str, Any]], /, *, topic: str = DEFAULT_TOPIC
     ) -> list[str]:
         """Write many events in the open transaction of an async connection; else as `publish_many`."""
         with tracing.span("penstock.publish") as span:

@@ -116,9 +116,7 @@ class Bell:
     """
 
     def __init__(
-        self,
-        ring: Callable[[frozenset[int] | None], object],
-        flood: Callable[[float], object] | None = None,
+        self, ring: Callable[[frozenset[int] | None], object], flood: Callable[[float], object] | None = None
     ) -> None:
         self._ring, self._flood = ring, flood
         self._watched: dict[int, tuple[Callable[[], Any], IsOpen, float, set[int], bool]] = {}
@@ -132,9 +130,7 @@ class Bell:
         self._thread: Thread | None = None
         self._forks = _forks
 
-    def watch(
-        self, conn: Any, is_open: IsOpen, slots: Iterable[int] = UNKNOWN_SLOTS, *, hooked: bool = False
-    ) -> None:
+    def watch(self, conn: Any, is_open: IsOpen, slots: Iterable[int] = UNKNOWN_SLOTS, *, hooked: bool = False) -> None:
         """Ring once the transaction on this driver's connection has ended; it staged in these slots.
 
         `hooked`: a hook calls `look` after the commit.

@@ -117,9 +117,7 @@ class Listeners:
         try:
             committed = self._committed([each.mark for each in waiting], over)
         except Exception as exc:
-            logger.warning(
-                "cannot look up which transactions committed; listeners are not called: %s", words(exc)
-            )
+            logger.warning("cannot look up which transactions committed; listeners are not called: %s", words(exc))
             return
         self._watch_on([each for each in waiting if each.mark not in committed | over])
         for each in waiting:
@@ -185,13 +183,7 @@ def _failed(listener: Listener, record: Record, error: BaseException) -> None:
         record.id,
         record.key,
         exc_info=traced(error),
-        extra={
-            "topic": record.topic,
-            "key": record.key,
-            "id": record.id,
-            "type": record.type,
-            "error": words(error),
-        },
+        extra={"topic": record.topic, "key": record.key, "id": record.id, "type": record.type, "error": words(error)},
     )
 
 

@@ -39,19 +39,11 @@ class Pick(NamedTuple):
     @property
     def ids(self) -> dict[str, Any]:
         """The parameters that identify its rows in a statement."""
-        return {
-            "slots": sorted({row.slot for row in self.rows}),
-            "seqs": [row.seq for row in self.rows],
-        }
+        return {"slots": sorted({row.slot for row in self.rows}), "seqs": [row.seq for row in self.rows]}
 
 
 def move(
-    tx: Transaction,
-    picks: Sequence[Pick],
-    topics: dict[str, Topic],
-    *,
-    in_one_statement: bool,
-    now_ms: int | None,
+    tx: Transaction, picks: Sequence[Pick], topics: dict[str, Topic], *, in_one_statement: bool, now_ms: int | None
 ) -> list[Raised]:
     """Move the picks, in their order, and return the resulting growth of the heads, in the same order.
 
@@ -67,9 +59,7 @@ def move(
         return _move_in_one(tx, picks, topics, heads)
     places = [_places(tx, pick, topics, foreign) for pick in picks]
     lock_heads(tx, {head for each in places for head in each})
-    return [
-        raised for pick, heads in zip(picks, places, strict=True) for raised in _move_by_ids(tx, pick, heads)
-    ]
+    return [raised for pick, heads in zip(picks, places, strict=True) for raised in _move_by_ids(tx, pick, heads)]
 
 
 def _head(topics: dict[str, Topic], row: Picked) -> HeadKey:

@@ -56,13 +56,7 @@ class Publisher:
     url: str
 
     def __init__(
-        self,
-        database: Database,
-        names: Names,
-        limits: LimitsSettings,
-        clock: Clock,
-        *,
-        allow_autocommit: bool = False,
+        self, database: Database, names: Names, limits: LimitsSettings, clock: Clock, *, allow_autocommit: bool = False
     ) -> None:
         """`allow_autocommit`: allow a publish of one statement on a connection in autocommit."""
         self._allow_autocommit = allow_autocommit
@@ -105,14 +99,7 @@ class Publisher:
 
         def register(cls: C) -> C:
             self._event_types.register(
-                cls,
-                name,
-                key=key,
-                aliases=aliases,
-                topic=topic,
-                headers=headers,
-                parents=parents,
-                codec=codec,
+                cls, name, key=key, aliases=aliases, topic=topic, headers=headers, parents=parents, codec=codec
             )
             return cls
 
@@ -143,20 +130,10 @@ class Publisher:
         except ModuleNotFoundError as exc:
             raise MissingExtra("tracking models", "sqlalchemy") from exc
         declared = declaration.declare(
-            model,
-            table_of(model),
-            on=on,
-            names=names,
-            key=key,
-            value=value,
-            exclude=exclude,
-            topic=topic,
-            owner=owner,
+            model, table_of(model), on=on, names=names, key=key, value=value, exclude=exclude, topic=topic, owner=owner
         )
         if self._tracker is None:
-            self._tracker = Tracker(
-                self.publish_many, lambda: block.current(self), url=self.url, names=self._names
-            )
+            self._tracker = Tracker(self.publish_many, lambda: block.current(self), url=self.url, names=self._names)
         self._tracker.add(declared)
         return model
 
@@ -213,12 +190,7 @@ class Publisher:
         return self._stage(conn, [self._checked(type, value, options, self._now_ms(), context)])[0]
 
     def publish_many(
-        self,
-        conn: Connection,
-        events: Iterable[EventObject | Mapping[str, Any]],
-        /,
-        *,
-        topic: str = DEFAULT_TOPIC,
+        self, conn: Connection, events: Iterable[EventObject | Mapping[str, Any]], /, *, topic: str = DEFAULT_TOPIC
     ) -> list[str]:
         """Write many events in the caller's transaction, in the given order; return their ids.
 
@@ -279,9 +251,7 @@ class Publisher:
         steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
         return self._on(conn, steps)
 
-    def published(
-        self, conn: Connection | None, token: GivenToken, /, *, topic: str | None = None
-    ) -> str | None:
+    def published(self, conn: Connection | None, token: GivenToken, /, *, topic: str | None = None) -> str | None:
         """Return the id of the event published with a token within `tokens.window`, or None.
 
         In the given topic, or in the one that used the token first.
@@ -312,9 +282,7 @@ class Publisher:
         """
         return self._context.add(provider)
 
-    def _checked(
-        self, type: Any, value: Any, options: dict[str, Any], now_ms: int, context: RawHeaders
-    ) -> StagedEvent:
+    def _checked(self, type: Any, value: Any, options: dict[str, Any], now_ms: int, context: RawHeaders) -> StagedEvent:
         if value is NOT_GIVEN:
             type, value, options = self._typed(type, options)
         try:
@@ -395,11 +363,7 @@ class Publisher:
             self._tokens_used[id(conn)].extend(tokens)
 
     def _was_staged(
-        self,
-        conn: Any,
-        adapter: Adapter | AsyncAdapter,
-        events: Sequence[StagedEvent],
-        calls: Sequence[ListenerCall],
+        self, conn: Any, adapter: Adapter | AsyncAdapter, events: Sequence[StagedEvent], calls: Sequence[ListenerCall]
     ) -> Any:
         """Make the bell and the listeners watch for the end of the transaction, and count the events.
 

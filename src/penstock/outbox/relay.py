@@ -110,9 +110,7 @@ class Relay:
             except (PartitionsDiffer, PartitionerDiffers):  # created meanwhile with other options
                 return self._log.topic(name)
 
-    def _unsure(
-        self, sources: Sequence[_RelaySource], epochs: Mapping[int, int]
-    ) -> dict[_RelaySource, _Unsure]:
+    def _unsure(self, sources: Sequence[_RelaySource], epochs: Mapping[int, int]) -> dict[_RelaySource, _Unsure]:
         """Return the producers without a batch that this relay saw committed in their epoch."""
         found = {}
         for each in sources:

@@ -46,13 +46,7 @@ class _Try:
         return self.seconds
 
 
-def run_in_tx(
-    database: Database,
-    work: Callable[[Any], T],
-    *,
-    used: TokensUsed,
-    rest: Callable[[float], object],
-) -> T:
+def run_in_tx(database: Database, work: Callable[[Any], T], *, used: TokensUsed, rest: Callable[[float], object]) -> T:
     """Run `work(conn)` in a transaction, again after a conflict; return its result.
 
     `used` collects the tokens by connection; `rest` waits. Raises CommitOutcomeUnknown, an error of `work`,

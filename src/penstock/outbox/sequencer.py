@@ -32,9 +32,7 @@ from .whole_move import MOST_RECORDS, move_whole
 BEFORE_MOVE = points.declare("sequencer.before_move", "Slots with work are known; nothing is locked or sent.")
 AFTER_FENCE = points.declare("sequencer.after_fence", "The slots are locked; nothing is picked.")
 AFTER_PICK = points.declare("sequencer.after_pick", "Rows are picked; nothing is written.")
-BEFORE_COMMIT = points.declare(
-    "sequencer.before_commit", "Rows are in the log and gone from staging; not committed."
-)
+BEFORE_COMMIT = points.declare("sequencer.before_commit", "Rows are in the log and gone from staging; not committed.")
 AFTER_COMMIT = points.declare("sequencer.after_commit", "The move is committed; no other thread knows yet.")
 
 
@@ -79,9 +77,7 @@ def read_backlog(tx: Transaction, most: int) -> Backlog:
 class Sequencer:
     """Moves staged rows. One thread at a time; safe against any number of other sequencers."""
 
-    def __init__(
-        self, store: Store, settings: SequencerSettings, clock: Clock, *, hand_over_bytes: int = 0
-    ) -> None:
+    def __init__(self, store: Store, settings: SequencerSettings, clock: Clock, *, hand_over_bytes: int = 0) -> None:
         """`hand_over_bytes`: a pass that moves no more than that returns the records."""
         self._database, self._settings, self._clock = store.database, settings, clock
         self._hand_over_bytes = hand_over_bytes
@@ -139,9 +135,7 @@ class Sequencer:
     def _at_once(self, fence: Fence, slots: list[int]) -> Pass:
         """Move in one round trip, and the remaining rows step by step."""
         limit = min(MOST_RECORDS, self._settings.batch_records)
-        found = move_whole(
-            self._database, self._clock, fence, slots, limit=limit, hand_over=self._hand_over_bytes
-        )
+        found = move_whole(self._database, self._clock, fence, slots, limit=limit, hand_over=self._hand_over_bytes)
         done = Pass(found.moved, found.fenced, False, found.ends, found.entries)
         if not found.is_due and found.moved == found.picked:
             return done
@@ -149,9 +143,7 @@ class Sequencer:
         if not slots:
             return done
         rest = self._fenced(fence, slots)
-        return replace(
-            rest, moved=done.moved + rest.moved, ends={**done.ends, **rest.ends}, entries=done.entries
-        )
+        return replace(rest, moved=done.moved + rest.moved, ends={**done.ends, **rest.ends}, entries=done.entries)
 
     def _fenced(self, fence: Fence, slots: list[int]) -> Pass:
         """Move in a transaction that begins by locking the slots."""

@@ -115,11 +115,7 @@ def _meaning(
     """Return the event id of a token if it is known by now; add obsolete rows to `dropped`."""
     assert event.token is not None
     (hash, store_hash, given), since_ms = event.token, event.timestamp_ms - window_ms
-    old = [
-        (place, since_ms)
-        for place in {hash, store_hash}
-        if place in known and known[place].created_ms <= since_ms
-    ]
+    old = [(place, since_ms) for place in {hash, store_hash} if place in known and known[place].created_ms <= since_ms]
     if old:
         dropped += old
         return None
@@ -164,9 +160,7 @@ def look_up(
         return answer.id
     except Exception as exc:
         if database.dialect.is_conflict(exc):
-            raise CommitOutcomeUnknown(
-                "a transaction that uses the token has not ended", [token.given]
-            ) from exc
+            raise CommitOutcomeUnknown("a transaction that uses the token has not ended", [token.given]) from exc
         translated = database.dialect.translate(exc)
         if translated is None:
             raise

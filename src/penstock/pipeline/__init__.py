@@ -20,16 +20,7 @@ if TYPE_CHECKING:
     from .progress import SourceMetrics, source_metrics
     from .session import spark_session
 
-__all__ = [
-    "BatchId",
-    "Pipeline",
-    "SourceMetrics",
-    "decode",
-    "pipeline",
-    "register",
-    "source_metrics",
-    "spark_session",
-]
+__all__ = ["BatchId", "Pipeline", "SourceMetrics", "decode", "pipeline", "register", "source_metrics", "spark_session"]
 
 
 def check_extra(purpose: str, extra: str, *packages: str) -> None:

@@ -47,10 +47,7 @@ COLUMNS: dict[str, tuple[str, pa.DataType]] = {
     "key": ("BINARY", pa.binary()),
     "value": ("BINARY", pa.binary()),
     "type": ("STRING", pa.string()),
-    "headers": (
-        "ARRAY<STRUCT<key: STRING, value: BINARY>>",
-        pa.list_(pa.field("element", HEADER)),
-    ),
+    "headers": ("ARRAY<STRUCT<key: STRING, value: BINARY>>", pa.list_(pa.field("element", HEADER))),
     "topic": ("STRING", pa.string()),
     "partition": ("INT", pa.int32()),
     "offset": ("BIGINT", pa.int64()),
@@ -99,11 +96,7 @@ def _column(fetched: pa.RecordBatch, topic: str, name: str) -> pa.Array:
     if name == "topic":
         return pa.repeat(pa.scalar(topic), fetched.num_rows)
     if name == "timestamp":
-        return (
-            all_known_ms(fetched.column("timestamp_ms"))
-            .cast(_MILLISECONDS)
-            .cast(COLUMNS[name][1], safe=False)
-        )
+        return all_known_ms(fetched.column("timestamp_ms")).cast(_MILLISECONDS).cast(COLUMNS[name][1], safe=False)
     if name == "headers":
         return _headers(fetched.column("headers"))
     column = fetched.column(name)

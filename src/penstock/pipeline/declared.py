@@ -108,9 +108,7 @@ def pipeline(
             raise InvalidPipeline(name, "its sink names no topic: topic:NAME")
         own = each_batch or each_record
         if topic is not None and (own or mode != "append" or partition_by):
-            raise InvalidPipeline(
-                name, "a topic takes rows as they come: leave mode, partitions and batches out"
-            )
+            raise InvalidPipeline(name, "a topic takes rows as they come: leave mode, partitions and batches out")
         if topic is None and folder is not None and sink is not None:
             raise InvalidPipeline(name, "its sink is a folder already: leave folder out")
         if each_batch and each_record:

@@ -25,14 +25,8 @@ _SHUT_DOWN = re.compile(
 )
 # Spark's messages about lost processes, connections or space, most specific first; none is about the data.
 _PASSES = (
-    (
-        re.compile(r"Python worker failed to connect back", re.IGNORECASE),
-        "a Python worker did not start in time",
-    ),
-    (
-        re.compile(r"CANNOT_OPEN_SOCKET|Accept timed out"),
-        "Spark's Java and Python did not connect in time",
-    ),
+    (re.compile(r"Python worker failed to connect back", re.IGNORECASE), "a Python worker did not start in time"),
+    (re.compile(r"CANNOT_OPEN_SOCKET|Accept timed out"), "Spark's Java and Python did not connect in time"),
     (re.compile(r"Python worker exited unexpectedly", re.IGNORECASE), "a Python worker was lost"),
     (
         re.compile(r"ExecutorLostFailure|executor \S+ (?:was )?lost|Lost executor", re.IGNORECASE),
@@ -44,9 +38,7 @@ _PASSES = (
     ),
     (re.compile(r"MetadataFetchFailed|FetchFailed\b"), "a shuffle was lost with its executor"),
     (
-        re.compile(
-            r"Connection (?:refused|reset)|Broken pipe|server closed the connection|terminating connection"
-        ),
+        re.compile(r"Connection (?:refused|reset)|Broken pipe|server closed the connection|terminating connection"),
         "a connection was refused or lost",
     ),
 )

@@ -184,17 +184,14 @@ def joined(pieces: Iterable[Piece]) -> list[Piece]:
 
 def _cut(piece: Piece, size: int) -> list[Piece]:
     return [
-        Piece(piece.partition, start, min(start + size, piece.end))
-        for start in range(piece.start, piece.end, size)
+        Piece(piece.partition, start, min(start + size, piece.end)) for start in range(piece.start, piece.end, size)
     ]
 
 
 def describe_pieces(pieces: Iterable[Piece], at_most: int = 4) -> str:
     """Return pieces in words, the first few."""
     listed = list(pieces)
-    words = [
-        f"partition {piece.partition}: {piece.start} to before {piece.end}" for piece in listed[:at_most]
-    ]
+    words = [f"partition {piece.partition}: {piece.start} to before {piece.end}" for piece in listed[:at_most]]
     if len(listed) > at_most:
         words.append(f"and {len(listed) - at_most} more partitions")
     return ", ".join(words)

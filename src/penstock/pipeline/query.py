@@ -113,9 +113,7 @@ def source_options(job: Job) -> dict[str, str]:
 def events(spark: SparkSession, job: Job, columns: Sequence[str] = ()) -> DataFrame:
     """Return the topic of a job, or some columns of it, as a streaming DataFrame. Raises PipelineFailed."""
     settings = PipelineSettings.load(
-        batch_records=job.batch_records,
-        batch_bytes=job.batch_bytes,
-        small_batch_seconds=job.small_batch_seconds,
+        batch_records=job.batch_records, batch_bytes=job.batch_bytes, small_batch_seconds=job.small_batch_seconds
     )
     bounds = {"maxRecordsPerBatch": settings.batch_records, "maxBytesPerTrigger": settings.batch_bytes}
     if job.once and not TELLS_START:
@@ -195,9 +193,7 @@ def _checked(name: str, made: Any) -> DataFrame:
     return made
 
 
-def _into_tables(
-    frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: bool = False
-) -> "Running":
+def _into_tables(frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: bool = False) -> "Running":
     check_tables(job.to)
     options = options | job.sink_options()
     writer = frame.writeStream.format(job.sink).outputMode("append").options(**options)

@@ -130,12 +130,8 @@ class PipelineReader:
 
     def _tell_loss(self, lost: list[Piece]) -> None:
         """Report records that retention has removed, each once. Raises RecordsRemoved, unless allowed."""
-        new = [
-            piece._replace(start=max(piece.start, self._reported.get(piece.partition, 0))) for piece in lost
-        ]
-        report_removed(
-            self._job.topic, [each for each in new if each.start < each.end], fail=self._job.fail_on_loss
-        )
+        new = [piece._replace(start=max(piece.start, self._reported.get(piece.partition, 0))) for piece in lost]
+        report_removed(self._job.topic, [each for each in new if each.start < each.end], fail=self._job.fail_on_loss)
         self._reported |= {piece.partition: piece.end for piece in lost}
 
     def stays(self) -> None:

@@ -90,8 +90,7 @@ def begun(to: Location, asked: Replayed) -> Range:
         raise InvalidOption(
             "--to",
             str(to),
-            f"another folder: here is a replay of topic {was.topic} by {known.pipeline}, --from {first} "
-            f"--until {last}",
+            f"another folder: here is a replay of topic {was.topic} by {known.pipeline}, --from {first} --until {last}",
         )
     return was
 

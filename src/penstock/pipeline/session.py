@@ -107,9 +107,7 @@ def _connect(name: str, server: str, conf: Mapping[str, str], log_file: Path | N
         return builder.config(map=dict(conf)).getOrCreate()
     except PySparkException as exc:
         said = said_of(server, str(exc).partition("\n")[0])
-        raise SparkNotStarted(
-            said, f"the log of {without_token(server)}"
-        ) from None  # the text may show a token
+        raise SparkNotStarted(said, f"the log of {without_token(server)}") from None  # the text may show a token
 
 
 def _ours(master: str) -> dict[str, str]:

@@ -26,24 +26,17 @@ class PipelineSettings(Settings, room="pipeline"):
     trigger_seconds: float = setting(
         1.0, "Pause between the starts of two micro-batches of a streaming pipeline.", at_least=0
     )
-    stop_seconds: float = setting(
-        30.0, "How long a pipeline that is asked to stop may finish its batch.", at_least=0
-    )
+    stop_seconds: float = setting(30.0, "How long a pipeline that is asked to stop may finish its batch.", at_least=0)
     retry_seconds: float = setting(
-        600.0,
-        "How long a pipeline that is interrupted (database away, executor lost) is tried again.",
-        at_least=0,
+        600.0, "How long a pipeline that is interrupted (database away, executor lost) is tried again.", at_least=0
     )
-    file_bytes: int = setting(
-        128 << 20, "Size up to which the small files of a table are joined.", at_least=1 << 20
-    )
+    file_bytes: int = setting(128 << 20, "Size up to which the small files of a table are joined.", at_least=1 << 20)
     compact_files: int = setting(
         16, "So many small files of a table are joined while a pipeline runs; 0: never.", at_least=0
     )
     vacuum_hours: int = setting(
         168,
-        "Age at which files that a table does not point to any more are removed while a pipeline runs; "
-        "0: never.",
+        "Age at which files that a table does not point to any more are removed while a pipeline runs; 0: never.",
         at_least=0,
     )
     upkeep_seconds: float = setting(

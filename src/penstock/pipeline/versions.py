@@ -30,12 +30,7 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 try:
-    from pyspark.sql.streaming.datasource import (
-        ReadAllAvailable,
-        ReadLimit,
-        ReadMaxRows,
-        SupportsTriggerAvailableNow,
-    )
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
     TELLS_START = True  # Spark passes the start of a batch, and its limit, to a stream's reader
 except ImportError:  # Spark asks for the latest offset without a limit, and the reader keeps its own
@@ -81,9 +76,7 @@ else:
 
     StreamArrowWriter = _StreamArrowWriter
 
-_IN_UTC: dict[str, Any] = (
-    {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-)
+_IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 
 
 def arrow_schema_of(schema: StructType) -> pa.Schema:

@@ -27,8 +27,7 @@ from penstock.worker.drain import Counts
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, cents INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS mailed (order_id TEXT NOT NULL, redelivered INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS booked (order_id TEXT PRIMARY KEY, customer TEXT NOT NULL, "
-    "cents INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS booked (order_id TEXT PRIMARY KEY, customer TEXT NOT NULL, cents INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS wrong (order_id TEXT PRIMARY KEY)",
 )
 _CUSTOMERS = ("ada", "grace", "edsger", "barbara", "alan", "katherine", "dennis")
@@ -99,9 +98,7 @@ class Shop:
 
     def mailed(self) -> Counter[str]:
         """Return the number of mails sent for each order."""
-        return Counter(
-            {row[0]: row[1] for row in self._rows("SELECT order_id, count(*) FROM mailed GROUP BY 1")}
-        )
+        return Counter({row[0]: row[1] for row in self._rows("SELECT order_id, count(*) FROM mailed GROUP BY 1")})
 
     def repeated(self) -> int:
         """Return the number of repeated mails; each was marked as redelivered."""
@@ -119,11 +116,7 @@ class Shop:
         """Return the order id of each record in the log."""
         log = self.outbox.log
         topic = log.topic("events")
-        return [
-            record.key
-            for place in range(topic.partitions)
-            for record in log.read("events", place, limit=10**6)
-        ]
+        return [record.key for place in range(topic.partitions) for record in log.read("events", place, limit=10**6)]
 
     def _place(self, conn: sqlite3.Connection, number: int, *, wrong: bool) -> None:
         order_id, customer = f"o-{number}", self._random.choice(_CUSTOMERS)

@@ -175,17 +175,13 @@ def _wishes(function: Callable[..., Any], group: str, batch: bool) -> tuple[_Wis
         return (None,)  # a builtin without a signature
     what = "a handler takes the record, the event or both" + (", in lists" if batch else "")
     if parameters is None or not 1 <= len(parameters) <= 2:
-        count = (
-            "named parameters without a default" if parameters is None else f"{len(parameters)} parameters"
-        )
+        count = "named parameters without a default" if parameters is None else f"{len(parameters)} parameters"
         raise InvalidHandler(group, f"{_named(function)} needs {count}; {what}: give the others a default")
     wishes = tuple(_wish(each, function, group, batch) for each in parameters)
     if len(wishes) == 2 and (wishes[0] is None) == (wishes[1] is None):
         both = "records" if wishes[0] is None else "events"
         names = " and ".join(each.name for each in parameters)
-        raise InvalidHandler(
-            group, f"{_named(function)}: {names} are both {both}; {what}: annotate which is which"
-        )
+        raise InvalidHandler(group, f"{_named(function)}: {names} are both {both}; {what}: annotate which is which")
     return wishes
 
 
@@ -221,9 +217,7 @@ def _wish(parameter: inspect.Parameter, function: Any, group: str, batch: bool) 
     advice = "annotate it as list[Record], or a list of a registered class" if batch else _ADVICE
     if get_origin(annotation) in _LISTS and not batch:
         advice += "; lists are given with batch=..."
-    raise InvalidHandler(
-        group, f"{_named(function)} cannot be given {inspect.formatannotation(annotation)}: {advice}"
-    )
+    raise InvalidHandler(group, f"{_named(function)} cannot be given {inspect.formatannotation(annotation)}: {advice}")
 
 
 def _element(annotation: Any) -> Any:
@@ -244,11 +238,7 @@ def _evaluated(annotation: Any, function: Any) -> Any:
         return annotation
     inner = inspect.unwrap(_without_partials(function))
     inner = getattr(inner, "__func__", inner)
-    code = (
-        inner
-        if inspect.isfunction(inner)
-        else getattr(type(inner).__call__, "__func__", type(inner).__call__)
-    )
+    code = inner if inspect.isfunction(inner) else getattr(type(inner).__call__, "__func__", type(inner).__call__)
     scope = dict(getattr(code, "__globals__", {}))
     scope |= inspect.getclosurevars(code).nonlocals if inspect.isfunction(code) else {}
     try:
@@ -286,9 +276,7 @@ def _one(
     return lambda record: function(decode(record), record)
 
 
-def _many(
-    function: Callable[..., Any], wishes: tuple[_Wish, ...]
-) -> Callable[[list[Record], list[Any]], Any]:
+def _many(function: Callable[..., Any], wishes: tuple[_Wish, ...]) -> Callable[[list[Record], list[Any]], Any]:
     if len(wishes) == 2:
         if wishes[0] is None:
             return function

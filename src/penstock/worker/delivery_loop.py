@@ -76,12 +76,8 @@ class DeliveryLoop:
         self._cache, lease = ReadCache(log, clock), LeaseCheck(member)
         wake = self._turn.posted.set  # not a method of ours: threads call it for every record
         self.hung = HungCalls(threads=threads, clock=clock, changed=wake, store=store)
-        self._runner = Runner(
-            threads=threads, clock=clock, wake=wake, may_start=lease.may_start, hung=self.hung
-        )
-        self._units = UnitThreads(
-            threads=threads, clock=clock, wake=wake, hung=self.hung, may_start=lease.may_start
-        )
+        self._runner = Runner(threads=threads, clock=clock, wake=wake, may_start=lease.may_start, hung=self.hung)
+        self._units = UnitThreads(threads=threads, clock=clock, wake=wake, hung=self.hung, may_start=lease.may_start)
         self._groups = ServedGroups(member, lease, self._runner, self._cache, self._ends)
         self._unsettled = Unsettled(gathers=own_ms(clock) is None)
         self._units_turn = 0
@@ -363,11 +359,7 @@ class DeliveryLoop:
 
     def _start_units(self, damage: list[Damaged | FileUnreadable]) -> None:
         """Share the threads among the groups that commit with their cursors, each turn another first."""
-        groups = [
-            (each, each.units)
-            for each in self._groups
-            if each.units is not None and not self._is_given_up(each)
-        ]
+        groups = [(each, each.units) for each in self._groups if each.units is not None and not self._is_given_up(each)]
         self._units_turn += 1
         first = self._units_turn % len(groups) if groups else 0
         in_turn = groups[first:] + groups[:first]

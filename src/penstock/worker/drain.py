@@ -49,9 +49,7 @@ class Counts:
 class Drain:
     """One drain of one outbox."""
 
-    def __init__(
-        self, store: Store, handlers: Handlers, clock: Clock, periodic: TickSource | None = None
-    ) -> None:
+    def __init__(self, store: Store, handlers: Handlers, clock: Clock, periodic: TickSource | None = None) -> None:
         self._store, self._log = store, store.log
         self._handlers, self._clock = handlers, steady(clock)
         self._settings, self._processing = ClusterSettings.load(), ProcessingSettings.load()
@@ -170,12 +168,8 @@ class Drain:
                     break
                 self._beat()
                 try:
-                    verdict = attempt(
-                        self._calls, task.handler, task.record, failures=task.failures, clock=self._clock
-                    )
-                except (
-                    BaseException
-                ):  # Ctrl-C: this record comes again; those before it are settled and do not
+                    verdict = attempt(self._calls, task.handler, task.record, failures=task.failures, clock=self._clock)
+                except BaseException:  # Ctrl-C: this record comes again; those before it are settled and do not
                     delivery.interrupt(task)
                     delivery.untake(tasks[number + 1 :])
                     with suppress(Exception):

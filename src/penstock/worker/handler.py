@@ -73,9 +73,7 @@ class Handler(HandlerOptions):
         reach = self.binding.reach if self.match is None else None
         if isinstance(self.match, str):
             prefix = self.prefix
-            reach = (
-                types.beneath(self.match) if prefix is None else dict.fromkeys(types.named_like(prefix), 0)
-            )
+            reach = types.beneath(self.match) if prefix is None else dict.fromkeys(types.named_like(prefix), 0)
         object.__setattr__(self, "reach", reach)
 
     @property

@@ -148,8 +148,7 @@ def _check_match(group: str, match: Any) -> None:
         raise InvalidHandler(group, f"match={match!r} must be a type, a prefix, a predicate or None")
     elif inspect.isclass(match):
         raise InvalidHandler(
-            group,
-            f"match={match!r} is a class; annotate the handler's parameter with it, and leave match out",
+            group, f"match={match!r} is a class; annotate the handler's parameter with it, and leave match out"
         )
     elif inspect.iscoroutinefunction(match):
         raise InvalidHandler(group, f"match={match!r} is async; a predicate answers at once, so make it sync")

@@ -109,9 +109,7 @@ def _layers(attribute: Any) -> Iterator[HandlerFunction]:
 
 def _bound_options(options: HandlerOptions, instance: object) -> HandlerOptions:
     """Return options whose functions, if they are methods of the same class, are bound, too."""
-    return replace(
-        options, match=_bound(options.match, instance), fallback=_bound(options.fallback, instance)
-    )
+    return replace(options, match=_bound(options.match, instance), fallback=_bound(options.fallback, instance))
 
 
 def _bound(function: Any, instance: object) -> Any:
@@ -227,9 +225,7 @@ T = TypeVar("T")
 _GROUP = "listeners"
 
 
-def listener_of(
-    function: Callable[..., Any], *, match: Match, topic: str | None, types: EventTypes
-) -> Listener:
+def listener_of(function: Callable[..., Any], *, match: Match, topic: str | None, types: EventTypes) -> Listener:
     """Return the listener for a function. Raises InvalidHandler, InvalidTopic, InvalidType."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
     options = HandlerOptions(match, group=_GROUP, id=name, topic=topic or _GROUP, start="latest")

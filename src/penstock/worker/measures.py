@@ -38,13 +38,7 @@ _OF_STORE = (
     metrics.MEASURED,
 )
 _OF_PROCESS = (metrics.HUNG_CALLS, metrics.GIVEN_UP)
-_OF_HANDLER = (
-    metrics.DELIVERED,
-    metrics.PARKED,
-    metrics.DEAD,
-    metrics.UNDECODABLE,
-    metrics.COMPLETED_BY_FALLBACK,
-)
+_OF_HANDLER = (metrics.DELIVERED, metrics.PARKED, metrics.DEAD, metrics.UNDECODABLE, metrics.COMPLETED_BY_FALLBACK)
 
 
 class Measures:

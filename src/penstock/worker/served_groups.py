@@ -86,9 +86,7 @@ class ServedGroups:
     repeated in the next turn. `adopt` and `attend` are for any thread, the rest for the delivery loop's.
     """
 
-    def __init__(
-        self, member: Member, lease: LeaseCheck, runner: Runner, cache: ReadCache, ends: LogEnds
-    ) -> None:
+    def __init__(self, member: Member, lease: LeaseCheck, runner: Runner, cache: ReadCache, ends: LogEnds) -> None:
         self._member, self._lease, self._runner, self._cache, self._ends = member, lease, runner, cache, ends
         self._groups: dict[tuple[str, str], RunningGroup] = {}
         self._domains: dict[Domain, RunningGroup] = {}

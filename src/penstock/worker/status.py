@@ -85,13 +85,9 @@ def _named(
     return sorted(busy | set(waiting) | {each[0].handler.group for each in limited} | set(hung))
 
 
-def _of(
-    group: str, calls: Sequence[tuple[HandlerTask, float]], now: float
-) -> list[tuple[float, HandlerTask]]:
+def _of(group: str, calls: Sequence[tuple[HandlerTask, float]], now: float) -> list[tuple[float, HandlerTask]]:
     """Return the calls of a group that take long."""
-    return [
-        (since, task) for task, since in calls if task.handler.group == group and now - since >= LONG_SECONDS
-    ]
+    return [(since, task) for task, since in calls if task.handler.group == group and now - since >= LONG_SECONDS]
 
 
 def _call(task: HandlerTask, since_ms: int) -> CallStatus:
@@ -138,9 +134,7 @@ def joined(found: Sequence[WorkerHealth]) -> WorkerHealth:
         given_up=tuple(given_up for each in found for given_up in each.given_up),
         refusal=next((each.refusal for each in found if each.refusal), ""),
         workers=sum(each.workers for each in found),
-        lease_seconds=None
-        if None in leases
-        else min((each for each in leases if each is not None), default=None),
+        lease_seconds=None if None in leases else min((each for each in leases if each is not None), default=None),
         stopping=any(each.stopping for each in found),
         calls=sum((Counter(each.calls) for each in found), Counter[str]()),
     )

@@ -20,9 +20,7 @@ class Subscription:
     topic: str
     start: Start
     handlers: tuple[Handler, ...]
-    _by_type: dict[str, tuple[Handler, ...]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _by_type: dict[str, tuple[Handler, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _passed_over: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @property

@@ -50,9 +50,7 @@ class DueTick(NamedTuple):
 class Ticker:
     """Takes the ticks of one outbox's schedules. `look` in one thread, `take` in any."""
 
-    def __init__(
-        self, database: Database, source: TickSource, clock: Clock, settings: PeriodicSettings
-    ) -> None:
+    def __init__(self, database: Database, source: TickSource, clock: Clock, settings: PeriodicSettings) -> None:
         self._database, self._source, self._clock, self._settings = database, source, clock, settings
         self._error_text = ErrorText(ProcessingSettings.load().error_text)
         self._store_id = ""

@@ -129,9 +129,7 @@ class Worker:
         self._ticking: TickingService | None = None
         if periodic is not None:
             ready = self._membership.is_ready
-            self._ticking = TickingService(
-                self._database, periodic, self._clock, ready=ready, polling=plan.polling
-            )
+            self._ticking = TickingService(self._database, periodic, self._clock, ready=ready, polling=plan.polling)
         self._pid, self._starting = os.getpid(), Lock()
         self._refusal: SchemaError | None = None
         self._stopping, self._stopped = Event(), Event()
@@ -172,9 +170,7 @@ class Worker:
     def start(self) -> None:
         """Begin; returns at once. If the database is unavailable, the worker waits for it."""
         if not self._filters:
-            logger.warning(
-                "no handler is registered: this worker brings events into the log and delivers none"
-            )
+            logger.warning("no handler is registered: this worker brings events into the log and delivers none")
         begin_series(self._store.name, self._subscriptions)
         self._handlers.is_served = True
         with self._starting:
@@ -303,9 +299,7 @@ class Worker:
             catch_up=subscription.catch_up(self._plan.processing.catch_up),
             gone=self._member.gone,
         )
-        delivery = GroupDelivery(
-            self._store.log, store, subscription, self._clock, self._trials, settled=self._settled
-        )
+        delivery = GroupDelivery(self._store.log, store, subscription, self._clock, self._trials, settled=self._settled)
         if not subscription.is_transactional:
             return store.group_id, delivery
         return store.group_id, TransactionalDelivery(self._database, store, delivery, self._clock)

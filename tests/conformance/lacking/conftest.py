@@ -30,9 +30,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             each.add_marker(pytest.mark.slow)
     others = {each for each, kind in mine.items() if kind not in KINDS}
     if level_from_environment() != "long":
-        others |= {
-            each for each, kind in mine.items() if kind == "postgres" and each.path.stem not in ON_POSTGRES
-        }
+        others |= {each for each, kind in mine.items() if kind == "postgres" and each.path.stem not in ON_POSTGRES}
     config.hook.pytest_deselected(items=list(others))
     items[:] = [each for each in items if each not in others]
 
@@ -57,9 +55,7 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def portable(room: str, dialect: str) -> dict[str, str]:
         found = texts(room, dialect) | texts(room, "common")
-        return {
-            name: text for name, text in found.items() if not features(text) or f"{room}/{name}" in CALLERS
-        }
+        return {name: text for name, text in found.items() if not features(text) or f"{room}/{name}" in CALLERS}
 
     monkeypatch.setattr(loader, "_texts", portable)
     monkeypatch.setattr(PostgresDialect, "bulk", _one_by_one)

@@ -104,19 +104,13 @@ def fetch(
     }
 
 
-def offsets(
-    topic: str, *moments: int, partition: int = 0, epoch: int = -1, committed: bool = False
-) -> Message:
+def offsets(topic: str, *moments: int, partition: int = 0, epoch: int = -1, committed: bool = False) -> Message:
     """Ask for places in one partition, or in one after another for several moments."""
     asked = [
         {"partition_index": partition + number, "current_leader_epoch": epoch, "timestamp": moment}
         for number, moment in enumerate(moments)
     ]
-    return {
-        "replica_id": -1,
-        "isolation_level": int(committed),
-        "topics": [{"name": topic, "partitions": asked}],
-    }
+    return {"replica_id": -1, "isolation_level": int(committed), "topics": [{"name": topic, "partitions": asked}]}
 
 
 def made(talk: Talk, name: str, partitions: int = 1, **configs: str | None) -> str:

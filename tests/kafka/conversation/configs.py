@@ -24,20 +24,13 @@ def configs(talk: Talk) -> None:
         """Wait until something is what it was set to: Apache Kafka's broker hears of it later."""
         keys = {"resource_type": _TOPIC, "resource_name": "set", "configuration_keys": [name]}
         asked = {"resources": [keys], "include_synonyms": False}
-        talk.until(
-            DESCRIBE_CONFIGS, 4, asked, lambda said: said["results"][0]["configs"][0]["value"] == value
-        )
+        talk.until(DESCRIBE_CONFIGS, 4, asked, lambda said: said["results"][0]["configs"][0]["value"] == value)
 
     def resource(configs: list[Message], kind: int = _TOPIC, name: str = "set") -> Message:
         return {"resource_type": kind, "resource_name": name, "configs": configs}
 
-    def change(
-        step: str, *changes: tuple[str, int, str | None], check: bool = False, **where: object
-    ) -> bool:
-        some = [
-            {"name": name, "config_operation": operation, "value": value}
-            for name, operation, value in changes
-        ]
+    def change(step: str, *changes: tuple[str, int, str | None], check: bool = False, **where: object) -> bool:
+        some = [{"name": name, "config_operation": operation, "value": value} for name, operation, value in changes]
         asked = {"resources": [resource(some, **where)], "validate_only": check}  # type: ignore[arg-type]
         return not any(numbers(talk.ask(f"configs/{step}", INCREMENTAL_ALTER_CONFIGS, 1, asked)))
 

@@ -55,22 +55,11 @@ def _sync(group: str, member: str, generation: int, *given: str, instance: str |
 
 
 def _beat(group: str, member: str, generation: int, instance: str | None = None) -> Message:
-    return {
-        "group_id": group,
-        "generation_id": generation,
-        "member_id": member,
-        "group_instance_id": instance,
-    }
+    return {"group_id": group, "generation_id": generation, "member_id": member, "group_instance_id": instance}
 
 
 def _commit(
-    group: str,
-    member: str = "",
-    generation: int = -1,
-    *,
-    topic: str = "consumed",
-    offset: int = 3,
-    **more: str,
+    group: str, member: str = "", generation: int = -1, *, topic: str = "consumed", offset: int = 3, **more: str
 ) -> Message:
     part = {
         "partition_index": int(more.get("partition", 0)),

@@ -26,12 +26,8 @@ def numbered(talk: Talk) -> None:
     id, epoch = given["producer_id"], given["producer_epoch"]
     talk.ask("numbered/another id", INIT_PRODUCER_ID, 1, _begin(None))
 
-    def ask(
-        step: str, sequence: int, count: int = 2, at: int = epoch, of: int = id, partition: int = 0
-    ) -> None:
-        records = batch(
-            talk, *(f"{sequence + each}" for each in range(count)), producer=(of, at), sequence=sequence
-        )
+    def ask(step: str, sequence: int, count: int = 2, at: int = epoch, of: int = id, partition: int = 0) -> None:
+        records = batch(talk, *(f"{sequence + each}" for each in range(count)), producer=(of, at), sequence=sequence)
         talk.ask(f"numbered/{step}", PRODUCE, 9, produce("numbered", records, partition=partition))
 
     for sequence in (0, 2, 4, 6, 8, 10):
@@ -53,9 +49,7 @@ def numbered(talk: Talk) -> None:
     ask("the epoch before", 14, at=epoch)
     asked = {"topics": [{"name": "numbered", "partition_indexes": [0, 9]}]}
     found = talk.ask("numbered/who is known", DESCRIBE_PRODUCERS, 0, asked)
-    own = [
-        each for each in found["topics"][0]["partitions"][0]["active_producers"] if each["producer_id"] == id
-    ]
+    own = [each for each in found["topics"][0]["partitions"][0]["active_producers"] if each["producer_id"] == id]
     talk.answers["numbered/who is known"]["topics"][0]["partitions"][0]["active_producers"] = talk.told(own)
     talk.ask("numbered/a later epoch of no transaction", INIT_PRODUCER_ID, 4, _begin(None, (id, epoch + 1)))
     talk.ask("numbered/all of it", FETCH, 11, fetch("numbered", 0))
@@ -80,12 +74,7 @@ def _add(name: str, producer: Producer, *topics: str, partitions: tuple[int, ...
 
 
 def _end(name: str, producer: Producer, committed: bool) -> Message:
-    return {
-        "transactional_id": name,
-        "producer_id": producer[0],
-        "producer_epoch": producer[1],
-        "committed": committed,
-    }
+    return {"transactional_id": name, "producer_id": producer[0], "producer_epoch": producer[1], "committed": committed}
 
 
 def _of(message: Message) -> Producer:
@@ -139,9 +128,7 @@ class _Story:
         """Write down what both kinds of readers see."""
         for committed in (False, True):
             kind = "committed" if committed else "all"
-            self.talk.ask(
-                f"{self.chapter}/{step}, {kind}", FETCH, 11, fetch(self.topic, offset, committed=committed)
-            )
+            self.talk.ask(f"{self.chapter}/{step}, {kind}", FETCH, 11, fetch(self.topic, offset, committed=committed))
             asked = offsets(self.topic, LATEST, committed=committed)
             self.talk.ask(f"{self.chapter}/{step}, the end of {kind}", LIST_OFFSETS, 7, asked)
 
@@ -154,9 +141,7 @@ def transactions(talk: Talk) -> None:
     talk.ask("transactions/no name", INIT_PRODUCER_ID, 4, _begin(""))
     story.write("records before it has begun", 0, "early")
     story.end("an end before it has begun", True)
-    talk.ask(
-        "transactions/an unknown topic", ADD_PARTITIONS_TO_TXN, 3, _add("t1", story.producer, "nowhere", "t1")
-    )
+    talk.ask("transactions/an unknown topic", ADD_PARTITIONS_TO_TXN, 3, _add("t1", story.producer, "nowhere", "t1"))
     story.add("its partition")
     story.add("its partition again")
     story.write("records", 0, "a", "b")

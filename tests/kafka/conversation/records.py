@@ -2,13 +2,7 @@
 
 import struct
 
-from penstock.wire.kafka.apis.records import (
-    DELETE_RECORDS,
-    FETCH,
-    LIST_OFFSETS,
-    OFFSET_FOR_LEADER_EPOCH,
-    PRODUCE,
-)
+from penstock.wire.kafka.apis.records import DELETE_RECORDS, FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, PRODUCE
 from penstock.wire.kafka.record_batch import Compression, read_header, sealed
 from penstock.wire.kafka.records import record_bytes
 from tests.kafka.raw import frame

@@ -6,13 +6,7 @@ from typing import Any
 from . import configs, groups, producers, records, topics
 from .talk import Talk
 
-CHAPTERS = (
-    *topics.CHAPTERS,
-    *records.CHAPTERS,
-    *configs.CHAPTERS,
-    *groups.CHAPTERS,
-    *producers.CHAPTERS,
-)
+CHAPTERS = (*topics.CHAPTERS, *records.CHAPTERS, *configs.CHAPTERS, *groups.CHAPTERS, *producers.CHAPTERS)
 
 
 def held_with(address: str, *, without: Collection[str] = ()) -> dict[str, Any]:

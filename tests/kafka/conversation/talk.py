@@ -23,15 +23,9 @@ NO_ANSWER = "no answer, and the connection goes on"
 WAIT_SECONDS = 60
 _ANSWER_SECONDS, _AN_HOUR_MS = 15, 3_600_000
 
-_LEFT_OUT = {
-    "throttle_time_ms",
-    "error_message",
-    "host",
-    "port",
-    "rack",
-    "documentation",
-    "node_endpoints",
-} | {"batch_index_error_message"}
+_LEFT_OUT = {"throttle_time_ms", "error_message", "host", "port", "rack", "documentation", "node_endpoints"} | {
+    "batch_index_error_message"
+}
 _IDS = {"producer_id": "producer", "member_id": "member", "leader": "member", "cluster_id": "cluster"}
 _ORDER = {"topics": "name", "groups": "group_id", "results": "group_id", "members": "member_id"}
 _NODES = {"node_id", "leader_id", "controller_id", "broker_id", "replica_nodes", "isr_nodes"}
@@ -157,9 +151,7 @@ class Talk:
     def told(self, value: Any, field: str = "") -> Any:
         """Return an answer as it is compared."""
         if isinstance(value, dict):
-            return {
-                name: self.told(each, name) for name, each in sorted(value.items()) if name not in _LEFT_OUT
-            }
+            return {name: self.told(each, name) for name, each in sorted(value.items()) if name not in _LEFT_OUT}
         if field == "records":
             return [self._record(each) for each in records_in(value or b"") if each["offset"] >= self._since]
         if isinstance(value, list | tuple):
@@ -193,9 +185,7 @@ class Talk:
         if "marker" in record:
             return f"{record['offset']} marker"
         headers = "".join(f" {name}:{value}" for name, value in record["headers"])
-        return (
-            f"{record['offset']} {record['key']}={record['value']} at {self._time(record['time'])}{headers}"
-        )
+        return f"{record['offset']} {record['key']}={record['value']} at {self._time(record['time'])}{headers}"
 
     def _client(self, by: str) -> RawClient:
         if by not in self._clients:
@@ -240,9 +230,7 @@ def records_in(data: Any) -> Iterable[Message]:
                 "time": each.timestamp_ms,
                 "key": None if each.key is None else each.key.decode(),
                 "value": None if each.value is None else each.value.decode(),
-                "headers": [
-                    [name, None if value is None else value.decode()] for name, value in each.headers
-                ],
+                "headers": [[name, None if value is None else value.decode()] for name, value in each.headers],
             }
 
 

@@ -20,9 +20,7 @@ def versions(talk: Talk) -> None:
     talk.ask("versions/a name that is none", API_VERSIONS, 3, {"client_software_name": "?"})
     odd = struct.pack(">hhih", 18, 99, 5, -1) + b"\0\0\0\0"
     answer = talk.say("versions/one that nobody has", struct.pack(">i", len(odd)) + odd)
-    talk.answers["versions/one that nobody has, answered in the first"] = API_VERSIONS.decode_answer(
-        answer, 0, 4
-    )
+    talk.answers["versions/one that nobody has, answered in the first"] = API_VERSIONS.decode_answer(answer, 0, 4)
     for name, said in talk.answers.items():  # which versions there are is compared by another test
         if name.startswith("versions/") and isinstance(said, dict):
             own = [each for each in said["api_keys"] if each["api_key"] == API_VERSIONS.key]

@@ -321,9 +321,7 @@ def test_who_asks_never_waits_for_the_audit_file(tmp_path: Path, monkeypatch: py
     assert 3 << 20 < written <= 4 << 20, "the buffer has no bound, or none was written"
 
 
-def test_a_disk_that_fails_stops_nobody_and_is_told_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_disk_that_fails_stops_nobody_and_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "gone"
     trail = AuditTrail(folder / "audit.jsonl")
     access = Access(POLICY, trail=trail)

@@ -76,12 +76,9 @@ def test_what_is_wrong_is_refused_with_the_file_and_without_a_secret(text: str, 
 
 
 @pytest.mark.parametrize(
-    ("secret", "mode", "wrong"),
-    [("short", 0o600, "bytes"), ("x" * 40, 0o644, "everybody"), ("x" * 40, 0o600, "")],
+    ("secret", "mode", "wrong"), [("short", 0o600, "bytes"), ("x" * 40, 0o644, "everybody"), ("x" * 40, 0o600, "")]
 )
-def test_a_shared_secret_is_long_and_its_owners_own(
-    secret: str, mode: int, wrong: str, tmp_path: Path
-) -> None:
+def test_a_shared_secret_is_long_and_its_owners_own(secret: str, mode: int, wrong: str, tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_text(secret)
     os.chmod(path, mode)

@@ -137,9 +137,7 @@ def test_ipv6_counts_by_the_network_of_a_household() -> None:
 
 
 @pytest.mark.parametrize("password", ["right", None], ids=["beside a password", "of tokens alone"])
-def test_secrets_without_names_are_guessed_in_turns_and_a_wrong_client_locks_out_no_other(
-    password: str | None,
-) -> None:
+def test_secrets_without_names_are_guessed_in_turns_and_a_wrong_client_locks_out_no_other(password: str | None) -> None:
     token, peer = "canary-31e5-token", Peer("10.0.0.1", "tinyq")
     policy = AccessPolicy(tokens={token_digest(token): "bot"}, admits_anonymous=False)
     access, fits = Access(policy, clock=FakeClock()), password and password.__eq__

@@ -45,9 +45,7 @@ def _said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
 
 
-def test_a_client_without_a_certificate_is_said_once(
-    certificates: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_client_without_a_certificate_is_said_once(certificates: Path, caplog: pytest.LogCaptureFixture) -> None:
     server = _server(certificates)
     client = ssl.create_default_context(cafile=str(certificates / "ca.pem"))
     for _ in range(3):
@@ -57,17 +55,13 @@ def test_a_client_without_a_certificate_is_said_once(
     assert "access.client_certificates" in said
 
 
-def test_a_client_that_does_not_trust_us_is_said(
-    certificates: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_client_that_does_not_trust_us_is_said(certificates: Path, caplog: pytest.LogCaptureFixture) -> None:
     _shake(_server(certificates), ssl.create_default_context())
     (said,) = _said(caplog)
     assert "does not trust our certificate" in said
 
 
-def test_a_client_that_does_not_speak_tls_is_said(
-    certificates: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_client_that_does_not_speak_tls_is_said(certificates: Path, caplog: pytest.LogCaptureFixture) -> None:
     up = ssl.MemoryBIO()
     up.write(b"\0\0\0\x20\0\x12\0\x03\0\0\0\x01\0\x07rdkafka")
     with pytest.raises(ssl.SSLError):

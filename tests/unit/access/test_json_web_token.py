@@ -24,14 +24,7 @@ def verifier(**rules: Any) -> JwtVerifier:
 def token(*, key: bytes = SECRET, algorithm: str = "HS256", **claims: Any) -> str:
     """Return a token that holds, but for what is said; a claim of None is left out."""
     now = SYSTEM.now_ms() // 1000
-    said = {
-        "sub": "ana",
-        "aud": "penstock",
-        "iss": "https://login.example",
-        "iat": now,
-        "exp": now + 600,
-        **claims,
-    }
+    said = {"sub": "ana", "aud": "penstock", "iss": "https://login.example", "iat": now, "exp": now + 600, **claims}
     said = {name: value for name, value in said.items() if value is not None}
     return jwt.encode(said, key, algorithm=algorithm)
 

@@ -29,9 +29,7 @@ class TlsNamed(Lock):
 
     def __init__(self, store: Store, file: Path | None = None, authority: str = "") -> None:
         super().__init__(AccessSettings.load(policy_file=str(file or "")), store.database)
-        self.settings = AccessSettings.load(
-            policy_file=str(file or ""), tls_cert="server.pem", tls_client_ca=authority
-        )
+        self.settings = AccessSettings.load(policy_file=str(file or ""), tls_cert="server.pem", tls_client_ca=authority)
 
 
 @pytest.fixture
@@ -82,9 +80,7 @@ def test_a_file_that_is_deleted_changes_nothing(store: Store, file: Path) -> Non
     assert stale("access") == 1
 
 
-def test_a_file_that_was_refused_takes_effect_once_a_rule_is_in_the_database(
-    store: Store, file: Path
-) -> None:
+def test_a_file_that_was_refused_takes_effect_once_a_rule_is_in_the_database(store: Store, file: Path) -> None:
     lock = locked(store, file)
     file.write_text('rules = ""\n')
     lock._watch.look()
@@ -119,11 +115,7 @@ def test_the_last_rule_of_the_database_stays_in_force_until_there_is_another(
 
 @pytest.mark.parametrize(
     ("address", "anonymous", "authority"),
-    [
-        (ANYWHERE, True, ""),
-        (HERE, False, ""),
-        (ANYWHERE, False, "ca.pem"),
-    ],
+    [(ANYWHERE, True, ""), (HERE, False, ""), (ANYWHERE, False, "ca.pem")],
     ids=["asked for", "this machine", "certificates"],
 )
 def test_a_listener_may_lose_its_last_rule_where_it_may_start_without(

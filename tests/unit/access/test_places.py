@@ -19,9 +19,7 @@ def most_of(places: SharedPlaces, holder: Holder) -> int:
     return count
 
 
-@pytest.mark.parametrize(
-    ("whole", "alone"), [(1, 1), (2, 1), (4, 3), (10, 7), (32, 24), (100, 75), (1000, 750)]
-)
+@pytest.mark.parametrize(("whole", "alone"), [(1, 1), (2, 1), (4, 3), (10, 7), (32, 24), (100, 75), (1000, 750)])
 def test_one_principal_gets_about_three_quarters(whole: int, alone: int) -> None:
     assert most_of(SharedPlaces(whole), holder_of(somebody("ana"))) == alone
 

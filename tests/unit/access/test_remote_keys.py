@@ -185,9 +185,7 @@ def private() -> str:
     ],
     ids=["large", "many", "a page", "none", "private", "deep"],
 )
-def test_what_is_no_set_of_keys_is_refused_and_those_of_before_hold(
-    document: str, why: str, server: KeyServer
-) -> None:
+def test_what_is_no_set_of_keys_is_refused_and_those_of_before_hold(document: str, why: str, server: KeyServer) -> None:
     keys = Keys(server.url)
     server.document = document.encode()
     keys.later(301)

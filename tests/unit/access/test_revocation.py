@@ -95,10 +95,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "of later": (lambda folder: revoke(folder, begins=HOUR), "clock"),
     "of a forger": (lambda folder: revoke(folder, by=folder / "other"), "not signed"),
     "that is none": (lambda folder: (folder / "crl.pem").write_text("x"), "BEGIN|PEM"),
-    "that is cut": (
-        lambda folder: cut(revoke(folder)),
-        "cannot be read",
-    ),
+    "that is cut": (lambda folder: cut(revoke(folder)), "cannot be read"),
     "that is gone": (lambda folder: (folder / "crl.pem").unlink(missing_ok=True), "cannot be read"),
     "with one more authority": (
         lambda folder: (folder / "crl.pem").write_bytes(
@@ -160,9 +157,7 @@ def test_a_principal_stays_until_its_certificate_is_revoked(folder: Path) -> Non
     assert heard == [False]
 
 
-@pytest.mark.parametrize(
-    "given", [{"tls_client_crl": "crl.pem"}, {"tls_cert": "x", "tls_client_crl": "crl.pem"}]
-)
+@pytest.mark.parametrize("given", [{"tls_client_crl": "crl.pem"}, {"tls_cert": "x", "tls_client_crl": "crl.pem"}])
 def test_a_list_without_what_it_is_for_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidCertificate, match="of no use without"):
         tls_of(AccessSettings.load(**given))

@@ -13,10 +13,7 @@ from penstock.errors import InvalidInput, Unauthenticated
 SALT, NONCE = b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="), "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
-FINAL = (
-    b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
-    b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
-)
+FINAL = b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
 SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 SECRET = _secret("SCRAM-SHA-256", "pencil", SALT, 4096)
 USERS = [User("user", scram={"SCRAM-SHA-256": SECRET})]
@@ -27,9 +24,7 @@ def exchange(secret: ScramSecret | None = SECRET, nonce: str | None = NONCE) -> 
     def make_up(name: str) -> ScramSecret:
         return MadeUpSecrets(USERS, UNKNOWN).scram("SCRAM-SHA-256", name)
 
-    return ScramExchange(
-        "SCRAM-SHA-256", lambda name: secret if name == "user" else None, make_up, nonce=nonce
-    )
+    return ScramExchange("SCRAM-SHA-256", lambda name: secret if name == "user" else None, make_up, nonce=nonce)
 
 
 def test_the_example_of_the_rfc() -> None:
@@ -55,8 +50,7 @@ def test_a_password_of_no_length_is_refused(password: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "SCRAM-SHA-1$4096:c2FsdA==$YQ==:YQ==", str(SECRET).replace("4096", "1000"), f"{SECRET}x", "pencil"],
+    "text", ["", "SCRAM-SHA-1$4096:c2FsdA==$YQ==:YQ==", str(SECRET).replace("4096", "1000"), f"{SECRET}x", "pencil"]
 )
 def test_what_is_no_kept_password_is_not_taken(text: str) -> None:
     assert parse_scram_secret(text) is None

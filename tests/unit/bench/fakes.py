@@ -61,9 +61,7 @@ def a_case(*variants: Variant[Any], targets: Sequence[Target] = (), name: str = 
     return Case(name=name, about="two toys", variants=variants, targets=targets)
 
 
-def results_of(
-    case: Case, meter: SpentTime, *, rounds: int = 1, watcher: Journal | None = None
-) -> CaseResult:
+def results_of(case: Case, meter: SpentTime, *, rounds: int = 1, watcher: Journal | None = None) -> CaseResult:
     return Runner(Settings(rounds=rounds), meter, watcher or Journal()).run(case)
 
 

@@ -29,9 +29,7 @@ def a_comparison(name: str = "toy", *, before: float = 4.0, after: float = 2.0) 
         name=name,
         about="made up",
         variants=[Variant("ours", _nothing), Variant("theirs", _nothing, peer=RIVAL)],
-        targets=[
-            Target("p50", Paired("ours", ("theirs",), "wait_ms"), at_most=1.5, cause="the disk"),
-        ],
+        targets=[Target("p50", Paired("ours", ("theirs",), "wait_ms"), at_most=1.5, cause="the disk")],
     )
     rounds = (1.0, 1.5, 2.0)
 
@@ -70,9 +68,7 @@ def test_rounds_take_turns_and_what_does_not_depend_on_us_runs_once_in_each(
     def round_of(case: Case, settings: Settings, environment: dict[str, str], *, peers: bool) -> Report:
         journal.append("after" if peers else "before")
         size = 1.0 + len(journal)
-        measured = {"ours": [{"x_us": size * (2 if peers else 4)}]} | (
-            {"theirs": [{"x_us": size}]} if peers else {}
-        )
+        measured = {"ours": [{"x_us": size * (2 if peers else 4)}]} | ({"theirs": [{"x_us": size}]} if peers else {})
         result = case_result(_wanted(case, ["ours", "theirs"], peers=peers), 1, measured, {})
         return Report(machine=a_machine(), settings=settings, cases=[result])
 
@@ -102,9 +98,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_package_of_an_earlier_commit_is_the_one_that_its_run_imports(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_the_package_of_an_earlier_commit_is_the_one_that_its_run_imports(repository: Path, tmp_path: Path) -> None:
     tree = tree_of("HEAD~1", repository=repository, home=tmp_path)
 
     seen = subprocess.run(
@@ -134,9 +128,7 @@ def test_the_page_has_both_values_of_a_target_and_the_verdict_on_the_present_one
         "| MISS | the disk |" in text
     )
     assert "| toy | ours | `wait_ms` | 6.00 (4.00..8.00) | 3.00 (2.00..4.00) | 0.50 |" in text
-    assert (
-        "| toy | 3 | quick | `0ld` | `abc`, with changes not committed | 2026-11-15T20:00:00+00:00 |" in text
-    )
+    assert "| toy | 3 | quick | `0ld` | `abc`, with changes not committed | 2026-11-15T20:00:00+00:00 |" in text
 
 
 def test_a_case_of_few_rounds_or_on_a_busy_machine_has_a_star() -> None:

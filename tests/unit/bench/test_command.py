@@ -62,8 +62,7 @@ def test_what_was_not_measured_is_said_with_its_reason_and_gives_exit_code_1(ben
 
 
 @pytest.mark.parametrize(
-    "args",
-    [(), ("--list",), ("--help",), ("MISS",), ("quick", "--profile", "PASS"), ("quick", "--profile", "ours")],
+    "args", [(), ("--list",), ("--help",), ("MISS",), ("quick", "--profile", "PASS"), ("quick", "--profile", "ours")]
 )
 def test_the_two_verdicts_stand_at_the_end_of_target_lines_and_nowhere_else(
     bench: Bench, args: tuple[str, ...]

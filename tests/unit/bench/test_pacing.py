@@ -53,9 +53,7 @@ def test_a_publisher_that_cannot_keep_up_gives_up_soon_after_its_time(now: list[
 
 
 @pytest.mark.parametrize("in_loop", [False, True])
-def test_each_event_is_published_once_and_noted(
-    in_loop: bool, now: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_event_is_published_once_and_noted(in_loop: bool, now: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pacing, "_LEAD_NS", 0)
     pace = Pace(rate=50_000, seconds=0.001, connections=3)
     published: list[int] = []

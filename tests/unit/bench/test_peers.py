@@ -59,10 +59,7 @@ def test_a_run_says_what_its_process_cost(peer: Peer, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("import sys; sys.exit('no such thing')", "exit code 1: no such thing"),
-        ("print('hello')", "not JSON: 'hello"),
-    ],
+    [("import sys; sys.exit('no such thing')", "exit code 1: no such thing"), ("print('hello')", "not JSON: 'hello")],
 )
 def test_a_script_that_ends_badly_is_reported(peer: Peer, tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(PeerFailed, match=words):

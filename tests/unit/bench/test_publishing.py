@@ -33,9 +33,7 @@ def a_chart(*values: float | None, low: float = 1.0, high: float = 1.0) -> Chart
 
 
 def circles(text: str) -> list[tuple[float, float]]:
-    return [
-        (float(dot.attrib["cx"]), float(dot.attrib["cy"])) for dot in ET.fromstring(text).iter(f"{SVG}circle")
-    ]
+    return [(float(dot.attrib["cx"]), float(dot.attrib["cy"])) for dot in ET.fromstring(text).iter(f"{SVG}circle")]
 
 
 def test_a_tenfold_value_is_the_same_step_upwards_everywhere() -> None:
@@ -79,9 +77,7 @@ def bench(tmp_path: Path) -> Bench:
     target = Target("p50", Paired("ours, 1/s", ("theirs, 1/s",), "latency_p50_ms"), at_most=0.5)
     crew = a_variant("ours, 4 workers", sustained_per_second=8000, namastack_per_second=9982)
     cases = [
-        Case(
-            name="rates", about="a", variants=[*flow[:3], behind], targets=[target], rounds=2, warm_up=False
-        ),
+        Case(name="rates", about="a", variants=[*flow[:3], behind], targets=[target], rounds=2, warm_up=False),
         Case(name="rates_sqlite", about="b", variants=[*flow[:3], Variant("theirs, 2/s", broken)], rounds=1),
         Case(name="rates_in_process", about="c", variants=[a_variant("one", latency_p50_us=77.0)], rounds=1),
         Case(name="sustained", about="d", variants=[crew], rounds=1),
@@ -110,14 +106,11 @@ def test_the_command_measures_the_cases_of_the_page_and_writes_it(bench: Bench) 
 def test_cells_have_the_median_and_the_spread_of_the_rounds(bench: Bench) -> None:
     rows = published(bench).splitlines()
 
-    latency = (
-        "3.00 (2.00..4.00) | 4.50 (3.00..6.00) | 6.00 (4.00..8.00) | 7.50 (5.00..10.0) | 15.0 (10.0..20.0)"
-    )
+    latency = "3.00 (2.00..4.00) | 4.50 (3.00..6.00) | 6.00 (4.00..8.00) | 7.50 (5.00..10.0) | 15.0 (10.0..20.0)"
     assert f"| 1/s | ours | {latency} |" in rows
     assert f"| 2/s | theirs * | {latency} |" in rows  # it left something undone
     assert (
-        "| 1/s | ours | 150.0 (100.0..200.0) | 30.0 (20.0..40.0) | 180.0 (120.0..240.0) | 10.5 (7.00..14.0) |"
-        in rows
+        "| 1/s | ours | 150.0 (100.0..200.0) | 30.0 (20.0..40.0) | 180.0 (120.0..240.0) | 10.5 (7.00..14.0) |" in rows
     )
     assert "| 1/s | ours | 100.0 | 7.00 | 107.0 |" in rows
     assert "| one | 77.0 | – |" in rows

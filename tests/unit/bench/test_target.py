@@ -31,10 +31,7 @@ def test_a_paired_ratio_is_the_median_of_the_rounds_to_the_best_of_each() -> Non
 
 
 def test_a_measure_may_be_a_sum_of_others() -> None:
-    rounds: Rounds = {
-        "A": [{"worker_us": 2.0, "database_us": 4.0}],
-        "B": [{"worker_us": 1.0, "database_us": 2.0}],
-    }
+    rounds: Rounds = {"A": [{"worker_us": 2.0, "database_us": 4.0}], "B": [{"worker_us": 1.0, "database_us": 2.0}]}
     assert Paired("A", ("B",), "worker_us + database_us").work_out(rounds) == Quantity(2.0, 2.0, 2.0)
     with pytest.raises(NotMeasured, match=r"A gave no worker_us \+ wal_us in every round"):
         Paired("A", ("B",), "worker_us + wal_us").work_out(rounds)

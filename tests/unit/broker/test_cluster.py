@@ -62,9 +62,7 @@ def two(brokers: Brokers) -> Iterator[tuple[Cluster, Cluster]]:
     first.stop()
 
 
-def test_a_dead_broker_leads_nothing_and_is_listed_for_a_minute(
-    brokers: Brokers, two: tuple[Cluster, Cluster]
-) -> None:
+def test_a_dead_broker_leads_nothing_and_is_listed_for_a_minute(brokers: Brokers, two: tuple[Cluster, Cluster]) -> None:
     first, second = two
     assert any(first.coordinator(name).port == 2 for name in NAMES)
     brokers.die(second)
@@ -123,9 +121,7 @@ def test_a_dead_broker_does_not_take_the_row_of_its_successor_away(
     again.stop()
 
 
-def test_a_broker_that_was_paused_for_longer_is_listed_again(
-    brokers: Brokers, two: tuple[Cluster, Cluster]
-) -> None:
+def test_a_broker_that_was_paused_for_longer_is_listed_again(brokers: Brokers, two: tuple[Cluster, Cluster]) -> None:
     first, second = two
     brokers.die(second)  # as far as others can see
     looked(first)

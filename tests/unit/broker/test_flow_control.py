@@ -90,9 +90,7 @@ def test_parts_of_requests_of_one_holder_keep_nobody_else_from_sending() -> None
             each.receive(20)
     assert room.requests.used == 60, "no more is read of ana than is free, but for a last piece"
     assert room.may_send(Told(room, "ben"))
-    assert [room.may_send(each) for each in mine] == [True, False, False, False, False], (
-        "one ends its request"
-    )
+    assert [room.may_send(each) for each in mine] == [True, False, False, False, False], "one ends its request"
 
 
 def test_a_holder_goes_on_when_its_requests_are_answered_or_others_leave_room() -> None:

@@ -90,9 +90,7 @@ def test_rules_of_the_database_are_added_listed_in_force_and_removed(run: Run, t
     assert run("check", "ana", "write", "topic", "t", "--url", url)[0] == 0
     told = json.loads(run("list", "--url", url, "--json")[1])
     rules = {each["rule"] for each in told["rules"]}
-    assert rules >= {"allow ops * cluster", "allow ops * topic *", "allow ana read topic t*"}, (
-        "one of each kind"
-    )
+    assert rules >= {"allow ops * cluster", "allow ops * topic *", "allow ana read topic t*"}, "one of each kind"
     assert run("remove", "allow", "ana", "read,write", "topic", "t*", "--url", url)[0] == 0
     assert run("check", "ana", "write", "topic", "t", "--url", url)[0] == 1
     code, _, err = run("remove", "allow", "ops", "*", "*", "--url", url)
@@ -131,9 +129,7 @@ def test_what_a_file_keeps_of_a_secret_lets_its_owner_in_and_is_not_the_secret(
     assert run("hash", "two words\n")[0] == 2
 
 
-def test_certificates_to_try_with_are_made_and_made_anew_by_the_same_authority(
-    run: Run, tmp_path: Path
-) -> None:
+def test_certificates_to_try_with_are_made_and_made_anew_by_the_same_authority(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "certs"
     code, out, _ = run("dev-certs", str(folder), "--client", "ana")
     assert code == 0

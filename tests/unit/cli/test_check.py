@@ -99,9 +99,7 @@ def test_a_group_without_a_handler_is_a_problem(write: Any, check: Check, url: s
     assert "penstock groups delete books" in one["remedy"]
 
 
-def test_a_filter_that_no_handler_serves_is_a_problem_and_in_part_a_warning(
-    write: Any, check: Check, url: str
-) -> None:
+def test_a_filter_that_no_handler_serves_is_a_problem_and_in_part_a_warning(write: Any, check: Check, url: str) -> None:
     put(url, "order.placed", group="mailer")
     outbox = Outbox(url)
     with outbox.transaction() as conn:
@@ -110,9 +108,7 @@ def test_a_filter_that_no_handler_serves_is_a_problem_and_in_part_a_warning(
     code, found = check("shop:outbox")
     assert (code, [each["weight"] for each in found["findings"]]) == (1, ["problem"])
     with outbox.transaction() as conn:
-        conn.execute(
-            """UPDATE penstock_group SET filters = '[["events:order.paid", "events:order.placed"]]'"""
-        )
+        conn.execute("""UPDATE penstock_group SET filters = '[["events:order.paid", "events:order.placed"]]'""")
     code, found = check("shop:outbox")
     assert (code, [each["weight"] for each in found["findings"]]) == (0, ["warning"])
     assert "events:order.paid" in found["findings"][0]["what"]

@@ -85,7 +85,5 @@ def test_completing_a_command_imports_none() -> None:
 
 
 def test_every_command_that_tells_something_can_tell_it_as_json() -> None:
-    without = {
-        path for path, each in leaves(group) if all(option.name != "as_json" for option in each.params)
-    }
+    without = {path for path, each in leaves(group) if all(option.name != "as_json" for option in each.params)}
     assert without == WITHOUT_JSON

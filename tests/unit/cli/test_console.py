@@ -113,8 +113,6 @@ def test_top_prints_the_overview_once_where_there_is_no_terminal(url: str) -> No
 
 
 def test_top_prints_json(url: str) -> None:
-    done = subprocess.run(
-        [*penstock("top", "--url", url, "--json")], capture_output=True, text=True, timeout=SECONDS
-    )
+    done = subprocess.run([*penstock("top", "--url", url, "--json")], capture_output=True, text=True, timeout=SECONDS)
     (group,) = json.loads(done.stdout)["groups"]
     assert (group["name"], group["passed"], group["lag"]) == ("mailer", 1, 0)

@@ -148,9 +148,7 @@ def test_a_letter_is_shown_by_id_or_place(run: Run, shop: Outbox) -> None:
     assert run("dead", "show", "nobody")[0] == 1
 
 
-def test_what_is_no_text_is_shown_all_the_same(
-    run: Run, shop: Outbox, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_no_text_is_shown_all_the_same(run: Run, shop: Outbox, caplog: pytest.LogCaptureFixture) -> None:
     """And nothing of it reaches the terminal as an order to it."""
     caplog.set_level(logging.CRITICAL, "penstock")  # xdist cannot carry a key that is no text
     odd = a_record("caf\udce9\x1b[2J", b"\xff\x00", type="odd")
@@ -222,9 +220,7 @@ def test_a_skip_lets_the_key_go_on_and_keeps_the_letter(run: Run, shop: Outbox) 
     assert (code, json.loads(out)["count"]) == (1, 0)
 
 
-def test_a_requeue_may_put_records_last_and_edit_their_headers(
-    run: Run, shop: Outbox, failing: list[int]
-) -> None:
+def test_a_requeue_may_put_records_last_and_edit_their_headers(run: Run, shop: Outbox, failing: list[int]) -> None:
     requeue = ("dead", "requeue", "--group", "mailer", "--key", "o-1", "--last")
     edits = ("--header", "tenant=a=b", "--header", "empty=", "--drop-header", "x")
     assert run(*requeue, *edits, "--dry-run") == (0, "1 dead letter would be requeued\n", "")

@@ -78,9 +78,7 @@ def test_a_file_that_is_there_is_not_touched(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_event_that_is_lost_turns_it_red(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_event_that_is_lost_turns_it_red(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A test of the demo's own proof: one record taken out of the log."""
 
     class Leaking(Shop):
@@ -110,10 +108,7 @@ def test_an_event_that_came_twice_turns_it_red(run: Run, monkeypatch: pytest.Mon
 def test_the_demo_runs_as_a_program_in_a_pipe(tmp_path: Path) -> None:
     """Without a terminal there is no bar, and each line is a plain one."""
     done = subprocess.run(
-        penstock("demo", "--no-lake", "--no-broker", "--orders", "20"),
-        capture_output=True,
-        text=True,
-        check=True,
+        penstock("demo", "--no-lake", "--no-broker", "--orders", "20"), capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "reconciled: committed=16 logged=16 delivered=16"
     assert not re.search(r"\x1b|\r", done.stdout)
@@ -125,10 +120,7 @@ def test_the_demo_runs_as_a_program_in_a_pipe(tmp_path: Path) -> None:
 def test_the_events_reach_the_lake(tmp_path: Path) -> None:
     need_java()
     done = subprocess.run(
-        penstock("demo", "--orders", "200", "--dir", str(tmp_path)),
-        capture_output=True,
-        text=True,
-        check=False,
+        penstock("demo", "--orders", "200", "--dir", str(tmp_path)), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
@@ -168,17 +160,13 @@ def test_what_is_missing_is_left_out_with_the_reason(
     left = refusal(SystemExit, main, ["demo", "--orders", "3"])
     out = capsys.readouterr().out
     assert left.code == 0
-    assert (
-        "the lake is left out: the lake needs an extra; install it with: pip install 'penstock[spark]'" in out
-    )
+    assert "the lake is left out: the lake needs an extra; install it with: pip install 'penstock[spark]'" in out
     assert "the Kafka client is left out: it needs an extra; install it with: pip install" in out
     assert out.splitlines()[-1] == "reconciled: committed=3 logged=3 delivered=3"
 
 
 @pytest.mark.slow
-def test_a_record_that_the_kafka_client_did_not_get_turns_it_red(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_that_the_kafka_client_did_not_get_turns_it_red(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_reader, "read_topic", lambda *_: ["o-1", "o-2"])
     code, lines, _ = run("--orders", "3", "--broker")
     assert (code, lines[-1]) == (1, "NOT reconciled: committed=3 logged=3 delivered=3 kafka=2")

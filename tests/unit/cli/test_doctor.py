@@ -14,9 +14,7 @@ from tests.suites.refusal import refusal
 FINDINGS = [
     DoctorFinding("Python", PartState.OK, "3.11", "everything", "install it"),
     DoctorFinding("Disk", PartState.LOW, "0.1 GiB free", "room", "free some space"),
-    DoctorFinding(
-        "[postgres]", PartState.MISSING, "not installed", "PostgreSQL", "pip install 'penstock[postgres]'"
-    ),
+    DoctorFinding("[postgres]", PartState.MISSING, "not installed", "PostgreSQL", "pip install 'penstock[postgres]'"),
     DoctorFinding("SQLite callers", PartState.NOTE, "a note", "publishing", "begin it so"),
 ]
 BROKEN = DoctorFinding("SQLite", PartState.BROKEN, "3.1", "the default", "use a newer Python")

@@ -89,6 +89,4 @@ def test_a_scheduled_event_says_when_it_is_due(outbox: Outbox, show: Show) -> No
 def test_an_event_that_is_nowhere_is_said_to_be(show: Show) -> None:
     code, out, err = show("01a1e786-49a8-74fc-978f-7d921b97b15a")
     assert (code, out) == (1, "")
-    assert err.startswith(
-        "error: there is no record 01a1e786-49a8-74fc-978f-7d921b97b15a: it was never published"
-    )
+    assert err.startswith("error: there is no record 01a1e786-49a8-74fc-978f-7d921b97b15a: it was never published")

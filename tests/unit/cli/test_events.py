@@ -52,10 +52,7 @@ def run(shop: Outbox, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 
 def test_a_page_is_a_table_for_people_and_json_for_programs(run: Run) -> None:
     code, out, err = run("list", "--state", "done", "--limit", "1")
-    assert (code, out.strip().splitlines()[0].split()) == (
-        0,
-        ["at", "topic", "record", "key", "type", "group", "id"],
-    )
+    assert (code, out.strip().splitlines()[0].split()) == (0, ["at", "topic", "record", "key", "type", "group", "id"])
     assert "o-[1]" in out
     assert err.startswith("more: --after ")
     code, out, _ = run("list", "--state", "done", "--json")
@@ -65,9 +62,7 @@ def test_a_page_is_a_table_for_people_and_json_for_programs(run: Run) -> None:
     assert event["name"].startswith("event:order.placed:0")
     assert (event["state"], event["topic"], event["offset"], event["group"]) == ("done", "events", 0, None)
     after = err.split()[-1]
-    assert json.loads(run("list", "--state", "done", "--after", after, "--json")[1])["events"] == [
-        found["events"][1]
-    ]
+    assert json.loads(run("list", "--state", "done", "--after", after, "--json")[1])["events"] == [found["events"][1]]
 
 
 def test_a_state_with_nothing_in_it_says_so(run: Run) -> None:

@@ -88,12 +88,7 @@ def test_each_handler_is_shown_with_the_policy_that_counts_and_whose_it_is(run: 
     shown = [(each["group"], each["id"], each["retry"], each["retry_from"]) for each in listed(run)]
     assert shown == [
         ("books", "books[all]", "1 retry after 1s; only OSError, shop.Busy", "handler"),
-        (
-            "mailer",
-            "handled_shop.any_order",
-            "9 retries after 2s, 4s, 6s, 8s, 10s, …; never ValueError",
-            "outbox",
-        ),
+        ("mailer", "handled_shop.any_order", "9 retries after 2s, 4s, 6s, 8s, 10s, …; never ValueError", "outbox"),
         ("mailer", "handled_shop.paid", "3 retries after 2s, 4s, 8s ± 500ms", "decorator"),
         ("tax", "tax", "no retries", "outbox"),
     ]
@@ -150,10 +145,7 @@ def test_a_type_is_given_to_the_first_of_its_group(run: Run) -> None:
     [
         (("empty_shop:outbox",), "no handler is registered\n"),
         (("handled_shop:outbox", "--group", "x"), "no handler is registered in group x\n"),
-        (
-            ("handled_shop:outbox", "--type", "a", "--group", "tax"),
-            "no handler is registered for 'a' in group tax\n",
-        ),
+        (("handled_shop:outbox", "--type", "a", "--group", "tax"), "no handler is registered for 'a' in group tax\n"),
     ],
 )
 def test_none_found_is_told_and_ends_with_1(run: Run, args: tuple[str, ...], words: str) -> None:

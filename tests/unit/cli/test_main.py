@@ -93,11 +93,7 @@ def test_nothing_said_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None
     ids=lambda each: type(each).__name__,
 )
 def test_an_error_is_one_sentence_and_an_exit_code(
-    error: Exception,
-    wanted: int,
-    words: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    error: Exception, wanted: int, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*args: object, **options: object) -> None:
         raise error

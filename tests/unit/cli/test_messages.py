@@ -51,9 +51,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.mark.usefixtures("shop")
-def test_a_locked_store_is_one_sentence_with_a_remedy(
-    run: Run, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_store_is_one_sentence_with_a_remedy(run: Run, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_REPLAYS", 0)
     monkeypatch.setattr(dialect, "BUSY_SECONDS", 0.0)
     with closing(sqlite3.connect(path)) as conn:
@@ -122,10 +120,7 @@ def test_without_a_terminal_nobody_is_asked(run: Run, shop: Outbox, question: li
 @pytest.mark.parametrize("verb", ["delete", "clear"])
 def test_an_unknown_topic_is_not_to_be_published_to(run: Run, verb: str) -> None:
     code, _, err = run("topics", verb, "nope", "--yes")
-    assert (code, err) == (
-        1,
-        "error: there is no topic 'nope'; `penstock topics list` shows the topics\n",
-    )
+    assert (code, err) == (1, "error: there is no topic 'nope'; `penstock topics list` shows the topics\n")
 
 
 @pytest.mark.usefixtures("shop")
@@ -180,9 +175,7 @@ def test_the_doctor_shows_foreign_text_as_it_is(run: Run, shop: Outbox, path: Pa
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else None,
 )
-def test_what_was_asked_wrongly_is_answered_with_what_to_say(
-    run: Run, args: list[str], code: int, words: str
-) -> None:
+def test_what_was_asked_wrongly_is_answered_with_what_to_say(run: Run, args: list[str], code: int, words: str) -> None:
     found, out, err = run(*args)
     assert found == code
     assert words in err

@@ -58,9 +58,7 @@ def test_it_says_so_in_json(run: Run, url: str) -> None:
         assert (code, json.loads(out)) == (0, {"applied": applied, "version": NEWEST})
 
 
-def test_the_address_may_stand_in_the_environment(
-    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_address_may_stand_in_the_environment(run: Run, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_URL", url)
     assert run()[0] == 0
 
@@ -162,9 +160,7 @@ def test_a_newer_schema_that_cannot_be_used_is_said_with_the_remedy(run: Run, ur
     for flag in ([], ["--check"], ["--sql"]):
         code, _, err = run("--url", url, *flag)
         assert code == 1
-        assert (
-            f"can be used from version 99 on, but this Penstock knows {NEWEST}; update Penstock here" in err
-        )
+        assert f"can be used from version 99 on, but this Penstock knows {NEWEST}; update Penstock here" in err
 
 
 def test_after_a_restore_it_raises_the_incarnation_as_well(run: Run, url: str) -> None:

@@ -81,12 +81,7 @@ def test_topics_are_listed_and_shown(run: Run, shop: Outbox) -> None:
     assert "events" in out
     assert "as in the settings" in out
     (topic,) = said(run, "topics", "list")["topics"]
-    assert (topic["name"], topic["partitions"], topic["records"], topic["groups"]) == (
-        "events",
-        2,
-        3,
-        ["mailer"],
-    )
+    assert (topic["name"], topic["partitions"], topic["records"], topic["groups"]) == ("events", 2, 3, ["mailer"])
     shown = said(run, "topics", "show", "events", "--partitions", "--size", "--limit", "1")
     assert (len(shown["partition_list"]), shown["bytes"] > 0, shown["after"] is None) == (1, True, False)
     code, out, err = run("topics", "show", "events", "--partitions", "--limit", "1", "--size")
@@ -97,11 +92,7 @@ def test_topics_are_listed_and_shown(run: Run, shop: Outbox) -> None:
 
 
 def test_a_topic_grows(run: Run, shop: Outbox) -> None:
-    assert run("topics", "grow", "events", "--partitions", "8") == (
-        0,
-        "topic events has 8 partitions, before 2\n",
-        "",
-    )
+    assert run("topics", "grow", "events", "--partitions", "8") == (0, "topic events has 8 partitions, before 2\n", "")
     grown = said(run, "topics", "grow", "events", "--partitions", "16")
     assert (grown["partitions"], grown["before"]) == (16, 8)
     code, _, err = run("topics", "grow", "events", "--partitions", "20")
@@ -154,12 +145,7 @@ def test_a_topic_is_cleared_or_deleted_when_that_is_confirmed(run: Run, shop: Ou
 
 def test_groups_are_listed_and_shown(run: Run, shop: Outbox) -> None:
     (group,) = said(run, "groups", "list")["groups"]
-    assert (group["name"], group["topics"], group["lag"], group["paused_at"]) == (
-        "mailer",
-        ["events"],
-        0,
-        None,
-    )
+    assert (group["name"], group["topics"], group["lag"], group["paused_at"]) == ("mailer", ["events"], 0, None)
     assert "flows" in run("groups", "list")[1]
     shown = said(run, "groups", "show", "mailer", "--partitions")
     assert [each["offset"] for each in shown["partitions"]] == [each["end"] for each in shown["partitions"]]
@@ -194,12 +180,7 @@ def test_a_group_is_reset_when_that_is_confirmed(run: Run, shop: Outbox, mailed:
     shop.drain()
     assert mailed == [1, 2, 3, 1, 2, 3]
     assert said(run, *earliest, "--yes")["again"] == 3
-    for to, more in (
-        ("latest", []),
-        ("2020-01-01", []),
-        ("2020-01-01T10:00+02:00", []),
-        ("0", ["--partition", "0"]),
-    ):
+    for to, more in (("latest", []), ("2020-01-01", []), ("2020-01-01T10:00+02:00", []), ("0", ["--partition", "0"])):
         code, _, err = run("groups", "reset", "mailer", "--topic", "events", "--to", to, "--yes", *more)
         assert (code, err) == (0, ""), to
     for to in ("sooner", "0", "-1"):
@@ -285,10 +266,7 @@ def test_schedules_are_listed_shown_paused_run_and_removed(run: Run, shop: Outbo
     assert run("periodic", "pause", "sweep [1]") == (0, "schedule sweep [1] is paused\n", "")
     assert said(run, "periodic", "pause", "sweep [1]") == {"schedule": "sweep [1]", "changed": False}
     code, _, err = run("periodic", "run-now", "sweep [1]")
-    assert (code, err) == (
-        1,
-        "error: schedule 'sweep [1]' is paused; resume it first: penstock periodic resume\n",
-    )
+    assert (code, err) == (1, "error: schedule 'sweep [1]' is paused; resume it first: penstock periodic resume\n")
     assert run("periodic", "resume", "sweep [1]")[1] == "schedule sweep [1] ticks again\n"
     assert said(run, "periodic", "run-now", "sweep [1]") == {"schedule": "sweep [1]", "due": "now"}
     assert shop.drain().sequenced == 1
@@ -342,13 +320,7 @@ def test_durations_sizes_and_moments_are_read_as_people_write_them() -> None:
         timedelta(days=14),
         timedelta(0),
     ]
-    assert [size(text) for text in ("10GB", "512MiB", "1000", "1.5k", "7 B")] == [
-        10**10,
-        512 << 20,
-        1000,
-        1500,
-        7,
-    ]
+    assert [size(text) for text in ("10GB", "512MiB", "1000", "1.5k", "7 B")] == [10**10, 512 << 20, 1000, 1500, 7]
     assert moment("2026-11-16").isoformat() == "2026-11-16T00:00:00+00:00"
     for read, text in (
         (duration, "5"),
@@ -367,9 +339,7 @@ def test_durations_sizes_and_moments_are_read_as_people_write_them() -> None:
 # --- restored, reconcile --type, dead fallbacks ------------------------------------------------
 
 
-def test_a_restored_store_is_another_incarnation_and_the_audit_says_who_said_so(
-    shop: Outbox, run: Run
-) -> None:
+def test_a_restored_store_is_another_incarnation_and_the_audit_says_who_said_so(shop: Outbox, run: Run) -> None:
     before = shop.log.identity()
     assert run("restored", typed="n")[0] != 0
     assert run("restored", "--json")[0] != 0, "nobody is asked then"

@@ -67,9 +67,7 @@ def test_retain_of_a_topic_that_is_not_there_is_an_error(run: Run, shop: Outbox)
     assert kept(shop) == []
 
 
-def test_erase_asks_unless_told_and_says_what_it_did(
-    run: Run, shop: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_erase_asks_unless_told_and_says_what_it_did(run: Run, shop: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("erase", "nobody") == (0, "no events have this tag\n", "")
     assert "nothing is erased yet" in run("erase", "ada", "--dry-run")[1]
     assert run("erase", "ada", "--json")[0] == 2

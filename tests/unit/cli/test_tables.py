@@ -48,9 +48,7 @@ def test_names_ids_and_offsets_are_whole_at_every_width(shown: Shown, width: int
 
 def test_a_narrow_terminal_gets_a_block_per_record(shown: Shown) -> None:
     first, second = shown(60).strip().split("\n\n")
-    assert first.splitlines() == [
-        f"{name + ':':<8}{text}" for name, text in zip(COLUMNS, ROWS[0], strict=True)
-    ]
+    assert first.splitlines() == [f"{name + ':':<8}{text}" for name, text in zip(COLUMNS, ROWS[0], strict=True)]
     assert second.splitlines()[0] == "group:  an-index-with-a-long-name"
 
 

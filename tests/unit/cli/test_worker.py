@@ -169,9 +169,7 @@ def hung(folder: Path) -> list[str]:
 
 
 @pytest.fixture
-def refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Run]:
+def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
     """Run a worker that ends at once, in this process; give its exit code and what it said."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -217,10 +215,7 @@ def test_a_second_signal_waits_for_no_handler(folder: Path) -> None:
     [
         (["shop"], "'shop' must be MODULE:NAME, such as shop:outbox"),
         (["nothing:outbox"], "module 'nothing' is neither here nor installed"),
-        (
-            ["./shop.py:outbox"],
-            "'./shop.py:outbox' must be MODULE:NAME, such as shop:outbox; name the module",
-        ),
+        (["./shop.py:outbox"], "'./shop.py:outbox' must be MODULE:NAME, such as shop:outbox; name the module"),
         (["shop:nothing"], "shop has no 'nothing'; Outbox there: outbox"),
         (["shop:other"], "shop:other is str, not an Outbox"),
         (["shop:outbox", "--partitions", "5-1"], "'5-1' is not a range such as 0-63"),

@@ -59,9 +59,7 @@ def test_it_says_where_it_listens_serves_beside_the_worker_and_ends_with_it(fold
         assert worker.get("/healthz").status == 200
         assert 'penstock_delivered_total{group="g",handler="h"} 0\n' in worker.get("/metrics").text
         assert worker.get("/nothing").status == 404
-        with closing(
-            socket.create_connection((worker.host, worker.port))
-        ):  # says nothing; it does not wait for it
+        with closing(socket.create_connection((worker.host, worker.port))):  # says nothing; it does not wait for it
             said = worker.end()
     assert "SIGTERM: stopping" in said
     assert "Traceback" not in said
@@ -92,9 +90,7 @@ def test_an_address_that_is_taken_is_refused_before_the_worker_starts(
     assert f"cannot listen on 127.0.0.1 port {port}: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "text", ["8420", "127.0.0.1", ":8420", "127.0.0.1:http", "::1:8420", "[::1]", "h:65536", ""]
-)
+@pytest.mark.parametrize("text", ["8420", "127.0.0.1", ":8420", "127.0.0.1:http", "::1:8420", "[::1]", "h:65536", ""])
 def test_what_is_no_address_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     left = refusal(SystemExit, main, ["worker", "shop:outbox", "--http", text])
     assert left.code == 2
@@ -115,9 +111,7 @@ def test_an_address_is_read_and_written_alike(text: str, address: ListenAddress)
     assert (found, str(found)) == (address, text)
 
 
-@pytest.mark.parametrize(
-    "text", ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "example.org:80", "localhost.evil:1"]
-)
+@pytest.mark.parametrize("text", ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "example.org:80", "localhost.evil:1"])
 def test_plaintext_where_others_can_connect_must_be_asked_for(text: str) -> None:
     address = ListenAddressType().convert(text, None, None)
     with pytest.raises(click.UsageError, match=r"add --insecure"):

@@ -147,9 +147,7 @@ def test_without_a_configuration_one_handler_is_added_and_one_level_set() -> Non
         assert (logging.getLogger("penstock").level, root.level) == (logging.INFO, level)
 
 
-def test_a_logger_that_a_framework_has_given_a_handler_is_left_to_that(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_logger_that_a_framework_has_given_a_handler_is_left_to_that(capsys: pytest.CaptureFixture[str]) -> None:
     with bare_logging():
         set_up(None, None)
         framework = logging.getLogger("framework")

@@ -63,9 +63,7 @@ def test_an_absolute_path_has_four_slashes(tmp_path: Path) -> None:
     assert tables(tmp_path / "deep.db") > 5
 
 
-def test_a_change_of_folder_does_not_change_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_folder_does_not_change_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon goes to / after it has started."""
     outbox = Outbox("sqlite:///shop.db")
     (tmp_path / "elsewhere").mkdir()
@@ -116,10 +114,7 @@ def test_a_store_in_memory_lives_as_long_as_somebody_holds_it() -> None:
     ("url", "shown"),
     [
         ("postgresql://u:p@ss:w@h:5/db?x=1", "postgresql://u@h:5/db?x=1"),
-        (
-            "postgresql://u@h/db?password=p&sslpassword=q&x=1",
-            "postgresql://u@h/db?password=…&sslpassword=…&x=1",
-        ),
+        ("postgresql://u@h/db?password=p&sslpassword=q&x=1", "postgresql://u@h/db?password=…&sslpassword=…&x=1"),
         ("postgresql://h:5432/db", "postgresql://h:5432/db"),
         ("postgresql:///db?host=/a:b@c", "postgresql:///db?host=/a:b@c"),
         ("sqlite:////a:b@c.db", "sqlite:////a:b@c.db"),

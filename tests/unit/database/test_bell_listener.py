@@ -114,9 +114,7 @@ def test_a_flood_is_believed_for_a_second_at_most() -> None:
 
 
 @on_postgres
-def test_a_notification_is_handed_on_with_its_word(
-    bell: BellListener, database: Database, heard: Heard
-) -> None:
+def test_a_notification_is_handed_on_with_its_word(bell: BellListener, database: Database, heard: Heard) -> None:
     notify_others(database, staged_word([7]))
     wait_until(lambda: "staged 7" in heard, "it hears")
 

@@ -212,9 +212,7 @@ def test_a_commit_of_ours_in_a_file_survives_a_power_cut(database: Database) -> 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
 @pytest.mark.parametrize("level", ["on", "local", "remote_apply", "off"])
-def test_a_commit_of_ours_is_as_durable_as_the_server_is_set(
-    database: Database, migrated_url: str, level: str
-) -> None:
+def test_a_commit_of_ours_is_as_durable_as_the_server_is_set(database: Database, migrated_url: str, level: str) -> None:
     """Also on a connection that has notified, which need not be durable."""
     opened = open_database(f"{migrated_url}%20-csynchronous_commit%3D{level}", Names())
 

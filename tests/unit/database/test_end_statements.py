@@ -8,15 +8,7 @@ from penstock.errors import TransactionEnded
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "COMMIT",
-        " ; end",
-        "-- why\nrollback",
-        "/* why */ abort",
-        "/**/ /* ** */COMMIT",
-        b"commit",
-        "/*;*/;END;",
-    ],
+    ["COMMIT", " ; end", "-- why\nrollback", "/* why */ abort", "/**/ /* ** */COMMIT", b"commit", "/*;*/;END;"],
 )
 def test_an_end_is_refused_behind_blanks_and_comments(statement: str | bytes) -> None:
     with pytest.raises(TransactionEnded):

@@ -28,9 +28,7 @@ def test_scripts_hold_nothing_that_a_framework_would_misread(dialect: str) -> No
 
 
 def test_a_script_is_split_where_statements_end() -> None:
-    script = (
-        "-- one; two\nCREATE TABLE a (\n    -- inside; too\n    b text DEFAULT 'x;y'\n);\n\nDROP TABLE a;\n"
-    )
+    script = "-- one; two\nCREATE TABLE a (\n    -- inside; too\n    b text DEFAULT 'x;y'\n);\n\nDROP TABLE a;\n"
     assert list(statements_of(script)) == ["CREATE TABLE a (\n    b text DEFAULT 'x;y'\n)", "DROP TABLE a"]
 
 

@@ -37,9 +37,7 @@ def rights(url: str, folder: Path, umask: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("umask", [0, 0o022, 0o077, 0o777], ids=oct)
-def test_the_file_and_those_beside_it_are_their_owners_whatever_the_umask_is(
-    tmp_path: Path, umask: int
-) -> None:
+def test_the_file_and_those_beside_it_are_their_owners_whatever_the_umask_is(tmp_path: Path, umask: int) -> None:
     found = rights(f"sqlite:///{tmp_path}/shop.db", tmp_path, umask)
     assert {"shop.db", "shop.db-wal", "shop.db-shm"} == found.keys()
     assert set(found.values()) == {0o600}
@@ -54,9 +52,7 @@ def test_a_directory_of_a_log_is_its_owners_with_all_that_is_in_it(tmp_path: Pat
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o660], ids=oct)
-def test_a_file_that_was_there_keeps_its_rights_and_gives_them_to_those_beside_it(
-    tmp_path: Path, mode: int
-) -> None:
+def test_a_file_that_was_there_keeps_its_rights_and_gives_them_to_those_beside_it(tmp_path: Path, mode: int) -> None:
     sqlite3.connect(tmp_path / "shop.db").close()
     os.chmod(tmp_path / "shop.db", mode)
     found = rights(f"sqlite:///{tmp_path}/shop.db", tmp_path, 0o022)
@@ -72,9 +68,7 @@ def test_the_file_behind_a_link_is_made_for_its_owner_too(tmp_path: Path) -> Non
     assert (tmp_path / "link.db").is_symlink()
 
 
-def test_a_reader_of_another_user_is_told_whose_the_file_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_of_another_user_is_told_whose_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "shop.db"
     path.touch()
     refused = sqlite3.OperationalError("unable to open database file")
@@ -85,9 +79,7 @@ def test_a_reader_of_another_user_is_told_whose_the_file_is(
     assert "chmod g+rw" in str(said)
 
 
-def test_it_is_made_private_where_the_file_system_has_no_links(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_made_private_where_the_file_system_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 

@@ -29,14 +29,10 @@ WORDS = {  # neutral: PostgreSQL's, SQLite's
     "SELECT a FOR UPDATE OF c SKIP LOCKED": ("SELECT a FOR UPDATE OF c SKIP LOCKED", "SELECT a"),
     "SELECT a\nFOR KEY SHARE": ("SELECT a\nFOR KEY SHARE", "SELECT a"),
     "FROM a CROSS JOIN b c ON b.x = c.x CROSS JOIN d": ("FROM a JOIN b c ON b.x = c.x CROSS JOIN d", None),
-    "greatest(a, least(b, octet_length(c)))": (
-        "greatest(a, least(b, octet_length(c)))",
-        "max(a, min(b, length(c)))",
-    ),
+    "greatest(a, least(b, octet_length(c)))": ("greatest(a, least(b, octet_length(c)))", "max(a, min(b, length(c)))"),
     "FROM rows(:w, a integer, b text) AS x": (
         "FROM unnest(%(w.a)s::integer[], %(w.b)s::text[]) AS x (a, b)",
-        "FROM (SELECT json_extract(value, '$[0]') AS a, json_extract(value, '$[1]') AS b"
-        " FROM json_each(:w)) AS x",
+        "FROM (SELECT json_extract(value, '$[0]') AS a, json_extract(value, '$[1]') AS b FROM json_each(:w)) AS x",
     ),
 }
 

@@ -28,10 +28,7 @@ PLAIN = [
     ("memory://name", "memory://name"),
     ("postgresql://u:p@h:5/db", "postgresql://u:p@h:5/db"),
     ("postgres://u:p%40@h/db?sslmode=require", "postgres://u:p%40@h/db?sslmode=require"),
-    (
-        "postgresql://h1:1,h2:2/db?target_session_attrs=any",
-        "postgresql://h1:1,h2:2/db?target_session_attrs=any",
-    ),
+    ("postgresql://h1:1,h2:2/db?target_session_attrs=any", "postgresql://h1:1,h2:2/db?target_session_attrs=any"),
     ("postgresql://h/db?ssl=require", "postgresql://h/db?sslmode=require"),
     ("postgresql://h/db?ssl=true", "postgresql://h/db?sslmode=require"),
 ]
@@ -51,23 +48,11 @@ MEANINGS: list[tuple[str, dict[str, str]]] = [
     ("postgresql+asyncpg://u:@h/db", {"user": "u", "host": "h", "dbname": "db"}),
     ("postgresql+psycopg://u@[::1]:5433/db", {"user": "u", "host": "::1", "port": "5433", "dbname": "db"}),
     ("postgresql+asyncpg:///db?host=/run/pg", {"host": "/run/pg", "dbname": "db"}),
-    (
-        "postgresql+asyncpg://u@:6/db?host=/run/pg",
-        {"user": "u", "host": "/run/pg", "port": "6", "dbname": "db"},
-    ),
-    (
-        "postgresql+psycopg://u@/db?host=h1:1&host=h2:2",
-        {"user": "u", "host": "h1,h2", "port": "1,2", "dbname": "db"},
-    ),
-    (
-        "postgresql+asyncpg://u@/db?host=h1:1&host=h2",
-        {"user": "u", "host": "h1,h2", "port": "1,", "dbname": "db"},
-    ),
+    ("postgresql+asyncpg://u@:6/db?host=/run/pg", {"user": "u", "host": "/run/pg", "port": "6", "dbname": "db"}),
+    ("postgresql+psycopg://u@/db?host=h1:1&host=h2:2", {"user": "u", "host": "h1,h2", "port": "1,2", "dbname": "db"}),
+    ("postgresql+asyncpg://u@/db?host=h1:1&host=h2", {"user": "u", "host": "h1,h2", "port": "1,", "dbname": "db"}),
     ("postgresql+asyncpg://u@/db?host=h1:7", {"user": "u", "host": "h1", "port": "7", "dbname": "db"}),
-    (
-        "postgresql+psycopg://u@/db?host=h1,h2&port=1,2",
-        {"user": "u", "host": "h1,h2", "port": "1,2", "dbname": "db"},
-    ),
+    ("postgresql+psycopg://u@/db?host=h1,h2&port=1,2", {"user": "u", "host": "h1,h2", "port": "1,2", "dbname": "db"}),
     ("postgresql+psycopg://u@h1:1,h2:2/db", {"user": "u", "host": "h1,h2", "port": "1,2", "dbname": "db"}),
     (
         "postgresql+psycopg://h/db?sslmode=verify-full&sslrootcert=/a+b",
@@ -78,10 +63,7 @@ MEANINGS: list[tuple[str, dict[str, str]]] = [
     ("postgresql+asyncpg://h/db?timeout=2.5", {"host": "h", "dbname": "db", "connect_timeout": "3"}),
     ("postgresql+asyncpg://h/db?direct_tls=true", {"host": "h", "dbname": "db", "sslnegotiation": "direct"}),
     ("postgresql+asyncpg://h/db?direct_tls=false", {"host": "h", "dbname": "db"}),
-    (
-        "postgresql+asyncpg://h/db?prepared_statement_cache_size=0&command_timeout=5",
-        {"host": "h", "dbname": "db"},
-    ),
+    ("postgresql+asyncpg://h/db?prepared_statement_cache_size=0&command_timeout=5", {"host": "h", "dbname": "db"}),
     (
         "postgresql+psycopg://h/db?options=-csearch_path%3Dx&prepare_threshold=0",
         {"host": "h", "dbname": "db", "options": "-csearch_path=x"},
@@ -101,10 +83,7 @@ REFUSED = [
     ("sqlite:///shop.db?timeout=soon", "timeout='soon' must be a number of seconds"),
     ("sqlite:///shop.db?timeout=nan", "timeout='nan' must be a number of seconds"),
     ("postgresql://u:secret@h/db?schema=shop", "no option 'schema'; name it by --schema"),
-    (
-        "postgresql+asyncpg://u:secret@h/db?server_settings=x",
-        "'server_settings'; write options=-cNAME%3DVALUE",
-    ),
+    ("postgresql+asyncpg://u:secret@h/db?server_settings=x", "'server_settings'; write options=-cNAME%3DVALUE"),
     ("postgresql://u:secret@h/db?pgbouncer=true", "no option 'pgbouncer'; leave it out"),
     ("postgresql+asyncpg://u:secret@h/db?ssl=maybe", "ssl='maybe' must be one of disable, allow"),
     ("postgresql+asyncpg://u:secret@h/db?direct_tls=maybe", "direct_tls='maybe' must be true or false"),
@@ -188,9 +167,7 @@ def test_every_form_of_one_address_reaches_one_server(postgres_url: str) -> None
     """With a real server: the plain form, each driver's, and an engine's."""
     found = set()
     rest = postgres_url.partition("://")[2]
-    forms: list[Any] = [
-        f"{scheme}://{rest}" for scheme in ("postgresql", "postgresql+asyncpg", "postgresql+psycopg2")
-    ]
+    forms: list[Any] = [f"{scheme}://{rest}" for scheme in ("postgresql", "postgresql+asyncpg", "postgresql+psycopg2")]
     forms.append(create_engine(f"postgresql+psycopg://{rest}"))
     for form in forms:
         store = open_store(form)

@@ -29,9 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=[pytest.param("signs", marks=on_linux), "looks"])
-def watch(
-    request: pytest.FixtureRequest, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[WriteWatch]:
+def watch(request: pytest.FixtureRequest, file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WriteWatch]:
     if request.param == "looks":
         monkeypatch.setattr(write_watch, "_watch", lambda path: None)
     with closing(WriteWatch(str(file))) as made:

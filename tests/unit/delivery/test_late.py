@@ -230,9 +230,7 @@ def test_no_two_records_of_a_key_are_out_of_different_lanes_whatever_happens(see
             partition.confirm(skips=True)
         elif act == 3:
             now_ms += 1
-            out |= {
-                each.offset: each for each in partition.take(now_ms, rng.randrange(9), rng.randrange(1, 4))
-            }
+            out |= {each.offset: each for each in partition.take(now_ms, rng.randrange(9), rng.randrange(1, 4))}
             lanes = {(key_of[offset], each.lane) for offset, each in out.items()}
             assert len(lanes) == len({key for key, _ in lanes})
         elif out and rng.random() < 0.2:

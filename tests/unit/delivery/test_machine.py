@@ -4,15 +4,7 @@ import pytest
 
 from penstock.delivery import machine
 from penstock.delivery.lane import StoredLane, WaitState, alone_in
-from penstock.delivery.machine import (
-    LANE_AHEAD,
-    SLOW_WAITING,
-    WINDOW,
-    Delivery,
-    NewDeadLetter,
-    Partition,
-    Settlement,
-)
+from penstock.delivery.machine import LANE_AHEAD, SLOW_WAITING, WINDOW, Delivery, NewDeadLetter, Partition, Settlement
 from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.verdict import Dead, Parked, Passed
 from tests.property.delivery_model import Rows
@@ -82,9 +74,7 @@ def test_a_barred_lane_waits_and_the_cursor_passes_it(partition: Partition) -> N
     assert found.entries == [("a", 0), ("a", 2), ("a", 3)]
 
 
-def test_a_lane_that_is_no_longer_barred_goes_on_in_order_and_is_forgotten(
-    partition: Partition, rows: Rows
-) -> None:
+def test_a_lane_that_is_no_longer_barred_goes_on_in_order_and_is_forgotten(partition: Partition, rows: Rows) -> None:
     partition.bar(frozenset("ab"))
     feed(partition, "aab")
     rows.apply(settled(partition))
@@ -209,9 +199,7 @@ def test_other_lanes_flow_past_a_parked_one(partition: Partition) -> None:
     assert partition.base == 4
 
 
-def test_a_parked_record_is_tried_again_when_it_is_due_and_before_its_followers(
-    partition: Partition,
-) -> None:
+def test_a_parked_record_is_tried_again_when_it_is_due_and_before_its_followers(partition: Partition) -> None:
     feed(partition, "aa")
     take(partition)
     partition.finish(0, PARKED)
@@ -560,9 +548,7 @@ def test_a_lane_that_ends_and_begins_again_before_a_settlement_is_gone(partition
     assert (found.lanes, found.lanes_gone) == ([], ["a"])
 
 
-def test_an_entry_that_moves_to_a_lane_of_its_own_is_deleted_and_written(
-    partition: Partition, rows: Rows
-) -> None:
+def test_an_entry_that_moves_to_a_lane_of_its_own_is_deleted_and_written(partition: Partition, rows: Rows) -> None:
     feed(partition, "aa")
     take(partition)
     partition.finish(0, PARKED)

@@ -50,9 +50,7 @@ def after(rules: Rules, what: Outcome | BaseException, failures: int = 0, now_ms
 
 @pytest.mark.parametrize(("on_failure", "on_exhausted"), COMBINATIONS)
 @pytest.mark.parametrize("answer", [None, Done, Done()])
-def test_done_passes_whatever_the_rule(
-    answer: object, on_failure: OnFailure, on_exhausted: OnExhausted
-) -> None:
+def test_done_passes_whatever_the_rule(answer: object, on_failure: OnFailure, on_exhausted: OnExhausted) -> None:
     assert after(some_rules(on_failure, on_exhausted), outcome_of(answer), failures=2) == Passed()
 
 
@@ -91,9 +89,7 @@ def test_a_snooze_into_the_past_comes_again_a_moment_later(until: timedelta) -> 
 
 
 @pytest.mark.parametrize(("on_failure", "on_exhausted"), COMBINATIONS)
-def test_a_cancelled_record_is_dead_and_its_lane_goes_on(
-    on_failure: OnFailure, on_exhausted: OnExhausted
-) -> None:
+def test_a_cancelled_record_is_dead_and_its_lane_goes_on(on_failure: OnFailure, on_exhausted: OnExhausted) -> None:
     verdict = after(some_rules(on_failure, on_exhausted), Cancel("order withdrawn"), failures=2)
 
     assert verdict == Dead(2, "order withdrawn", hold=False)
@@ -110,11 +106,7 @@ def test_a_cancelled_record_is_dead_and_its_lane_goes_on(
     ids=["final", "exhausted", "exhausted by asking"],
 )
 def test_a_final_or_exhausted_record_is_dead_and_holds_a_parked_lane_unless_told_to_release_it(
-    what: Outcome | Exception,
-    failures: int,
-    reason: str,
-    on_failure: OnFailure,
-    on_exhausted: OnExhausted,
+    what: Outcome | Exception, failures: int, reason: str, on_failure: OnFailure, on_exhausted: OnExhausted
 ) -> None:
     hold = (on_failure, on_exhausted) == (PARK, HOLD)
 
@@ -198,9 +190,7 @@ def test_the_reason_holds_the_whole_chain_root_cause_first() -> None:
     verdict = after(some_rules(), chained("order failed", "card failed", "socket closed"))
 
     assert isinstance(verdict, Parked)
-    assert (
-        verdict.reason == "ValueError: socket closed <- ValueError: card failed <- ValueError: order failed"
-    )
+    assert verdict.reason == "ValueError: socket closed <- ValueError: card failed <- ValueError: order failed"
 
 
 @pytest.mark.parametrize("failures", [0, 3], ids=["parked", "dead"])

@@ -115,21 +115,12 @@ async def called(app: Starlette, path: str) -> int:
     async def receive() -> Any:
         return {"type": "http.request"}
 
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": path,
-        "headers": [],
-        "query_string": b"",
-        "root_path": "",
-    }
+    scope = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": b"", "root_path": ""}
     await app(scope, receive, send)
     return status[0]
 
 
-def test_a_process_that_only_publishes_needs_no_worker(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_only_publishes_needs_no_worker(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reasons(gateway.app(outbox, worker=False)) == []
     monkeypatch.setenv("PENSTOCK_PROCESSING_ENABLED", "false")
     assert reasons(gateway.app(outbox)) == []
@@ -282,9 +273,7 @@ def test_a_scrape_takes_nothing_away_from_another(outbox: Outbox, monkeypatch: p
     assert seen == [0]
 
 
-def test_a_call_that_gets_no_thread_is_not_waited_for(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_gets_no_thread_is_not_waited_for(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     probe = StoreProbe(outbox.store)
 
     def fail(thread: Thread) -> None:
@@ -297,9 +286,7 @@ def test_a_call_that_gets_no_thread_is_not_waited_for(
     assert asyncio.run(probe.ask()) is None
 
 
-def test_a_store_that_hung_answers_again(
-    tmp_path: Path, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_hung_answers_again(tmp_path: Path, outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "ANSWER_SECONDS", 0.05)
     outbox.store.close()
     with closing(Outbox("sqlite:///shop.db")) as asked:

@@ -69,9 +69,7 @@ def test_what_can_be_no_host_is_refused_too(outbox: Outbox, host: str) -> None:
         HttpListener(gateway.app(outbox), host, 0).open()
 
 
-def test_connections_that_ask_nothing_do_not_keep_their_places(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connections_that_ask_nothing_do_not_keep_their_places(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few of them, kept open by anyone, would let every probe fail, and the worker be restarted."""
     monkeypatch.setattr(listening, "_CONNECTIONS", 2)
     monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.05)
@@ -94,10 +92,7 @@ def test_answers_do_not_wait_for_the_acknowledgement_of_the_client(outbox: Outbo
     listener.open()
     try:
         assert listener._socket is not None
-        with (
-            socket.create_connection(listener._socket.getsockname()),
-            closing(listener._socket.accept()[0]) as taken,
-        ):
+        with socket.create_connection(listener._socket.getsockname()), closing(listener._socket.accept()[0]) as taken:
             assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     finally:
         listener.stop()

@@ -69,9 +69,7 @@ def series(worker: ServedWorker, name: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_a_server_that_hangs_is_told_in_time_and_the_process_stays_alive(
-    tmp_path: Path, postgres_url: str
-) -> None:
+def test_a_server_that_hangs_is_told_in_time_and_the_process_stays_alive(tmp_path: Path, postgres_url: str) -> None:
     with closing(Outbox(postgres_url)) as outbox:
         outbox.migrate()
     with FaultProxy(postgres_url) as proxy, ready(tmp_path, proxy.url) as worker:
@@ -102,17 +100,13 @@ def test_a_handler_that_hangs_makes_its_worker_not_ready_and_the_rest_goes_on(tm
         assert {group: value for (_, group), value in given_up.items()} == {"good": 0, "hangs": 1}
 
 
-def test_a_process_that_was_stopped_beyond_its_lease_is_not_ready_until_it_has_renewed_it(
-    tmp_path: Path,
-) -> None:
+def test_a_process_that_was_stopped_beyond_its_lease_is_not_ready_until_it_has_renewed_it(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shop.db"
     with closing(Outbox(url)) as outbox:
         outbox.migrate()
     with ready(tmp_path, url) as worker, closing(sqlite3.connect(tmp_path / "shop.db", timeout=30)) as conn:
         conn.isolation_level = None
-        conn.execute(
-            "BEGIN IMMEDIATE"
-        )  # so that it is stopped outside of a transaction, and wakes to no lease
+        conn.execute("BEGIN IMMEDIATE")  # so that it is stopped outside of a transaction, and wakes to no lease
         worker.process.send_signal(signal.SIGSTOP)
         with pytest.raises(TimeoutError):  # longer than its lease
             worker.get("/readyz", seconds=1.5)

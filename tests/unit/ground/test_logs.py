@@ -66,17 +66,13 @@ def test_a_field_that_fails_to_say_what_it_is_loses_no_line() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert line(odd=Mute(), group="g") | {"group": "g"} == line(group="g") | {
-        "odd": "(Mute, which cannot be shown)"
-    }
+    assert line(odd=Mute(), group="g") | {"group": "g"} == line(group="g") | {"odd": "(Mute, which cannot be shown)"}
 
 
 def test_the_settings_are_read_as_all_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_LOGGING_FORMAT", "json")
     assert (LoggingSettings.load().format, LoggingSettings.load(format="text").format) == ("json", "text")
-    with pytest.raises(
-        SettingOutOfRange, match=r"logging.format='xml' is out of range; it must be one of text"
-    ):
+    with pytest.raises(SettingOutOfRange, match=r"logging.format='xml' is out of range; it must be one of text"):
         LoggingSettings.load(format="xml")
 
 

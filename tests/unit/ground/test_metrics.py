@@ -48,9 +48,7 @@ def test_labels_count_by_name_not_by_order(counter: Series) -> None:
     assert counter.values() == {("a", "x"): 1}
 
 
-@pytest.mark.parametrize(
-    "labels", [{}, {"topic": "a"}, {"topic": "a", "kind": "x", "more": "y"}, {"topik": "a"}]
-)
+@pytest.mark.parametrize("labels", [{}, {"topic": "a"}, {"topic": "a", "kind": "x", "more": "y"}, {"topik": "a"}])
 def test_labels_that_were_not_declared_are_refused(counter: Series, labels: dict[str, str]) -> None:
     with pytest.raises(AssertionError, match="test_total takes the labels"):
         counter.add(1, **labels)

@@ -125,9 +125,7 @@ def test_pause_stops_the_process_until_it_is_told_to_go_on() -> None:
 
 
 def test_no_variable_of_the_environment_arms_a_point() -> None:
-    program = (
-        "from penstock import points; points.reach(points.declare('test.here', 'x')); print(points._armed)"
-    )
+    program = "from penstock import points; points.reach(points.declare('test.here', 'x')); print(points._armed)"
     child = start(program, PENSTOCK_POINTS="test.here=kill", PENSTOCK_POINTS_TEST_HERE="kill")
 
     assert finish(child) == "{}\n"

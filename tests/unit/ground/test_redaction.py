@@ -101,10 +101,7 @@ CASES = [
     (lambda: of_struct({}), "ValidationError: Object missing required field `number`"),
     (lambda: of_model({"number": SECRET}), "ValidationError: Model: $.number (int_parsing)"),
     (lambda: of_model({"number": 1, "kind": SECRET}), "ValidationError: Model: $.kind (literal_error)"),
-    (
-        lambda: of_model({"number": 1, "counts": {SECRET: SECRET}}),
-        "ValidationError: Model: $.counts.… (int_parsing)",
-    ),
+    (lambda: of_model({"number": 1, "counts": {SECRET: SECRET}}), "ValidationError: Model: $.counts.… (int_parsing)"),
     (lambda: of_model({"number": 1, SECRET: 1}), "ValidationError: Model: $.… (extra_forbidden)"),
     (
         lambda: of_model({"number": 1, "inner": [{"number": 2, "e-mail": SECRET}]}),
@@ -125,9 +122,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("make", "said"), CASES, ids=[said[:60] for _, said in CASES])
-def test_an_error_that_quotes_values_says_its_type_and_place(
-    make: Callable[[], Exception], said: str
-) -> None:
+def test_an_error_that_quotes_values_says_its_type_and_place(make: Callable[[], Exception], said: str) -> None:
     error = make()
     assert words(error) == said
     assert SECRET not in reason(error, 1000)

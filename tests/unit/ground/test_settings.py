@@ -173,8 +173,7 @@ def test_a_wrong_type_in_the_file_names_file_table_setting_and_type(line: str, w
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{"on": 1}, {"count": "many"}, {"count": 5.0}, {"name": b"x"}, {"listed": [1]}, {"pause": "soon"}],
+    "given", [{"on": 1}, {"count": "many"}, {"count": 5.0}, {"name": b"x"}, {"listed": [1]}, {"pause": "soon"}]
 )
 def test_a_wrong_type_in_code_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(WrongSettingType, match=f"^code: sample.{next(iter(given))}="):
@@ -211,9 +210,7 @@ def test_an_upper_bound_alone_is_named() -> None:
         OtherSettings(low=10)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("count", 1), ("count", 1_000_000), ("ratio", 0), ("pause", 3600)]
-)
+@pytest.mark.parametrize(("name", "value"), [("count", 1), ("count", 1_000_000), ("ratio", 0), ("pause", 3600)])
 def test_the_bounds_themselves_are_within_the_range(name: str, value: Any) -> None:
     loaded(**{name: value})
 
@@ -229,8 +226,7 @@ def test_words_for_false(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "seconds"),
-    [("2", 2.0), ("0.5", 0.5), ("1e-3", 0.001), (2, 2.0), (0.25, 0.25), (timedelta(1 / 24), 3600.0)],
+    ("raw", "seconds"), [("2", 2.0), ("0.5", 0.5), ("1e-3", 0.001), (2, 2.0), (0.25, 0.25), (timedelta(1 / 24), 3600.0)]
 )
 def test_a_duration_is_a_number_of_seconds(raw: Any, seconds: float) -> None:
     assert loaded(pause=raw).pause == timedelta(seconds=seconds)
@@ -240,8 +236,7 @@ def test_a_duration_is_a_number_of_seconds(raw: Any, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("", ()), ("a", ("a",)), ("a,b", ("a", "b")), (" a, b.C  d ", ("a", "b.C", "d")), (",", ())],
+    ("text", "expected"), [("", ()), ("a", ("a",)), ("a,b", ("a", "b")), (" a, b.C  d ", ("a", "b.C", "d")), (",", ())]
 )
 def test_a_list_stands_in_the_environment_with_commas_or_blanks(text: str, expected: tuple[str, ...]) -> None:
     assert loaded(environ={"PENSTOCK_SAMPLE_LISTED": text}).listed == expected
@@ -285,10 +280,7 @@ def test_settings_cannot_be_changed() -> None:
 
 
 def test_a_room_is_declared_once() -> None:
-    with (
-        only_rooms(SampleSettings),
-        pytest.raises(AssertionError, match="settings of sample are declared twice"),
-    ):
+    with only_rooms(SampleSettings), pytest.raises(AssertionError, match="settings of sample are declared twice"):
 
         class Again(Settings, room="sample"):
             """The same room."""

@@ -26,10 +26,7 @@ def test_a_misspelt_table_is_refused_with_the_tables_there_are() -> None:
     with pytest.raises(UnknownSetting) as refused:
         check_names(environ={})
 
-    assert (
-        str(refused.value)
-        == f"{FILE}: there is no setting '[smaple]'; known settings: [other_room], [sample]"
-    )
+    assert str(refused.value) == f"{FILE}: there is no setting '[smaple]'; known settings: [other_room], [sample]"
 
 
 def test_a_misspelt_key_is_refused_with_the_keys_of_its_table() -> None:
@@ -98,9 +95,7 @@ def test_a_named_file_must_be_there() -> None:
 
 def test_one_file_serves_an_application_and_a_gateway_that_it_does_not_import(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("[gateway]\nconnections = 5\n[files]\ndurability = 'os'\n")
-    program = (
-        "import sys, penstock; penstock.Outbox('sqlite:///x.db'); print('penstock.gateway' in sys.modules)"
-    )
+    program = "import sys, penstock; penstock.Outbox('sqlite:///x.db'); print('penstock.gateway' in sys.modules)"
 
     found = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
 
@@ -110,9 +105,7 @@ def test_one_file_serves_an_application_and_a_gateway_that_it_does_not_import(tm
 def test_a_command_warns_of_a_misspelt_variable_with_what_is_near() -> None:
     environ = os.environ | {"PENSTOCK_GATEWAY_CONECTIONS": "3", "PENSTOCK_SERVICE_HOST": "10.0.0.1"}
 
-    found = subprocess.run(
-        penstock("topics", "list", "--url", "sqlite:///no.db"), env=environ, capture_output=True
-    )
+    found = subprocess.run(penstock("topics", "list", "--url", "sqlite:///no.db"), env=environ, capture_output=True)
 
     warning, error = found.stderr.decode().splitlines()
     assert warning == (

@@ -104,9 +104,7 @@ def test_a_failed_round_tells_how_to_repeat_it(tmp_path: Path) -> None:
         "        assert turn.seed < 0\n"
     )
     environment = os.environ | {"PENSTOCK_SEED": "41", "PENSTOCK_BUDGET": "fast"}
-    run = subprocess.run(
-        inner_pytest(inner), cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    run = subprocess.run(inner_pytest(inner), cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 1, run.stdout + run.stderr
     seed = round_seed(41, "infra.killed_run", 1)
     assert re.search(rf"round 1, seed {seed}, level fast; repeat with PENSTOCK_SEED=41", run.stdout)

@@ -33,9 +33,7 @@ def test_two_databases_are_separate(postgres_url: str, other_url: str) -> None:
     assert ask(other_url, "SELECT to_regclass('orders')") is None
 
 
-def test_the_server_syncs_unless_the_run_says_otherwise(
-    postgres_server: PostgresServer, postgres_url: str
-) -> None:
+def test_the_server_syncs_unless_the_run_says_otherwise(postgres_server: PostgresServer, postgres_url: str) -> None:
     assert ask(postgres_url, "SHOW fsync") == ("on" if postgres_server.fsync else "off")
 
 

@@ -54,9 +54,7 @@ def a_waiting_run(folder: Path) -> Iterator[subprocess.Popen[str]]:
     inner = folder / "test_waits.py"
     inner.write_text(WAITING)
     command = inner_pytest(inner, "-s", "-n", "0")
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as run:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as run:
         try:
             yield run
         finally:

@@ -182,9 +182,7 @@ def test_a_python_that_does_not_run_is_not_taken(tree: Tree) -> None:
 
 def test_no_python_at_all_is_refused_in_one_sentence(tree: Tree) -> None:
     (tree.path / "python3").unlink()
-    assert the_one_sentence(tree.setup()).startswith(
-        "setup: Python 3.11 or later is needed and none was found"
-    )
+    assert the_one_sentence(tree.setup()).startswith("setup: Python 3.11 or later is needed and none was found")
 
 
 def test_a_missing_venv_module_names_the_debian_package(tree: Tree) -> None:
@@ -206,7 +204,5 @@ def test_another_failure_points_to_the_log(tree: Tree) -> None:
 
 @pytest.mark.parametrize("name", ["setup", "test", "check"])
 def test_help_is_given_from_any_folder(name: str) -> None:
-    run = subprocess.run(
-        [str(ROOT / "scripts" / name), "--help"], cwd="/", capture_output=True, text=True, check=True
-    )
+    run = subprocess.run([str(ROOT / "scripts" / name), "--help"], cwd="/", capture_output=True, text=True, check=True)
     assert run.stdout.startswith(f"scripts/{name} [--")

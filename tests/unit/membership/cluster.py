@@ -143,9 +143,7 @@ class Cluster:
     def _make(tx: Transaction) -> None:
         tx.conn.execute("UPDATE penstock_slot SET owner_wanted = NULL")
         always = "OVERRIDING SYSTEM VALUE" if hasattr(tx.conn, "info") else ""
-        tx.conn.execute(
-            f"INSERT INTO penstock_group (id, name, created_ms) {always} VALUES ({GROUP}, 'mailer', 0)"
-        )
+        tx.conn.execute(f"INSERT INTO penstock_group (id, name, created_ms) {always} VALUES ({GROUP}, 'mailer', 0)")
 
     @staticmethod
     def _release(tx: Transaction, pod: Pod, *, all: bool) -> None:

@@ -109,9 +109,7 @@ def test_a_newcomer_is_not_hurried_by_rows_it_may_not_hold() -> None:
 def test_a_member_that_changes_its_pins_is_given_others() -> None:
     served = (ServedGroup(5, WANTS, (6,)),)
     present = [Present("a", OLD, Serves(groups=served, pins=frozenset({1})))]
-    view = View(
-        {GROUP: '[["a",[0]]]'}, {5: [WANTS]}, {GROUP: {0: Held("a", "a"), 1: Held(None, None)}}, present
-    )
+    view = View({GROUP: '[["a",[0]]]'}, {5: [WANTS]}, {GROUP: {0: Held("a", "a"), 1: Held(None, None)}}, present)
     assert changes(view, gather_ms=GATHER_MS).wanted == {GROUP: {0: None, 1: "a"}}
 
 

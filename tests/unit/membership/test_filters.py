@@ -2,15 +2,7 @@
 
 import pytest
 
-from penstock.membership.filters import (
-    REMEMBERED,
-    Filter,
-    covers,
-    filter_of,
-    have_nothing_in_common,
-    succeed,
-    wanted,
-)
+from penstock.membership.filters import REMEMBERED, Filter, covers, filter_of, have_nothing_in_common, succeed, wanted
 
 A, B, AB, AC = (filter_of(f"events:{each}" for each in texts) for texts in ("a", "b", "ab", "ac"))
 ALL = filter_of(["events:*"])
@@ -118,9 +110,7 @@ def test_what_a_living_member_has_is_not_forgotten() -> None:
         (("t:a",), ("u:a",), True),
     ],
 )
-def test_programs_whose_filters_have_nothing_in_common_are_told_apart(
-    one: Filter, other: Filter, apart: bool
-) -> None:
+def test_programs_whose_filters_have_nothing_in_common_are_told_apart(one: Filter, other: Filter, apart: bool) -> None:
     assert have_nothing_in_common(one, other) is apart
     assert have_nothing_in_common(other, one) is apart
 

@@ -43,10 +43,7 @@ def epochs(database: Database) -> set[tuple[str | None, int]]:
 def members(database: Database) -> list[str]:
     """Return the ids in the members' table."""
     return [
-        row[0]
-        for row in database.look(
-            lambda tx: tx.rows("membership", "member_list", now_ms=0, host="", host_ms=0)
-        )
+        row[0] for row in database.look(lambda tx: tx.rows("membership", "member_list", now_ms=0, host="", host_ms=0))
     ]
 
 
@@ -109,9 +106,7 @@ def test_the_fence_refuses_who_has_released(a_member: Joining, database: Databas
     assert passes(database, member.fence) == ALL
 
 
-def test_the_fence_refuses_who_was_taken_over(
-    a_member: Joining, database: Database, clock: FakeClock
-) -> None:
+def test_the_fence_refuses_who_was_taken_over(a_member: Joining, database: Database, clock: FakeClock) -> None:
     first, second = a_member(ELSEWHERE), a_member()
     first.take()
     stale = first.fence
@@ -202,9 +197,7 @@ def test_a_member_that_others_removed_joins_again(
     assert "lost 256 slots" in caplog.text
 
 
-def test_a_dead_member_is_removed_after_its_time(
-    a_member: Joining, database: Database, clock: FakeClock
-) -> None:
+def test_a_dead_member_is_removed_after_its_time(a_member: Joining, database: Database, clock: FakeClock) -> None:
     """T-23: 300 s after its lease has ended."""
     gone, stays = a_member(ELSEWHERE), a_member()
     clock.advance(timedelta(seconds=330))
@@ -279,9 +272,7 @@ def waits(database: Database) -> bool:
 
 
 def test_a_heartbeat_too_slow_for_the_lease_is_refused() -> None:
-    with pytest.raises(
-        SettingOutOfRange, match=r"heartbeat_interval=3\.0 .* at most half of cluster.lease_ttl"
-    ):
+    with pytest.raises(SettingOutOfRange, match=r"heartbeat_interval=3\.0 .* at most half of cluster.lease_ttl"):
         ClusterSettings(heartbeat_interval=timedelta(seconds=3), lease_ttl=timedelta(seconds=5))
 
 

@@ -30,10 +30,7 @@ PLACED: dict[str, Any] = {
     "fields": [
         {"name": "order_id", "type": "string"},
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {
-            "name": "total",
-            "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
-        },
+        {"name": "total", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
         {"name": "photo", "type": ["null", "bytes"], "default": None},
         {"name": "lines", "type": {"type": "array", "items": LINE}, "default": []},
     ],
@@ -77,9 +74,7 @@ CLASSES: list[Any] = [Placed, PlacedStruct, PlacedModel]
 
 
 def an_event(cls: Any = Placed) -> Any:
-    return cls(
-        order_id="o-1", at=AT, total=Decimal("42.50"), photo=b"\x00\xff", lines=[Line("a", 1), Line("b", 2)]
-    )
+    return cls(order_id="o-1", at=AT, total=Decimal("42.50"), photo=b"\x00\xff", lines=[Line("a", 1), Line("b", 2)])
 
 
 def undecodable(codec: Avro, data: bytes) -> str:

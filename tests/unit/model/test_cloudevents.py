@@ -4,15 +4,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import InvalidEnvelope
-from penstock.model.cloudevents import (
-    Envelope,
-    format_time,
-    from_json,
-    from_kafka,
-    parse_time,
-    to_json,
-    to_kafka,
-)
+from penstock.model.cloudevents import Envelope, format_time, from_json, from_kafka, parse_time, to_json, to_kafka
 from penstock.model.record import RawHeaders, Record
 from tests.unit.model.samples import a_record
 
@@ -49,9 +41,7 @@ def read(headers: RawHeaders, key: bytes | None = b"o-1", value: bytes | None = 
 
 def event_without(*names: str, **members: Any) -> bytes:
     """Return the example in JSON with some members left out or changed."""
-    return json.dumps(
-        {name: value for name, value in (EXAMPLE | members).items() if name not in names}
-    ).encode()
+    return json.dumps({name: value for name, value in (EXAMPLE | members).items() if name not in names}).encode()
 
 
 def test_the_kafka_form_of_a_record() -> None:
@@ -68,20 +58,12 @@ def test_the_kafka_form_of_a_record() -> None:
         ((("content-type", None),), (("content-type", None),)),
         ((JSON_MARK,), (JSON_MARK, JSON_MARK)),
         ((("a", b"1"), JSON_MARK), (JSON_MARK, ("a", b"1"), JSON_MARK)),
-        (
-            (JSON_MARK, ("content-type", b"text/plain")),
-            (JSON_MARK, JSON_MARK, ("content-type", b"text/plain")),
-        ),
-        (
-            (("content-type", b"text/plain"), JSON_MARK),
-            (("content-type", b"text/plain"), JSON_MARK),
-        ),
+        ((JSON_MARK, ("content-type", b"text/plain")), (JSON_MARK, JSON_MARK, ("content-type", b"text/plain"))),
+        ((("content-type", b"text/plain"), JSON_MARK), (("content-type", b"text/plain"), JSON_MARK)),
         ((("ce_subject", b"7"),), (JSON_MARK, ("ce_subject", b"7"))),
     ],
 )
-def test_the_kafka_form_names_the_content_type_and_gives_the_headers_back(
-    own: RawHeaders, sent: RawHeaders
-) -> None:
+def test_the_kafka_form_names_the_content_type_and_gives_the_headers_back(own: RawHeaders, sent: RawHeaders) -> None:
     envelope = Envelope(a_record(raw_headers=own), "/shop")
 
     assert to_kafka(envelope) == (*ATTRIBUTES, *sent)
@@ -109,9 +91,7 @@ def test_a_message_of_another_producer_is_read_in_the_kafka_form() -> None:
     envelope = read(headers, key=None, value=b"{}")
 
     rest = (("content-type", b"application/json; charset=utf-8"), ("ce_subject", b"7"))
-    assert envelope == Envelope(
-        Record("A234", None, b"{}", "com.example.someevent", rest, RECEIVED_MS), "/mycontext"
-    )
+    assert envelope == Envelope(Record("A234", None, b"{}", "com.example.someevent", rest, RECEIVED_MS), "/mycontext")
     assert envelope.record.value == {}
 
 
@@ -180,9 +160,7 @@ def test_bytes_stand_in_the_json_form_as_base64() -> None:
     assert from_json(text, RECEIVED_MS).record == record
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b"\xff", b" 1", b"1\n", b"\t{}\r\n", b'"\xff"', b"1e999", b"NaN"]
-)
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b" 1", b"1\n", b"\t{}\r\n", b'"\xff"', b"1e999", b"NaN"])
 def test_bytes_that_would_not_come_out_of_a_json_text_the_same_stand_there_as_base64(data: bytes) -> None:
     text = to_json(Envelope(a_record(data=data), "/shop"))
 
@@ -275,16 +253,12 @@ def test_json_that_lacks_an_attribute_is_refused(name: str) -> None:
         ({"partitionkey": 5}, "partitionkey"),
     ],
 )
-def test_json_with_a_member_that_cannot_be_is_refused_by_its_name(
-    members: dict[str, Any], attribute: str
-) -> None:
+def test_json_with_a_member_that_cannot_be_is_refused_by_its_name(members: dict[str, Any], attribute: str) -> None:
     with pytest.raises(InvalidEnvelope, match=attribute):
         from_json(event_without(**members), RECEIVED_MS)
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"{", b"[]", b"null", b"5", b"\xff", b"[" * 100_000, b'{"data":' * 100_000]
-)
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"5", b"\xff", b"[" * 100_000, b'{"data":' * 100_000])
 def test_what_is_no_json_object_is_refused(text: bytes) -> None:
     with pytest.raises(InvalidEnvelope):
         from_json(text, RECEIVED_MS)

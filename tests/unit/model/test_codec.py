@@ -63,9 +63,7 @@ def test_what_a_codec_cannot_decode_is_undecodable_whatever_it_raises(registry: 
 
 
 @pytest.mark.parametrize("given", ["text", None, ZeroDivisionError("by zero"), TypeError("odd")], ids=repr)
-def test_what_a_codec_cannot_encode_is_refused_before_anything_is_written(
-    registry: EventTypes, given: Any
-) -> None:
+def test_what_a_codec_cannot_encode_is_refused_before_anything_is_written(registry: EventTypes, given: Any) -> None:
     class Odd(Packed):
         def encode(self, event: Point) -> Any:
             if isinstance(given, Exception):
@@ -111,10 +109,7 @@ def test_a_value_stored_under_an_old_name_is_brought_up_to_date(registry: EventT
     assert kind.decode(b'{"id":"o-1","customer":"c-1"}', "order.v1") == today
     assert kind.decode(kind.encode(today), "order.v2") == kind.decode(kind.encode(today), "order.v3") == today
     assert kind.names == {"order.v0", "order.v1", "order.v2", "order.v3"}
-    for data, words in (
-        (b"{}", "its upgrade from 'order.v1' failed with KeyError: 'id'"),
-        (b"{", "truncated"),
-    ):
+    for data, words in ((b"{}", "its upgrade from 'order.v1' failed with KeyError: 'id'"), (b"{", "truncated")):
         with pytest.raises(Undecodable, match=words):
             kind.decode(data, "order.v1")
 
@@ -183,10 +178,7 @@ def test_headers_are_read_by_paths(registry: EventTypes) -> None:
 @pytest.mark.parametrize(
     ("headers", "words"),
     [
-        (
-            {"who": "customer.name"},
-            r"headers\['who'\]='customer\.name', but PlainCustomer has no field 'name'",
-        ),
+        ({"who": "customer.name"}, r"headers\['who'\]='customer\.name', but PlainCustomer has no field 'name'"),
         ({"who": 5}, r"headers\['who'\]=5 must be a path"),
         ("who", "headers='who' must be a function or a mapping"),
         ({"": "order_id"}, "printable characters"),

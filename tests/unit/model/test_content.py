@@ -133,8 +133,7 @@ def test_json_is_given_back_as_it_was(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"", b"{", b"\xff", b'"\xff"', b"{'a':1}", b'"\\ud800"', b"NaN", b"[" * 100_000, b"1 2", b"9" * 10_000],
+    "data", [b"", b"{", b"\xff", b'"\xff"', b"{'a':1}", b'"\\ud800"', b"NaN", b"[" * 100_000, b"1 2", b"9" * 10_000]
 )
 def test_bytes_that_are_no_json_are_undecodable(data: bytes) -> None:
     with pytest.raises(Undecodable, match=r"^a JSON value cannot be decoded: "):

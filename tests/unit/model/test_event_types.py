@@ -20,14 +20,7 @@ from penstock.errors import (
 )
 from penstock.model.content import encode_value
 from penstock.model.event_types import EventTypes
-from tests.unit.model.samples import (
-    ModelCustomer,
-    ModelOrder,
-    PlainCustomer,
-    PlainOrder,
-    StructCustomer,
-    StructOrder,
-)
+from tests.unit.model.samples import ModelCustomer, ModelOrder, PlainCustomer, PlainOrder, StructCustomer, StructOrder
 
 ORDERS = [
     PlainOrder("o-1", PlainCustomer("c-1")),
@@ -63,11 +56,7 @@ def test_an_event_is_found_by_its_class_its_name_and_its_aliases(registry: Event
     assert registry.of(order) is kind
     assert [registry.find(name) for name in ("order.placed", "order.created", "OrderPlaced")] == [kind] * 3
     assert registry.find("order.gone") is None
-    assert (kind.name, kind.aliases, kind.topic) == (
-        "order.placed",
-        ("order.created", "OrderPlaced"),
-        "events",
-    )
+    assert (kind.name, kind.aliases, kind.topic) == ("order.placed", ("order.created", "OrderPlaced"), "events")
 
 
 def test_a_single_alias_may_be_a_string(registry: EventTypes) -> None:
@@ -89,9 +78,7 @@ def test_a_single_alias_may_be_a_string(registry: EventTypes) -> None:
     ],
     ids=["none", "field", "path", "function", "function_none"],
 )
-def test_a_key_is_read_from_the_event(
-    registry: EventTypes, order: Any, key: Any, expected: str | None
-) -> None:
+def test_a_key_is_read_from_the_event(registry: EventTypes, order: Any, key: Any, expected: str | None) -> None:
     assert registry.register(type(order), "order.placed", key=key).key_of(order) == expected
 
 
@@ -147,9 +134,7 @@ def test_a_name_belongs_to_one_class(registry: EventTypes) -> None:
     kind = registry.register(PlainOrder, "order.placed", aliases=["order.created"])
 
     for name in ("order.placed", "order.created"):
-        with pytest.raises(
-            EventNameTaken, match=f"event name '{name}' of StructOrder already belongs to PlainOrder"
-        ):
+        with pytest.raises(EventNameTaken, match=f"event name '{name}' of StructOrder already belongs to PlainOrder"):
             registry.register(StructOrder, name)
         with pytest.raises(EventNameTaken):
             registry.register(StructOrder, "order.other", aliases=[name])
@@ -184,16 +169,7 @@ def test_a_module_that_is_loaded_again_registers_its_classes_again(
 
 @pytest.mark.parametrize(
     "cls",
-    [
-        int,
-        dict,
-        object,
-        type("Plain", (), {}),
-        PlainOrder("o", PlainCustomer("c")),
-        "PlainOrder",
-        None,
-        list[int],
-    ],
+    [int, dict, object, type("Plain", (), {}), PlainOrder("o", PlainCustomer("c")), "PlainOrder", None, list[int]],
     ids=str,
 )
 def test_what_is_no_event_class_is_refused(registry: EventTypes, cls: Any) -> None:
@@ -232,9 +208,7 @@ def test_an_object_of_a_class_that_is_not_registered_is_refused_with_the_remedy(
 ) -> None:
     registry.register(PlainOrder, "order.placed")
 
-    with pytest.raises(
-        UnregisteredEvent, match=f"^{type(event).__qualname__} is not registered.*outbox.event"
-    ):
+    with pytest.raises(UnregisteredEvent, match=f"^{type(event).__qualname__} is not registered.*outbox.event"):
         registry.of(event)
 
 
@@ -267,9 +241,7 @@ def test_a_member_that_a_newer_producer_added_is_left_out(registry: EventTypes) 
         assert kind.decode(b'{"order_id":"o-1","customer":{"id":"c-1"},"added":1}') == order
 
 
-@pytest.mark.parametrize(
-    "order", [PlainCustomer("\ud800"), StructCustomer("\ud800"), ModelCustomer(id="\ud800")]
-)
+@pytest.mark.parametrize("order", [PlainCustomer("\ud800"), StructCustomer("\ud800"), ModelCustomer(id="\ud800")])
 def test_an_event_that_has_no_json_form_is_refused(registry: EventTypes, order: Any) -> None:
     kind = registry.register(type(order), "customer.seen")
 

@@ -39,9 +39,7 @@ def test_a_key_of_1_to_255_printable_characters_or_none_is_taken(key: str | None
 
 @pytest.mark.parametrize("key", NO_NAMES)
 def test_any_other_key_is_refused_with_the_remedy(key: str) -> None:
-    with pytest.raises(
-        InvalidKey, match="1 to 255 printable characters; pass key=None when no order is needed"
-    ):
+    with pytest.raises(InvalidKey, match="1 to 255 printable characters; pass key=None when no order is needed"):
         check_key(key)
 
 
@@ -56,9 +54,7 @@ def test_a_topic_may_have_the_names_that_kafka_gives(topic: str) -> None:
     assert check_topic(topic) == topic
 
 
-@pytest.mark.parametrize(
-    "topic", ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "a\n", "٣", "\ud800", None, 5, b"a"]
-)
+@pytest.mark.parametrize("topic", ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "a\n", "٣", "\ud800", None, 5, b"a"])
 def test_any_other_topic_is_refused(topic: object) -> None:
     with pytest.raises(InvalidTopic, match="must be 1 to 249 of the characters"):
         check_topic(topic)
@@ -89,13 +85,7 @@ def test_no_headers_are_none(headers: Any) -> None:
 
 
 def test_headers_keep_order_repeats_bytes_and_nulls() -> None:
-    pairs: list[tuple[str, str | bytes | None]] = [
-        ("b", "ä"),
-        ("a", b"\xff\x00"),
-        ("b", None),
-        ("c", ""),
-        ("d", "\0"),
-    ]
+    pairs: list[tuple[str, str | bytes | None]] = [("b", "ä"), ("a", b"\xff\x00"), ("b", None), ("c", ""), ("d", "\0")]
     expected = (("b", "ä".encode()), ("a", b"\xff\x00"), ("b", None), ("c", b""), ("d", b"\0"))
 
     assert check_headers(pairs, LIMITS) == expected
@@ -130,9 +120,7 @@ def test_a_header_value_is_a_string_bytes_or_none(value: Any) -> None:
 
 
 def test_a_header_value_with_a_lone_surrogate_is_refused() -> None:
-    with pytest.raises(
-        InvalidHeaders, match="header 'a': its value has no UTF-8 form: surrogates not allowed"
-    ):
+    with pytest.raises(InvalidHeaders, match="header 'a': its value has no UTF-8 form: surrogates not allowed"):
         check_headers({"a": "\ud800"}, LIMITS)
 
 
@@ -182,9 +170,7 @@ class Nowhere(tzinfo):
 
 @pytest.mark.parametrize("moment", [datetime(2030, 1, 1), datetime(2030, 1, 1, tzinfo=Nowhere())])  # noqa: DTZ001
 def test_a_naive_datetime_is_refused_with_the_remedy(moment: datetime) -> None:
-    with pytest.raises(
-        InvalidTime, match=r"^at=datetime.*a naive datetime is not a definite moment; add a time zone"
-    ):
+    with pytest.raises(InvalidTime, match=r"^at=datetime.*a naive datetime is not a definite moment; add a time zone"):
         check_moment("at", moment, NOW_MS)
 
 

@@ -4,15 +4,7 @@ import mmh3
 import pytest
 
 from penstock.errors import InvalidPartitions
-from penstock.model.partition import (
-    MAX_PARTITIONS,
-    SLOTS,
-    check_partitions,
-    key_hash,
-    partition,
-    partition_of,
-    slot,
-)
+from penstock.model.partition import MAX_PARTITIONS, SLOTS, check_partitions, key_hash, partition, partition_of, slot
 from tests.unit.ground.child import finish, start
 
 # Appendix B: key, murmur3 x86_32, then the partition among 256, 8, 100 and 10000.
@@ -30,9 +22,7 @@ BEYOND_ASCII = {"Straße-7": 0x40796769, "注文-1": 0x29D56BAD, "🛒-9": 0x0D9
 
 
 @pytest.mark.parametrize(("key", "hashed", "places"), VECTORS, ids=[key or "empty" for key, _, _ in VECTORS])
-def test_a_key_has_the_hash_and_the_partitions_of_appendix_b(
-    key: str, hashed: int, places: dict[int, int]
-) -> None:
+def test_a_key_has_the_hash_and_the_partitions_of_appendix_b(key: str, hashed: int, places: dict[int, int]) -> None:
     assert key_hash(key) == hashed & 0x7FFFFFFF
     assert {n: partition(key_hash(key), n) for n in places} == places
     assert {n: partition_of(key, n) for n in places} == places
@@ -55,9 +45,7 @@ def test_a_key_keeps_its_partition_whatever_the_hash_seed_of_the_process() -> No
         "from penstock.model.partition import key_hash, partition;"
         "print([partition(key_hash(f'key-{i}'), n) for i in range(500) for n in (8, 100, 256, 10000)])"
     )
-    children: list[subprocess.Popen[str]] = [
-        start(program, PYTHONHASHSEED=seed) for seed in ("0", "1", "4711")
-    ]
+    children: list[subprocess.Popen[str]] = [start(program, PYTHONHASHSEED=seed) for seed in ("0", "1", "4711")]
     here = [partition(key_hash(f"key-{i}"), n) for i in range(500) for n in (8, 100, 256, 10_000)]
 
     assert [finish(child) for child in children] == [f"{here}\n"] * 3

@@ -87,9 +87,7 @@ def test_headers_are_a_plain_dict_in_which_the_last_of_a_name_counts() -> None:
 
 
 def test_the_timestamp_is_an_aware_datetime() -> None:
-    assert a_record(timestamp_ms=1_700_000_000_123).timestamp == datetime(
-        2023, 11, 14, 22, 13, 20, 123_000, tzinfo=UTC
-    )
+    assert a_record(timestamp_ms=1_700_000_000_123).timestamp == datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=UTC)
 
 
 def test_a_new_record_has_no_place_in_the_log_and_is_delivered_first() -> None:
@@ -159,9 +157,7 @@ def test_a_record_can_be_copied_changed_and_sent_to_another_process() -> None:
     assert copy.copy(record) == record
     assert pickle.loads(pickle.dumps(record)) == record
     assert pickle.loads(pickle.dumps(a_record())).value == {"total": 42}
-    assert msgspec.structs.replace(record, attempt=2) == a_record(
-        raw_headers=(("a", None),), offset=7, attempt=2
-    )
+    assert msgspec.structs.replace(record, attempt=2) == a_record(raw_headers=(("a", None),), offset=7, attempt=2)
 
 
 @pytest.mark.parametrize(("attempt", "failures", "is_retry"), [(1, 0, False), (2, 1, True), (5, 4, True)])

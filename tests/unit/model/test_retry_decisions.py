@@ -208,12 +208,7 @@ def test_the_chain_holds_each_error_once() -> None:
     found = list(chain(group))
 
     assert found[0] is group
-    assert sorted(type(each).__name__ for each in found) == [
-        "ExceptionGroup",
-        "KeyError",
-        "TypeError",
-        "ValueError",
-    ]
+    assert sorted(type(each).__name__ for each in found) == ["ExceptionGroup", "KeyError", "TypeError", "ValueError"]
 
 
 def test_the_chain_of_a_cycle_ends() -> None:

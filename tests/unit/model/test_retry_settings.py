@@ -10,16 +10,9 @@ from penstock.model.retry_settings import RetrySettings
 
 @pytest.mark.parametrize(
     ("name", "policy"),
-    [
-        ("exponential", Exponential()),
-        ("fixed", Fixed()),
-        ("linear", Linear()),
-        ("power_of_two", PowerOfTwo()),
-    ],
+    [("exponential", Exponential()), ("fixed", Fixed()), ("linear", Linear()), ("power_of_two", PowerOfTwo())],
 )
-def test_a_policy_without_arguments_equals_the_policy_from_empty_settings(
-    name: str, policy: RetryPolicy
-) -> None:
+def test_a_policy_without_arguments_equals_the_policy_from_empty_settings(name: str, policy: RetryPolicy) -> None:
     assert RetrySettings(policy=name).to_policy() == policy
     assert RetrySettings.load(environ={"PENSTOCK_RETRY_POLICY": name}).to_policy() == policy
 
@@ -40,9 +33,7 @@ def test_empty_settings_give_the_default_policy() -> None:
                 "include_exceptions": ["OSError"],
                 "exclude_exceptions": ["shop.Refused", "KeyError"],
             },
-            Fixed(
-                1.5, jitter=0.1, max_retries=7, retry_on=["OSError"], no_retry_on=["shop.Refused", "KeyError"]
-            ),
+            Fixed(1.5, jitter=0.1, max_retries=7, retry_on=["OSError"], no_retry_on=["shop.Refused", "KeyError"]),
         ),
         (
             {
@@ -70,17 +61,13 @@ def test_settings_describe_every_part_of_a_policy(given: dict[str, Any], policy:
     assert RetrySettings.load(environ={}, **given).to_policy() == policy
 
 
-@pytest.mark.parametrize(
-    "one", [d for d in RetrySettings.declared() if d.kind == "timedelta"], ids=lambda d: d.name
-)
+@pytest.mark.parametrize("one", [d for d in RetrySettings.declared() if d.kind == "timedelta"], ids=lambda d: d.name)
 def test_a_duration_no_policy_takes_is_refused_as_a_setting(one: Any) -> None:
     longest: dict[str, Any] = {one.name: 315_360_000}
     longer: dict[str, Any] = {one.name: 315_360_001}
 
     assert getattr(RetrySettings.load(environ={}, **longest), one.name).days == 3650
-    with pytest.raises(
-        SettingOutOfRange, match=rf"code: retry\.{one.name}=.* it must be from .* to 315360000"
-    ):
+    with pytest.raises(SettingOutOfRange, match=rf"code: retry\.{one.name}=.* it must be from .* to 315360000"):
         RetrySettings.load(environ={}, **longer)
 
 

@@ -15,14 +15,7 @@ from penstock.model.schedule import CronRule, Definition, IntervalRule, decode_d
 HOUR_MS = 3_600_000
 ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC")
 DAYS = tuple(datetime(2026, *day, tzinfo=UTC) for day in ((3, 8), (3, 29), (10, 25), (11, 1)))
-EXPRESSIONS = (
-    "30 2 * * *",
-    "*/20 * * * *",
-    "0 * * * *",
-    "15,45 1-3 * * *",
-    "30 1 * * SUN",
-    "0 3 */3 * *",
-)
+EXPRESSIONS = ("30 2 * * *", "*/20 * * * *", "0 * * * *", "15,45 1-3 * * *", "30 1 * * SUN", "0 3 */3 * *")
 
 
 def a_definition(every: str | timedelta | float, timezone: str | None = None) -> Definition:
@@ -48,9 +41,7 @@ def ticks(expression: str, zone: str, start: datetime, count: int) -> list[str]:
         ("America/New_York", datetime(2026, 10, 31, 12, tzinfo=UTC), ["01 02:30 -0500", "02 02:30 -0500"]),
     ],
 )
-def test_a_fixed_time_ticks_once_on_the_day_of_a_clock_change(
-    zone: str, before: datetime, expected: list[str]
-) -> None:
+def test_a_fixed_time_ticks_once_on_the_day_of_a_clock_change(zone: str, before: datetime, expected: list[str]) -> None:
     """In the gap at the first moment after it; where the hour is repeated, the first time only."""
     assert ticks("30 2 * * *", zone, before, 2) == expected
 
@@ -77,12 +68,7 @@ def test_every_hour_means_every_hour_that_passes(day: tuple[int, int, int], hour
 
 
 @settings(max_examples=60)
-@given(
-    st.sampled_from(EXPRESSIONS),
-    st.sampled_from(ZONES),
-    st.sampled_from(DAYS),
-    st.integers(-12 * 60, 36 * 60),
-)
+@given(st.sampled_from(EXPRESSIONS), st.sampled_from(ZONES), st.sampled_from(DAYS), st.integers(-12 * 60, 36 * 60))
 def test_ticks_are_the_same_wherever_one_begins_to_look(
     expression: str, zone: str, day: datetime, minutes: int
 ) -> None:
@@ -100,9 +86,7 @@ def test_the_newest_ticks_of_a_long_absence_are_found_without_walking_through_it
     until_ms = to_ms(datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC))
     found = rule.newest(0, until_ms, 3)
     assert [f"{from_ms(each):%H:%M}" for each in found] == ["11:58", "11:59", "12:00"]
-    assert CronRule("0 0 29 2 *", ZoneInfo("UTC")).newest(0, until_ms, 1) == [
-        to_ms(datetime(2024, 2, 29, tzinfo=UTC))
-    ]
+    assert CronRule("0 0 29 2 *", ZoneInfo("UTC")).newest(0, until_ms, 1) == [to_ms(datetime(2024, 2, 29, tzinfo=UTC))]
     assert rule.newest(until_ms - 1000, until_ms, 5) == []
 
 
@@ -115,10 +99,7 @@ def test_an_interval_is_elapsed_time_counted_from_1970() -> None:
 
 
 def test_a_definition_says_the_same_in_every_way_of_writing_it() -> None:
-    one, other = (
-        a_definition(" 0  9 * *  mon ", "Europe/Berlin"),
-        a_definition("0 9 * * MON", "Europe/Berlin"),
-    )
+    one, other = (a_definition(" 0  9 * *  mon ", "Europe/Berlin"), a_definition("0 9 * * MON", "Europe/Berlin"))
     assert one.encode() == other.encode()
     assert decode_definition(one.encode()) == one
     assert fingerprint(one.encode()) != fingerprint(a_definition("0 9 * * MON").encode())

@@ -28,9 +28,7 @@ def opened(path: Path, group: str) -> tuple[Outbox, list[str]]:
     return outbox, seen
 
 
-def test_a_group_beyond_the_end_is_named_and_others_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_beyond_the_end_is_named_and_others_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_FILES_SEGMENT_BYTES", "4096")
     outbox, seen = opened(tmp_path, "ahead")
     outbox.migrate()

@@ -69,9 +69,7 @@ def test_java_counts_from_17_on(said: str, state: PartState, monkeypatch: pytest
     assert finding("Java").state is state
 
 
-def test_what_is_not_on_the_machine_is_missing_and_no_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_is_not_on_the_machine_is_missing_and_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(doctor, "find_spec", lambda module: None)
     findings = examine(tmp_path)
@@ -91,9 +89,7 @@ def test_a_program_that_cannot_be_run_is_missing(monkeypatch: pytest.MonkeyPatch
     assert finding("PostgreSQL").state is PartState.MISSING
 
 
-def test_a_program_that_runs_is_named_by_its_first_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_program_that_runs_is_named_by_its_first_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "java").write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\"' >&2\necho more >&2\n")
     (tmp_path / "java").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
@@ -109,9 +105,7 @@ def test_the_java_of_java_home_counts_first(monkeypatch: pytest.MonkeyPatch, tmp
     assert finding("Java").found == 'openjdk version "21.0.9"'
 
 
-def test_without_a_java_of_the_system_the_one_from_pip_counts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_java_of_the_system_the_one_from_pip_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     found = finding("Java")

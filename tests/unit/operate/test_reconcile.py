@@ -122,10 +122,7 @@ def test_what_no_handler_wants_is_passed_over_and_not_delivered(shop: Shop) -> N
     shop.outbox.drain()
     found = shop.reconciled()
     assert found.line() == "reconciled: logged=6 delivered[mailer]=3 passed_over[mailer]=3"
-    assert found.figures[2].notes == [
-        "2 of type order.paid had no handler",
-        "1 of type order.shipped had no handler",
-    ]
+    assert found.figures[2].notes == ["2 of type order.paid had no handler", "1 of type order.shipped had no handler"]
     later = Outbox(shop.outbox.url)  # there is a handler now, so what was passed over comes late
     later.handler("order.*", group="mailer", id="mail")(lambda record: None)
     later.drain()
@@ -158,9 +155,7 @@ def test_tables_with_less_or_more_do_not_agree(shop: Shop) -> None:
     assert doubled.faults == ["3 rows are duplicates"]
     more = [(partition, 0, end + 2), *rest]
     beyond = shop.reconciled(tables=[TableFigures("table", 32, more)]).figures[1]
-    assert beyond.faults == [
-        f"partition {partition}, {end} to before {end + 2}, is in the tables but not in the log"
-    ]
+    assert beyond.faults == [f"partition {partition}, {end} to before {end + 2}, is in the tables but not in the log"]
 
 
 def test_an_order_without_an_event_and_an_event_without_an_order_are_named(shop: Shop) -> None:

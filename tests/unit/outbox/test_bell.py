@@ -57,9 +57,7 @@ def rings() -> Rings:
 
 @pytest.fixture
 def bell(rings: Rings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bell]:
-    monkeypatch.setattr(
-        bell_module, "PACE", replace(bell_module.PACE, given_up_after=600.0)
-    )  # the test may be held up
+    monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, given_up_after=600.0))  # the test may be held up
     made = Bell(rings)
     yield made
     made.close()
@@ -141,9 +139,7 @@ def test_a_connection_busy_with_the_next_transaction_is_not_forgotten(
     assert rings.threads == {"penstock-bell"}  # never in the caller's, which may be an event loop's
 
 
-def test_a_transaction_that_stays_open_is_given_up(
-    bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_transaction_that_stays_open_is_given_up(bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Polling will find what it publishes; the bell does not look forever."""
     monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, given_up_after=0.01))
     conn = Conn()
@@ -172,9 +168,7 @@ def test_it_works_again_in_a_forked_process(bell: Bell, rings: Rings) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_it_says_in_which_slots_something_was_staged(
-    bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_says_in_which_slots_something_was_staged(bell: Bell, rings: Rings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bell_module, "PACE", replace(bell_module.PACE, used_again_after=600.0))
     conn = Conn()
     bell.watch(conn, is_open, [7])
@@ -185,9 +179,7 @@ def test_it_says_in_which_slots_something_was_staged(
 
 
 @pytest.mark.parametrize("slots", [UNKNOWN_SLOTS, range(MOST_SLOTS + 1)], ids=["unknown", "many"])
-def test_slots_that_are_many_or_not_known_are_not_said(
-    bell: Bell, rings: Rings, slots: Iterable[int]
-) -> None:
+def test_slots_that_are_many_or_not_known_are_not_said(bell: Bell, rings: Rings, slots: Iterable[int]) -> None:
     conns = Conn(), Conn()
     bell.watch(conns[0], is_open, [7])
     bell.watch(conns[1], is_open, slots)
@@ -281,9 +273,7 @@ def flooded(rings: Rings, floods: Floods, monkeypatch: pytest.MonkeyPatch) -> It
     made.close()
 
 
-def test_in_a_flood_it_looks_at_nothing_and_says_for_how_long(
-    flooded: Bell, rings: Rings, floods: Floods
-) -> None:
+def test_in_a_flood_it_looks_at_nothing_and_says_for_how_long(flooded: Bell, rings: Rings, floods: Floods) -> None:
     first, conn = Conn(), Conn()
     flooded.watch(first, is_open)
     first.open = False
@@ -325,9 +315,7 @@ def test_a_trickle_is_no_flood(rings: Rings, floods: Floods) -> None:
     assert floods == []
 
 
-@pytest.mark.parametrize(
-    ("ring_seconds", "rate"), [(0.0, 200), (0.0015, 200), (0.003, 100), (0.01, 30), (0.1, 20)]
-)
+@pytest.mark.parametrize(("ring_seconds", "rate"), [(0.0, 200), (0.0015, 200), (0.003, 100), (0.01, 30), (0.1, 20)])
 def test_where_a_ring_takes_long_a_flood_begins_early(
     ring_seconds: float, rate: float, rings: Rings, floods: Floods
 ) -> None:
@@ -355,9 +343,7 @@ def test_a_bell_nobody_tells_of_floods_rings_on(rings: Rings, monkeypatch: pytes
     bell.close()
 
 
-def test_a_process_forked_in_a_flood_has_a_bell_of_its_own(
-    flooded: Bell, rings: Rings, floods: Floods
-) -> None:
+def test_a_process_forked_in_a_flood_has_a_bell_of_its_own(flooded: Bell, rings: Rings, floods: Floods) -> None:
     conn = Conn()
     flooded.watch(conn, is_open)
     conn.open = False

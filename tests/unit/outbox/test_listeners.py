@@ -121,9 +121,7 @@ def test_one_that_would_end_its_thread_ends_nothing(
     assert heard == ["order.paid"]
 
 
-def test_nothing_is_left_behind_and_the_mark_is_never_an_event(
-    outbox: Outbox, conn: sqlite3.Connection
-) -> None:
+def test_nothing_is_left_behind_and_the_mark_is_never_an_event(outbox: Outbox, conn: sqlite3.Connection) -> None:
     heard: list[str] = []
     outbox.listener()(lambda record: heard.append(record.id))
     for _ in range(20):
@@ -180,10 +178,7 @@ def test_they_can_be_turned_off(
 
 
 def test_a_store_that_is_away_costs_the_calls_and_nothing_else(
-    outbox: Outbox,
-    conn: sqlite3.Connection,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    outbox: Outbox, conn: sqlite3.Connection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outbox.listener()(lambda record: None)
     with caplog.at_level(logging.WARNING, "penstock.listeners"), monkeypatch.context() as patch:

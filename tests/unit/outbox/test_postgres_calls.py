@@ -3,12 +3,7 @@
 import pytest
 
 from penstock.database.naming import Names
-from penstock.outbox.adapters.postgres_calls import (
-    missing_relation,
-    numbered_sql,
-    postgres_call,
-    postgres_sql,
-)
+from penstock.outbox.adapters.postgres_calls import missing_relation, numbered_sql, postgres_call, postgres_sql
 from penstock.outbox.contract import Step
 
 STATEMENTS = {"stage": 10, "stage_many": 10, "schedule": 11, "schedule_many": 11, "cancel": 2}

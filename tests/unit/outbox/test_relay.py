@@ -127,9 +127,7 @@ def cut() -> None:
 
 
 @pytest.mark.parametrize("same", [True, False], ids=["it goes on", "another goes on"])
-def test_what_was_appended_and_not_committed_is_not_doubled(
-    engine: StoreEngine, member: Member, same: bool
-) -> None:
+def test_what_was_appended_and_not_committed_is_not_doubled(engine: StoreEngine, member: Member, same: bool) -> None:
     publish(engine, 1, 2, 3)
     first = sequencer(engine)
     points.arm(BEFORE_COMMIT, cut)
@@ -176,9 +174,7 @@ def test_a_batch_in_doubt_that_retention_deletes_is_not_appended_again(
     assert sum(log.ends(log.topic("events")).values()) == 4
 
 
-def test_what_retention_deletes_at_once_is_appended_once(
-    engine: StoreEngine, member: Member, log: Watched
-) -> None:
+def test_what_retention_deletes_at_once_is_appended_once(engine: StoreEngine, member: Member, log: Watched) -> None:
     """Before the relay has made sure that the log has its batch, and not another's of that number."""
     publish(engine, 1, 2, 3)
     log.after = lambda: trim_all(log)
@@ -214,9 +210,7 @@ def test_what_is_settled_and_rolled_back_is_still_in_doubt(engine: StoreEngine, 
     assert logged(engine) == [1, 2, 3]
 
 
-def test_a_log_that_fails_after_it_has_appended_has_appended(
-    engine: StoreEngine, member: Member, log: Watched
-) -> None:
+def test_a_log_that_fails_after_it_has_appended_has_appended(engine: StoreEngine, member: Member, log: Watched) -> None:
     """As when the answer is lost on its way."""
     publish(engine, 1)
     one = sequencer(engine)
@@ -230,9 +224,7 @@ def test_a_log_that_fails_after_it_has_appended_has_appended(
     assert logged(engine) == [1, 2, 3]
 
 
-def test_a_log_that_fails_before_it_has_appended_has_not(
-    engine: StoreEngine, member: Member, log: Watched
-) -> None:
+def test_a_log_that_fails_before_it_has_appended_has_not(engine: StoreEngine, member: Member, log: Watched) -> None:
     publish(engine, 1)
     log.before = lambda batches: cut()
     one = sequencer(engine)
@@ -243,9 +235,7 @@ def test_a_log_that_fails_before_it_has_appended_has_not(
     assert logged(engine) == [1]
 
 
-def test_what_is_in_doubt_is_settled_before_anything_else_is_appended(
-    engine: StoreEngine, member: Member
-) -> None:
+def test_what_is_in_doubt_is_settled_before_anything_else_is_appended(engine: StoreEngine, member: Member) -> None:
     """The next pick has room for what is due only: a batch of that would hide the one before it."""
     publish(engine, *range(6))
     points.arm(BEFORE_COMMIT, cut)
@@ -267,9 +257,7 @@ def test_what_is_picked_in_parts_after_a_crash_is_not_doubled(engine: StoreEngin
     assert logged(engine) == list(range(12))
 
 
-def test_what_is_given_another_time_after_a_crash_is_in_the_log_already(
-    engine: StoreEngine, member: Member
-) -> None:
+def test_what_is_given_another_time_after_a_crash_is_in_the_log_already(engine: StoreEngine, member: Member) -> None:
     (id,) = publish(engine, 1, at=SECOND)
     engine.clock.advance(SECOND)
     points.arm(BEFORE_COMMIT, cut)
@@ -310,9 +298,7 @@ def test_a_topic_that_is_deleted_while_records_come_is_made_anew(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_at_random_moves_are_cut_and_nothing_is_lost_doubled_or_out_of_order(
-    engine: StoreEngine, seed: int
-) -> None:
+def test_at_random_moves_are_cut_and_nothing_is_lost_doubled_or_out_of_order(engine: StoreEngine, seed: int) -> None:
     rng = random.Random(seed)
     member = joined(engine, engine.outbox.store.database)
     moving = sequencer(engine, 5)

@@ -87,9 +87,7 @@ def test_it_is_given_up_after_ten_replays_with_growing_pauses(
     assert outbox.drain().sequenced == 0
 
 
-@pytest.mark.parametrize(
-    "error", [LookupError("mine"), sqlite3.IntegrityError("UNIQUE"), KeyboardInterrupt()]
-)
+@pytest.mark.parametrize("error", [LookupError("mine"), sqlite3.IntegrityError("UNIQUE"), KeyboardInterrupt()])
 def test_what_is_no_conflict_comes_out_at_once(outbox: Outbox, pauses: Pauses, error: Exception) -> None:
     work = Work(outbox, error)
     with pytest.raises(type(error)):
@@ -120,9 +118,7 @@ def test_a_conflict_at_the_commit_is_run_again_and_a_lost_commit_is_not(
     assert (work.calls, caught.value.tokens, caught.value.__cause__) == (3, ("t",), lost)
 
 
-def test_without_a_token_the_error_says_what_would_have_helped(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_token_the_error_says_what_would_have_helped(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = sqlite3.OperationalError("disk I/O error")
     lost.sqlite_errorcode = sqlite3.SQLITE_IOERR
     monkeypatch.setattr(SqliteDialect, "commit", lambda *_: (_ for _ in ()).throw(lost))

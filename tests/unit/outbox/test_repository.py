@@ -214,10 +214,7 @@ def test_an_object_without_its_id_is_refused_with_the_remedy(outbox: Outbox) -> 
 
 def test_what_is_no_object_of_the_model_is_refused(outbox: Outbox) -> None:
     orders = outbox.repository(Order, "orders")
-    with (
-        outbox.transaction() as conn,
-        pytest.raises(InvalidTracking, match="a Packed is not one of its objects"),
-    ):
+    with outbox.transaction() as conn, pytest.raises(InvalidTracking, match="a Packed is not one of its objects"):
         orders.inserted(conn, Packed(1))  # type: ignore[arg-type]
 
 

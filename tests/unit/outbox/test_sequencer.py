@@ -44,9 +44,7 @@ def sequencer(engine: StoreEngine, database: Database) -> Callable[[int], Sequen
 def publish(engine: StoreEngine, *names: str, **options: Any) -> None:
     """Publish an event per key."""
     with engine.connect() as conn:
-        engine.outbox.publish_many(
-            conn, [{"type": "t", "value": 1, "key": name, **options} for name in names]
-        )
+        engine.outbox.publish_many(conn, [{"type": "t", "value": 1, "key": name, **options} for name in names])
         conn.commit()
 
 
@@ -179,9 +177,7 @@ def test_moved_events_are_found_by_time(
         assert conn.execute("SELECT count(*) FROM penstock_log_time").fetchone()[0] >= 2
 
 
-def test_what_was_moved_is_counted(
-    engine: StoreEngine, sequencer: Callable[[int], Sequencer], member: Member
-) -> None:
+def test_what_was_moved_is_counted(engine: StoreEngine, sequencer: Callable[[int], Sequencer], member: Member) -> None:
     before = metrics.SEQUENCED.values().get((), 0)
     publish(engine, "a", "b", "c")
     sequencer(10).sequence(member.fence)

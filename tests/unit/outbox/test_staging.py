@@ -285,7 +285,6 @@ def test_a_token_that_is_refused_in_a_second_look_leaves_no_other_taken() -> Non
     tokens[token.hash] = ("here", NOW_MS - 1, content)
     with pytest.raises(TokenReused):
         tokens.stage(
-            an_event(token="new", type="t", value=1, key="k-1"),
-            an_event(token="t", type="t", value=2, key="k-1"),
+            an_event(token="new", type="t", value=1, key="k-1"), an_event(token="t", type="t", value=2, key="k-1")
         )
     assert list(tokens) == [token.hash]

@@ -35,11 +35,7 @@ def model() -> Any:
 
 
 REFUSED = {
-    "an action there is not": (
-        {"on": "upsert"},
-        InvalidTracking,
-        "on='upsert' must be some of insert",
-    ),
+    "an action there is not": ({"on": "upsert"}, InvalidTracking, "on='upsert' must be some of insert"),
     "no action": ({"on": ()}, InvalidTracking, "must be some of"),
     "names of another action": ({"on": "insert", "names": {"delete": "x"}}, InvalidTracking, "not among on"),
     "no name": ({"names": {"insert": ()}}, InvalidTracking, "leave insert out of on="),
@@ -48,11 +44,7 @@ REFUSED = {
     "an owner that is no attribute": ({"owner": "x"}, InvalidTracking, "owner='x'"),
     "a column that is not there": ({"exclude": ["secret"]}, InvalidTracking, "exclude='secret'"),
     "an unknown value": ({"value": "row"}, InvalidTracking, "value='row' must be 'image', 'reference' or a"),
-    "the value of another type": (
-        {"value": {"x": "image"}},
-        InvalidTracking,
-        "value names ['x']; its",
-    ),
+    "the value of another type": ({"value": {"x": "image"}}, InvalidTracking, "value names ['x']; its"),
     "a bad topic": ({"topic": "a b"}, InvalidTopic, "a b"),
 }
 
@@ -126,8 +118,6 @@ def test_without_sqlalchemy_track_says_what_to_install() -> None:
         ("mysql+pymysql://db:5432/shop", "postgresql://db/shop", False),
     ],
 )
-def test_addresses_are_of_one_database_if_its_kind_and_place_are_the_same(
-    one: str, other: str, same: bool
-) -> None:
+def test_addresses_are_of_one_database_if_its_kind_and_place_are_the_same(one: str, other: str, same: bool) -> None:
     assert (address_of(one) == address_of(other)) is same
     assert (address_of(one).kind == address_of(other).kind) is (one[:5] == other[:5])

@@ -86,10 +86,7 @@ def lab_of(*handlers: Callable[[Record], Any], transaction: bool = False, **opti
 
 def __getattr__(name: str) -> CrashLab:
     """Give the laboratory that a command names."""
-    labs = {
-        "adding": partial(lab_of, add, rounds=5),
-        "marking": partial(lab_of, mark_and_add),
-    }
+    labs = {"adding": partial(lab_of, add, rounds=5), "marking": partial(lab_of, mark_and_add)}
     if name not in labs:
         raise AttributeError(f"module {__name__} has no attribute {name!r}")
     return labs[name]()

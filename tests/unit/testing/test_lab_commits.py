@@ -150,17 +150,7 @@ ONCE = [("before", 0), ("after", 1)]
 
 @pytest.mark.parametrize(
     "work",
-    [
-        by_block,
-        by_method,
-        by_statement,
-        by_itself,
-        by_script,
-        by_own_class,
-        by_sqlalchemy,
-        by_aiosqlite,
-        by_django,
-    ],
+    [by_block, by_method, by_statement, by_itself, by_script, by_own_class, by_sqlalchemy, by_aiosqlite, by_django],
 )
 def test_a_commit_on_sqlite_is_seen_before_and_after(work: Work, path: str) -> None:
     assert seen(work, path) == ONCE

@@ -9,19 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock import (
-    Cancel,
-    Custom,
-    Done,
-    Exponential,
-    Fixed,
-    Linear,
-    PowerOfTwo,
-    Retry,
-    RetryPolicy,
-    Snooze,
-    metrics,
-)
+from penstock import Cancel, Custom, Done, Exponential, Fixed, Linear, PowerOfTwo, Retry, RetryPolicy, Snooze, metrics
 from penstock.clock import SYSTEM
 from penstock.delivery.verdict import Dead, OnExhausted, OnFailure, Parked, Passed, Rules, Verdict
 from penstock.model.record import Record
@@ -155,9 +143,7 @@ def test_what_cannot_be_decoded_is_dead_at_once_and_its_key_goes_on(
 
 def test_a_fallback_has_the_last_try_and_the_reason(calls: InlineCalls) -> None:
     given: list[Any] = []
-    handler = a_handler(
-        raising(LookupError("gone")), fallback=lambda record, reason: given.append((record, reason))
-    )
+    handler = a_handler(raising(LookupError("gone")), fallback=lambda record, reason: given.append((record, reason)))
     record = a_record()
     assert isinstance(tried(calls, handler, record), Parked)
     assert given == []
@@ -233,22 +219,10 @@ def test_log_and_reason_hold_the_whole_chain_root_cause_first(
     ("policy", "attempt", "words"),
     [
         (Exponential(), 2, "attempt 2 of 4, failed: LookupError: gone; it is tried again in 4 s"),
-        (
-            Fixed(0.25, max_retries=9),
-            1,
-            "attempt 1 of 10, failed: LookupError: gone; it is tried again in 250 ms",
-        ),
+        (Fixed(0.25, max_retries=9), 1, "attempt 1 of 10, failed: LookupError: gone; it is tried again in 250 ms"),
         (Fixed(90, max_retries=3), 1, "attempt 1 of 4, failed: LookupError: gone; it is tried again in 90 s"),
-        (
-            Fixed(300, max_retries=3),
-            1,
-            "attempt 1 of 4, failed: LookupError: gone; it is tried again in 5 min",
-        ),
-        (
-            Fixed(9000, max_retries=3),
-            1,
-            "attempt 1 of 4, failed: LookupError: gone; it is tried again in 2.5 h",
-        ),
+        (Fixed(300, max_retries=3), 1, "attempt 1 of 4, failed: LookupError: gone; it is tried again in 5 min"),
+        (Fixed(9000, max_retries=3), 1, "attempt 1 of 4, failed: LookupError: gone; it is tried again in 2.5 h"),
         (Fixed(max_retries=0), 1, "attempt 1 of 1, failed: LookupError: gone; it is now a dead letter"),
     ],
 )
@@ -260,9 +234,7 @@ def test_a_failure_says_which_attempt_of_how_many_it_was_and_when_the_next_is(
     assert caplog.messages[-1].endswith(words)
 
 
-def test_what_a_line_is_about_stands_on_it_as_fields(
-    calls: InlineCalls, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_line_is_about_stands_on_it_as_fields(calls: InlineCalls, caplog: pytest.LogCaptureFixture) -> None:
     record = a_record(key="o-7", topic="orders", partition=3, offset=41, attempt=1)
     handler = a_handler(raising(LookupError("gone")))
     tried(calls, handler, record)
@@ -364,9 +336,7 @@ def test_where_the_first_failure_is_final_nothing_waits(calls: InlineCalls) -> N
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_the_times_of_all_attempts_are_exact(
-    calls: InlineCalls, policy: RetryPolicy, seconds: list[int]
-) -> None:
+def test_the_times_of_all_attempts_are_exact(calls: InlineCalls, policy: RetryPolicy, seconds: list[int]) -> None:
     clock, failures, times = FakeClock(), 0, []
     handler = a_handler(raising(LookupError()), Rules(policy))
     while True:

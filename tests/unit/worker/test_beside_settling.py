@@ -155,9 +155,7 @@ def test_what_comes_meanwhile_is_handed_out_in_order_and_settled_after(
     assert not any(beside), "while another thread may have the machines, nobody else touches them"
 
 
-def test_nothing_is_handed_out_meanwhile_where_a_turn_may_have_to_write(
-    shop: Shop, loops: list[DeliveryLoop]
-) -> None:
+def test_nothing_is_handed_out_meanwhile_where_a_turn_may_have_to_write(shop: Shop, loops: list[DeliveryLoop]) -> None:
     """Partitions are to change hands, so the loop looks at them first, when it has its turn again."""
     [loop] = loops
     with shop.settling() as settling:
@@ -221,9 +219,7 @@ def test_a_partition_lost_meanwhile_takes_nothing_and_comes_again_marked(shop: S
     ]
 
 
-def test_what_ended_meanwhile_is_marked_if_its_own_settling_is_refused(
-    shop: Shop, loops: list[DeliveryLoop]
-) -> None:
+def test_what_ended_meanwhile_is_marked_if_its_own_settling_is_refused(shop: Shop, loops: list[DeliveryLoop]) -> None:
     with ExitStack() as later:
         with shop.settling() as first:
             shop.publish(1, "a")

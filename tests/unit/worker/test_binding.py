@@ -236,9 +236,7 @@ def of_a_set(records: set[Record]) -> None: ...
         (of_a_set, True, r"annotate it as list\[Record\]"),
     ],
 )
-def test_an_annotation_that_nothing_fits_is_refused(
-    function: Callable[..., Any], batch: bool, words: str
-) -> None:
+def test_an_annotation_that_nothing_fits_is_refused(function: Callable[..., Any], batch: bool, words: str) -> None:
     with pytest.raises(InvalidHandler, match=words):
         Binding(function, "g", batch=batch)
 
@@ -305,9 +303,7 @@ def test_async_functions_are_told_apart_by_what_calling_them_gives() -> None:
         async def __call__(self, record: Record) -> None: ...
 
     runs_it = logged(async_one)  # a sync wrapper: perhaps it runs the coroutine by itself
-    found = [
-        bound(each).is_async for each in (async_one, functools.partial(async_one), AsyncObject(), runs_it)
-    ]
+    found = [bound(each).is_async for each in (async_one, functools.partial(async_one), AsyncObject(), runs_it)]
     assert found == [True, True, True, False]
     assert not bound(typed).is_async
 

@@ -109,11 +109,7 @@ def test_a_group_that_hangs_is_left_to_others_and_the_rest_goes_on(
 
 @pytest.mark.parametrize("transaction", but_the_first([False, True]), ids=["plain", "transactional"])
 def test_a_worker_that_can_serve_no_group_leaves(
-    outbox: Outbox,
-    engine: StoreEngine,
-    let_go: Event,
-    transaction: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    outbox: Outbox, engine: StoreEngine, let_go: Event, transaction: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "UNSERVED_SECONDS", 0.1)
     hanging(outbox, let_go, transaction=transaction, group="one")

@@ -58,12 +58,7 @@ def make(engine: StoreEngine, database: Database) -> Make:
         log = SqlLog(database, engine.clock)
         topic = log.topic("events")
         store = GroupStore(
-            store_of(database),
-            engine.clock,
-            group="g",
-            topic=topic,
-            owner=owner,
-            gone=lambda tx: list(gone),
+            store_of(database), engine.clock, group="g", topic=topic, owner=owner, gone=lambda tx: list(gone)
         )
         trials = Trials(engine.clock, dedicated=True)
         return GroupDelivery(log, store, subscription, engine.clock, trials)
@@ -127,11 +122,7 @@ def test_what_a_lost_owner_had_is_handed_out_again_and_marked(make: Make, engine
     taken(make("lost"), engine)
     mine = make("heir", gone=["lost"])
     tasks = taken(mine, engine, "heir")
-    assert [(task.record.value, task.record.redelivered) for task in tasks] == [
-        (1, True),
-        (2, True),
-        (3, True),
-    ]
+    assert [(task.record.value, task.record.redelivered) for task in tasks] == [(1, True), (2, True), (3, True)]
     assert crashes(engine) == 1
     finish(mine, tasks)
     mine.settle()
@@ -186,9 +177,7 @@ def deadly(mine: GroupDelivery, store: StoreEngine, value: int) -> list[HandlerT
     return tasks
 
 
-def test_a_record_that_kills_every_process_is_put_off_and_nobody_else_is(
-    make: Make, engine: StoreEngine
-) -> None:
+def test_a_record_that_kills_every_process_is_put_off_and_nobody_else_is(make: Make, engine: StoreEngine) -> None:
     """D1: two deaths with all, one with a few, three with that record alone."""
     publish(engine, *((key, number) for number, key in enumerate("abcdefgh")))
     together = []
@@ -209,9 +198,7 @@ def test_a_record_that_kills_every_process_is_put_off_and_nobody_else_is(
     assert trial(engine) == Trial(epoch=trial(engine).epoch, alone={2: 3})
 
 
-def test_who_is_put_off_is_tried_again_alone_and_waits_longer_each_time(
-    make: Make, engine: StoreEngine
-) -> None:
+def test_who_is_put_off_is_tried_again_alone_and_waits_longer_each_time(make: Make, engine: StoreEngine) -> None:
     publish(engine, ("a", 1))
     waits = []
     for number in range(13):
@@ -337,9 +324,7 @@ def test_nothing_stays_out_when_the_store_goes_away_while_a_killer_is_put_off(
     publish(engine, ("x", 0), ("y", 1), ("z", 2))
     mine = sixth_death(engine, make)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            mine.reader, "fetch", lambda taken: (_ for _ in ()).throw(StoreUnreachable("db", "away"))
-        )
+        patch.setattr(mine.reader, "fetch", lambda taken: (_ for _ in ()).throw(StoreUnreachable("db", "away")))
         with pytest.raises(StoreUnreachable):
             mine.start(1000)
     assert sorted(values(next_tasks(mine))) == [1, 2]
@@ -380,9 +365,7 @@ def test_a_suspect_whose_handler_is_gone_holds_up_nobody(
     assert 0 not in trial(engine).alone
 
 
-def test_a_log_that_became_shorter_is_read_anew_and_what_comes_again_is_marked(
-    make: Make, engine: StoreEngine
-) -> None:
+def test_a_log_that_became_shorter_is_read_anew_and_what_comes_again_is_marked(make: Make, engine: StoreEngine) -> None:
     """P1, P2: a backup was restored under a running worker; it waited until the log had passed its place."""
     before = engine.outbox.log.identity().incarnation
     publish(engine, *((f"k-{value}", value) for value in range(3)))
@@ -625,8 +608,7 @@ def test_a_dead_letter_of_a_handler_is_kept_and_holds_its_lane(make: Make, engin
 
 
 @pytest.mark.parametrize(
-    ("key", "lane"),
-    [("o-1", "o-1"), ("", ""), ("a\0b", "\\x610062"), ("\\x61", "\\x5c783631"), ("a\udcff", "\\x61ff")],
+    ("key", "lane"), [("o-1", "o-1"), ("", ""), ("a\0b", "\\x610062"), ("\\x61", "\\x5c783631"), ("a\udcff", "\\x61ff")]
 )
 def test_the_name_of_a_lane_can_be_stored_and_is_no_other_key(key: str, lane: str) -> None:
     record = Record(id="r", key=key, data=None, type="t", raw_headers=(), timestamp_ms=0)

@@ -66,11 +66,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a group with a NUL": ({"group": "a\x00b"}, InvalidHandler, "printable"),
     "a group with half a character": ({"group": "a\ud800"}, InvalidHandler, "printable"),
     "a lambda without an id": ({"function": lambda record: None}, InvalidHandler, "needs id="),
-    "a partial of a lambda": (
-        {"function": functools.partial(lambda record: None)},
-        InvalidHandler,
-        "needs id=",
-    ),
+    "a partial of a lambda": ({"function": functools.partial(lambda record: None)}, InvalidHandler, "needs id="),
     "an object without an id": ({"function": Mailer()}, InvalidHandler, "needs id="),
     "an id that is none": ({"id": 7}, InvalidHandler, "id=7"),
     "an empty id": ({"id": " "}, InvalidHandler, "id=' '"),
@@ -143,19 +139,7 @@ def test_the_first_registered_predicate_wins(add: Callable[..., Handlers]) -> No
         ("order.placed", {"order.placed"}),
         ("*", {"*"}),
         ("order*", {"order*"}),
-        (
-            None,
-            {
-                "order.placed",
-                "order.",
-                "order.item.added",
-                "order",
-                "orders.x",
-                "Order.placed",
-                "*",
-                "order*",
-            },
-        ),
+        (None, {"order.placed", "order.", "order.item.added", "order", "orders.x", "Order.placed", "*", "order*"}),
     ],
 )
 def test_a_match_is_exact_or_a_prefix_that_ends_in_a_dot_and_a_star(
@@ -215,11 +199,7 @@ def test_rules_that_cannot_be_are_refused_by_name(words: dict[str, Any], named: 
 
 def test_rules_follow_the_words_of_the_registration() -> None:
     rules = HandlerOptions(group="g", on_failure="alone", on_exhausted="release").rules_with(Fixed(1))
-    assert (rules.retry, rules.on_failure, rules.on_exhausted) == (
-        Fixed(1),
-        OnFailure.ALONE,
-        OnExhausted.RELEASE,
-    )
+    assert (rules.retry, rules.on_failure, rules.on_exhausted) == (Fixed(1), OnFailure.ALONE, OnExhausted.RELEASE)
 
 
 def test_a_handler_without_a_policy_has_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,10 +78,7 @@ def test_it_is_told_with_who_since_when_and_what_to_do(caplog: pytest.LogCapture
     assert metrics.HUNG_CALLS.values()["shop.db", "mailer"] == 5
     for call in (1, 2, 3, 4):
         hung.end(call, a_handler())
-    assert (
-        metrics.GIVEN_UP.values()["shop.db", "mailer"],
-        metrics.HUNG_CALLS.values()["shop.db", "mailer"],
-    ) == (0, 1)
+    assert (metrics.GIVEN_UP.values()["shop.db", "mailer"], metrics.HUNG_CALLS.values()["shop.db", "mailer"]) == (0, 1)
     assert hung.groups() == ()
 
 

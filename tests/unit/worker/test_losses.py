@@ -328,9 +328,7 @@ def test_what_ends_of_a_deleted_topic_says_nothing_of_the_one_made_anew(
         wait_until(lambda: ("new", 2) in calls and ("other", 1) in calls, "it is tried again")
 
 
-def test_a_unit_that_wakes_after_its_lease_calls_nobody(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_unit_that_wakes_after_its_lease_calls_nobody(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """P6: another member may have its partitions: its calls are refused as those of any handler."""
     seen, asked = list[Any](), list[bool]()
 

@@ -60,11 +60,7 @@ def test_methods_are_called_on_the_instance_that_is_registered(outbox: Outbox) -
     publish(outbox, "order.placed", "order.paid", "parcel.sent")
     name = f"{__name__}.{Shop.__qualname__}"
     assert shop.seen == [("o-1", f"{name}.placed"), ("batch", "order.paid"), ("corner", "parcel.sent")]
-    assert [each.id.rpartition(".")[2] for each in handlers(outbox.handlers)] == [
-        "placed",
-        "others",
-        "anything",
-    ]
+    assert [each.id.rpartition(".")[2] for each in handlers(outbox.handlers)] == ["placed", "others", "anything"]
     assert {each.retry_from for each in handlers(outbox.handlers)} == {"handler"}
 
 

@@ -82,9 +82,7 @@ def test_a_running_service_moves_what_is_staged(engine: StoreEngine, database: D
     assert values(engine.outbox) == [1, 2, 3]
 
 
-def test_it_looks_after_each_wait_also_if_its_clock_stands_still(
-    engine: StoreEngine, database: Database
-) -> None:
+def test_it_looks_after_each_wait_also_if_its_clock_stands_still(engine: StoreEngine, database: Database) -> None:
     service = Mover(store_of(database), SleepwalkingClock(), polling=QUICK)
     service.start()
     for value in (1, 2):

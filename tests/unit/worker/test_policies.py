@@ -59,9 +59,7 @@ LEVELS: dict[str, tuple[Callable[..., Any], Any, Any, Any, Origin]] = {
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_policy_of_the_first_level_that_says_one_counts(
-    level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_policy_of_the_first_level_that_says_one_counts(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     function, retry, outbox, policy, origin = LEVELS[level]
     monkeypatch.setenv("PENSTOCK_RETRY_MAX_RETRIES", "7")
     handler = registered(function, retry=retry, outbox=outbox)

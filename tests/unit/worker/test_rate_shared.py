@@ -44,9 +44,7 @@ class Crew:
         handlers = Handlers()
         handlers.add(note, HandlerOptions(group="g", id="note", **{"rate": RATE} | options))
         database = open_database(self._engine.url, Names())
-        cluster = ClusterSettings.load(
-            heartbeat_interval=BEAT, rebalance_interval=BEAT, gather_joins=timedelta()
-        )
+        cluster = ClusterSettings.load(heartbeat_interval=BEAT, rebalance_interval=BEAT, gather_joins=timedelta())
         worker = Worker(store_of(database), handlers, SYSTEM, WorkerPlan(pins=pins, cluster=cluster))
 
         def share() -> float:

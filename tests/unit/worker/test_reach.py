@@ -104,9 +104,7 @@ def test_a_class_stands_for_itself_and_all_beneath_each_decoded_into_its_own(out
         for event in events:
             outbox.publish(conn, event)
     outbox.drain()
-    assert sorted(got, key=lambda each: type(each).__name__) == sorted(
-        events, key=lambda each: type(each).__name__
-    )
+    assert sorted(got, key=lambda each: type(each).__name__) == sorted(events, key=lambda each: type(each).__name__)
 
 
 def test_a_class_that_is_only_a_parent_may_be_asked_for(outbox: Outbox) -> None:

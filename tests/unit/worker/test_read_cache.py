@@ -96,9 +96,7 @@ def test_what_was_moved_here_is_not_read_by_a_group_that_stands_there(
     alone.offer([(topic.id, each) for each in moved] + [(topic.id + 1, moved[0])])
     assert alone.read_ranges(topic, [OffsetRange(0, 15, 20)], max_bytes=ALL).entries == moved
     assert log.asked == []
-    assert places(alone.read_ranges(topic, [OffsetRange(0, 14, 20)], max_bytes=ALL)) == [
-        (0, n) for n in range(14, 20)
-    ]
+    assert places(alone.read_ranges(topic, [OffsetRange(0, 14, 20)], max_bytes=ALL)) == [(0, n) for n in range(14, 20)]
     assert log.asked == [(0, 14, 20)]  # it stands before what was moved: all of it is read
     assert len(alone._rows) == len(moved)  # nothing is kept of topics that nobody reads
     alone.clear()
@@ -110,15 +108,11 @@ def test_what_was_read_as_the_end_is_read_on(cache: ReadCache, log: CountingLog,
     """The first group met the end of the log; since then it has grown."""
     cache.read_ranges(topic, [OffsetRange(0, 0, 100)], max_bytes=ALL)
     log.append("t", [a_record()], partition=0)
-    assert places(cache.read_ranges(topic, [OffsetRange(0, 15, 100)], max_bytes=ALL)) == [
-        (0, n) for n in range(15, 20)
-    ]
+    assert places(cache.read_ranges(topic, [OffsetRange(0, 15, 100)], max_bytes=ALL)) == [(0, n) for n in range(15, 20)]
     assert places(cache.read_ranges(topic, [OffsetRange(0, 20, 100)], max_bytes=ALL)) == [(0, 20)]
 
 
-def test_it_is_thrown_away_after_a_second(
-    cache: ReadCache, log: CountingLog, topic: Topic, clock: FakeClock
-) -> None:
+def test_it_is_thrown_away_after_a_second(cache: ReadCache, log: CountingLog, topic: Topic, clock: FakeClock) -> None:
     for _ in range(2):
         cache.read_ranges(topic, [OffsetRange(0, 0, 10)], max_bytes=ALL)
         clock.advance(timedelta(seconds=1.5))
@@ -163,9 +157,7 @@ def test_whatever_is_kept_the_answer_is_a_beginning_of_the_log_s(
             if not found.cut:
                 assert bool(mine) == bool(of_log)
         order = [number for number, _, _ in ranges]
-        assert [place[0] for place in places(found)] == sorted(
-            (place[0] for place in places(found)), key=order.index
-        )
+        assert [place[0] for place in places(found)] == sorted((place[0] for place in places(found)), key=order.index)
         if found.cut:  # of what stands before the last one, nothing is missing but at the end of its range
             reached = places(found)[-1][0]
             for number, low, high in ranges[: order.index(reached)]:

@@ -297,8 +297,6 @@ runnable.run(Hangs())
 
 
 def test_a_second_signal_ends_the_process_though_the_store_hangs() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", _HANGS], capture_output=True, text=True, timeout=60, check=False
-    )
+    ended = subprocess.run([sys.executable, "-c", _HANGS], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1
     assert "the store does not answer: leaving without giving the work back" in ended.stderr

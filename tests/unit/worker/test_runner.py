@@ -302,9 +302,7 @@ def test_the_watch_comes_back_to_a_rate_that_has_run_dry(
     mine.runner.submit(tasks_of(a_handler(lambda record: go.wait(WAIT) and None, timeout=None)))
     wait_until(lambda: not mine.runner._bell.is_set(), "the watch sleeps, and not until something comes")
     slow = a_handler(first_is_slow_too if is_async else first_is_slow, "rated", rate=5.0, timeout=None)
-    mine.runner.submit(
-        [HandlerTask(TaskPlace(0, at), f"k-{at}", slow, a_record(id=f"r-{at}"), 0) for at in range(3)]
-    )
+    mine.runner.submit([HandlerTask(TaskPlace(0, at), f"k-{at}", slow, a_record(id=f"r-{at}"), 0) for at in range(3)])
     for _ in range(3):
         assert begun.acquire(timeout=WAIT)
     go.set()
@@ -423,9 +421,7 @@ def test_a_batch_may_have_an_outcome_for_each_record(loop: Callable[..., Loop]) 
 
 
 @pytest.mark.parametrize("answer", [[], [None], "ab", Retry(), 5], ids=repr)
-def test_an_answer_that_does_not_fit_the_batch_fails_all_of_it_once(
-    loop: Callable[..., Loop], answer: Any
-) -> None:
+def test_an_answer_that_does_not_fit_the_batch_fails_all_of_it_once(loop: Callable[..., Loop], answer: Any) -> None:
     calls: list[int] = []
 
     def handler(records: list[Record]) -> Any:
@@ -470,9 +466,7 @@ def test_what_cannot_be_decoded_leaves_its_batch(loop: Callable[..., Loop]) -> N
     types.register(Placed, "order.placed")
     handler = a_handler(keeps, batch=10)
     handler.binding.resolve(types)
-    good = [
-        HandlerTask(TaskPlace(0, at), "k", handler, a_record(data=b'{"order_id": "x"}'), 0) for at in (0, 2)
-    ]
+    good = [HandlerTask(TaskPlace(0, at), "k", handler, a_record(data=b'{"order_id": "x"}'), 0) for at in (0, 2)]
     bad = HandlerTask(TaskPlace(0, 1), "k", handler, a_record(data=b"{}"), 0)
     mine = loop()
     mine.runner.submit([good[0], bad, good[1]])
@@ -559,9 +553,7 @@ def test_a_sync_handler_over_its_time_is_left_behind_and_replaced(
         go.set()
         ended[0].join(WAIT)
     assert mine.runner.finished() == []
-    assert any(
-        "shop.mail" in line and hung.record.id in line and "dropped" in line for line in caplog.messages
-    )
+    assert any("shop.mail" in line and hung.record.id in line and "dropped" in line for line in caplog.messages)
 
 
 @pytest.mark.parametrize("gated", [None, 4])

@@ -50,16 +50,13 @@ def seen_by(outbox: Outbox) -> list[Record]:
     return seen
 
 
-def test_ticks_come_once_whatever_clocks_say_and_whichever_function_hangs(
-    tmp_path: Path, outbox: Outbox
-) -> None:
+def test_ticks_come_once_whatever_clocks_say_and_whichever_function_hangs(tmp_path: Path, outbox: Outbox) -> None:
     """Two more workers, one an hour ahead and one behind: the database's clock decides."""
     seen, hangs = seen_by(outbox), Event()
     outbox.every(1, name="hung", type="hung")(lambda: hangs.wait() and 1)
     outbox.every(1, name="broken", type="broken")(_fail)
     ahead, behind = (
-        Outbox(f"sqlite:///{tmp_path}/shop.db", clock=ShiftedClock(timedelta(hours=hours)))
-        for hours in (1, -1)
+        Outbox(f"sqlite:///{tmp_path}/shop.db", clock=ShiftedClock(timedelta(hours=hours))) for hours in (1, -1)
     )
     for each in (outbox, ahead, behind):
         each.periodic("beat", 1, type="beat", key="k", catch_up="all")
@@ -85,11 +82,7 @@ def _fail() -> int:
     ("how", "error"), [("redacted", msgspec.ValidationError("secret")), ("type", LookupError("secret"))]
 )
 def test_what_an_error_may_not_say_is_neither_logged_nor_stored(
-    outbox: Outbox,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    how: str,
-    error: Exception,
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, how: str, error: Exception
 ) -> None:
     monkeypatch.setenv("PENSTOCK_PROCESSING_ERROR_TEXT", how)
 

@@ -113,9 +113,7 @@ def test_a_trace_crosses_the_gap_and_tells_no_secret(store_url: str) -> None:
     assert all(sorted(by_parent[each["context"]["span_id"]]) == ours for each in further)
     assert {plain(each["context"]["trace_id"]) for each in worked} == {trace_id}
 
-    (failing,) = (
-        each for each in named(worked, "penstock.handle") if each["status"]["status_code"] == "ERROR"
-    )
+    (failing,) = (each for each in named(worked, "penstock.handle") if each["status"]["status_code"] == "ERROR")
     assert failing["status"]["description"] == "RuntimeError"
     assert failing["attributes"]["error.type"] == "RuntimeError"
     assert CANARY not in json.dumps(published + worked), "no span holds a value or what an error says"

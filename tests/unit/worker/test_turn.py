@@ -156,9 +156,7 @@ def test_what_a_write_fails_with_is_raised_in_the_turn(turn: Turn, work: Work) -
     assert work.made == ["own", "ended", "last"]
 
 
-def test_a_guest_that_fails_beside_a_write_does_not_end_the_turn(
-    turn: Turn, work: Work, troubles: Troubles
-) -> None:
+def test_a_guest_that_fails_beside_a_write_does_not_end_the_turn(turn: Turn, work: Work, troubles: Troubles) -> None:
     def write() -> None:
         turn._stopping.clear()
         work.fails = True
@@ -184,9 +182,7 @@ def loop() -> Iterator[DeliveryLoop]:
     outbox.close()
 
 
-def test_a_few_records_are_handed_out_here_and_wake_nobody(
-    loop: DeliveryLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_few_records_are_handed_out_here_and_wake_nobody(loop: DeliveryLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = list[bool]()
 
     def guest(*, beside: bool) -> float:
@@ -244,9 +240,7 @@ def test_beside_a_settling_nothing_is_handed_out_where_a_turn_may_have_to_write(
     loop._groups._groups.clear()
 
 
-def test_beside_a_settling_no_partition_changes_hands(
-    loop: DeliveryLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beside_a_settling_no_partition_changes_hands(loop: DeliveryLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is asked for after the turn has begun waits until the settling has ended."""
     exchanges = list[bool]()
     monkeypatch.setattr(loop._groups, "exchange", lambda: exchanges.append(True))

@@ -35,9 +35,7 @@ def publish(outbox: Outbox, value: int, key: str) -> None:
         outbox.publish(conn, "t", value, key=key)
 
 
-def test_events_that_come_one_by_one_and_in_bursts_are_all_told_of(
-    outbox: Outbox, engine: StoreEngine
-) -> None:
+def test_events_that_come_one_by_one_and_in_bursts_are_all_told_of(outbox: Outbox, engine: StoreEngine) -> None:
     """Moved by the thread that listens or by the sequencer's, handed out by these or by the loop's."""
     seen = list[tuple[str, int]]()
 

@@ -59,9 +59,7 @@ def overview(visit: PageVisit) -> PageView:
 def looked(visit: PageVisit, *, fresh: bool = False) -> StoreOverview:
     """Return the overview, at most a moment old; access is checked on every call."""
     call = visit.ask.call("overview")
-    call.allow(
-        AccessRight.DESCRIBE, CLUSTER
-    )  # another visitor, who may see more topics, may have taken the kept one
+    call.allow(AccessRight.DESCRIBE, CLUSTER)  # another visitor, who may see more topics, may have taken the kept one
     kept = visit.history.now(lambda: overview_of(call.store, clock=call.door.clock), fresh=fresh)
     return of_topics_seen(call, kept)
 
@@ -85,17 +83,9 @@ def _tiles(visit: PageVisit, now: StoreOverview) -> Iterator[Tile]:
         "The age of the oldest record that a group has not passed",
         tone="warn" if late else "",
     )
+    yield _tile("lag", "Lag", short(_lag(now)), "records", lag, "groups", "Records that groups have not passed yet")
     yield _tile(
-        "lag", "Lag", short(_lag(now)), "records", lag, "groups", "Records that groups have not passed yet"
-    )
-    yield _tile(
-        "staged",
-        "Staged",
-        number(now.staged, most),
-        "events",
-        staged,
-        "groups",
-        "Committed, but not in the log yet",
+        "staged", "Staged", number(now.staged, most), "events", staged, "groups", "Committed, but not in the log yet"
     )
     many = number(_parked(now), most)
     yield _tile("parked", "Parked", many, "keys", parked, "lanes", "Keys that wait for a retry or their turn")
@@ -123,9 +113,7 @@ def _tiles(visit: PageVisit, now: StoreOverview) -> Iterator[Tile]:
     )
 
 
-def _tile(
-    id: str, label: str, value: str, unit: str, curve: Curve, page: str, help: str, tone: str = ""
-) -> Tile:
+def _tile(id: str, label: str, value: str, unit: str, curve: Curve, page: str, help: str, tone: str = "") -> Tile:
     return Tile(id, label, value, unit, tone, sparkline(curve), address(page), help)
 
 

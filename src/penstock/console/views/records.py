@@ -142,9 +142,7 @@ def failures(visit: PageVisit) -> PageView:
     errors = visit.ask("list_errors", **{name: narrowed[name] for name in ("group", "topic", "type")})
     page = visit.ask("list_dead", after=visit.place(), limit=PER_PAGE, **narrowed)
     is_narrow = any(narrowed[name] for name in ("type", "key", "error"))
-    return PageView(
-        "failures.html", {"errors": errors, "listing": page, "narrowed": narrowed, "is_narrow": is_narrow}
-    )
+    return PageView("failures.html", {"errors": errors, "listing": page, "narrowed": narrowed, "is_narrow": is_narrow})
 
 
 def letter(visit: PageVisit) -> PageView:
@@ -164,9 +162,7 @@ def scheduled(visit: PageVisit) -> PageView:
 
 def periodic(visit: PageVisit) -> PageView:
     """List the schedules."""
-    return PageView(
-        "periodic.html", {"listing": visit.ask("list_schedules", after=visit.place(), limit=PER_PAGE)}
-    )
+    return PageView("periodic.html", {"listing": visit.ask("list_schedules", after=visit.place(), limit=PER_PAGE)})
 
 
 def download(visit: PageVisit) -> Response:

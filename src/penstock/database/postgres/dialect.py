@@ -149,9 +149,7 @@ class PostgresDialect:
     def _connected(self, url: str) -> PostgresConnection:
         try:
             given = conninfo_to_dict(url)
-            defaults: dict[str, Any] = {
-                name: value for name, value in self._defaults.items() if name not in given
-            }
+            defaults: dict[str, Any] = {name: value for name, value in self._defaults.items() if name not in given}
             return PostgresConnection.connect(
                 url, autocommit=True, prepare_threshold=None, application_name="penstock", **defaults
             )
@@ -222,9 +220,7 @@ class PostgresDialect:
         """Ask the driver, which learns the state with each response of the server."""
         state = _STATES.get(conn.info.transaction_status)
         if state is None:
-            return (
-                TransactionState.LOST if conn.broken else TransactionState.ENDED
-            )  # else the caller closed it
+            return TransactionState.LOST if conn.broken else TransactionState.ENDED  # else the caller closed it
         return state
 
     def still_answers(self, conn: PostgresConnection) -> bool:
@@ -267,9 +263,7 @@ class PostgresDialect:
     def commit(self, conn: "psycopg.Connection[Any]") -> None:
         """Commit. Raises after a failed statement: the server then answers COMMIT with a rollback."""
         if conn.execute("COMMIT").statusmessage != "COMMIT":
-            raise pg.InFailedSqlTransaction(
-                "a statement of this transaction had failed: nothing is committed"
-            )
+            raise pg.InFailedSqlTransaction("a statement of this transaction had failed: nothing is committed")
 
     def rollback(self, conn: PostgresConnection) -> None:
         """Roll back; raises if the connection is lost."""
@@ -286,9 +280,7 @@ class PostgresDialect:
         cursor = psycopg.Cursor(conn, row_factory=tuple_row)  # a caller may have set another one
         return _result(cursor.execute(sql, _flat(params), binary=True))
 
-    def execute_all(
-        self, conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]]
-    ) -> list[Result]:
+    def execute_all(self, conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]]) -> list[Result]:
         """Run statements as one message, with quoted values.
 
         Not by the driver's pipeline: that ends with a Flush, after which the server ignores the time limit of

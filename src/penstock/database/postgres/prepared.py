@@ -14,10 +14,7 @@ from psycopg import errors as pg
 from ..contract import Params
 
 # JIT: plans without full scans look expensive to older servers, which would compile them.
-_PLANNED = (
-    "SET plan_cache_mode = force_generic_plan;SET enable_seqscan = off;SET enable_bitmapscan = off;"
-    "SET jit = off"
-)
+_PLANNED = "SET plan_cache_mode = force_generic_plan;SET enable_seqscan = off;SET enable_bitmapscan = off;SET jit = off"
 _PLACEHOLDER = re.compile(r"%\(([\w.]+)\)s")
 _NEEDS_QUOTING = re.compile(r"['\\\0]")
 

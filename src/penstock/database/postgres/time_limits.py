@@ -17,11 +17,7 @@ _LIMITS = {
         "transaction_timeout",
         f"{_RAISE}, or {_OUTSIDE}",
     ),
-    "57014": (
-        "the server cancelled a statement",
-        "statement_timeout",
-        f"{_RAISE}, or make the statement quicker",
-    ),
+    "57014": ("the server cancelled a statement", "statement_timeout", f"{_RAISE}, or make the statement quicker"),
 }
 _ADMINISTRATOR = (
     "an administrator or a cleanup job ended the session (pg_terminate_backend); if it happens again, "

@@ -31,16 +31,7 @@ _OF_THE_DRIVER = {
     "statement_cache_size",
 }
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-_TRUTH = {
-    "true": True,
-    "1": True,
-    "yes": True,
-    "on": True,
-    "false": False,
-    "0": False,
-    "no": False,
-    "off": False,
-}
+_TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 _REMEDIES = {
     "schema": "name it by --schema, or by Outbox(schema=…)",
     "server_settings": "write options=-cNAME%3DVALUE",
@@ -83,9 +74,7 @@ def _translated(options: Options, shown: str) -> Iterator[tuple[str, str]]:
             yield name, value
         elif name not in _OF_THE_DRIVER:
             remedy = _REMEDIES.get(name, "leave it out")
-            raise InvalidUrl(
-                shown, FORMS, why=f"PostgreSQL's client library has no option {name!r}; {remedy}"
-            )
+            raise InvalidUrl(shown, FORMS, why=f"PostgreSQL's client library has no option {name!r}; {remedy}")
 
 
 def _with_split_hosts(parts: UrlParts) -> Options:
@@ -96,9 +85,7 @@ def _with_split_hosts(parts: UrlParts) -> Options:
         return parts.options
     rest = [(name, value) for name, value in parts.options if name != "host"]
     if any(name == "port" for name, _ in rest):
-        raise InvalidUrl(
-            parts.shown, FORMS, why="give the ports in `host=a:1&host=b:2` or in `port=1,2`, not in both"
-        )
+        raise InvalidUrl(parts.shown, FORMS, why="give the ports in `host=a:1&host=b:2` or in `port=1,2`, not in both")
     hosts = [found[1] if found else each for found, each in zip(split, named, strict=True)]
     ports = [found[2] if found else "" for found in split]
     return [("host", ",".join(hosts)), *([("port", ",".join(ports))] if any(ports) else []), *rest]

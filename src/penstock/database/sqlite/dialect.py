@@ -37,9 +37,7 @@ _HELD_MS = 500
 # and, without signs, the longest ones just after a write and long after one.
 _FIRST_LOOK_SECONDS, _LOOK_SECONDS, _IDLE_LOOK_SECONDS = 0.0002, 0.005, 0.025
 _LONGER = 1.6
-_REST_SECONDS = (
-    0.001  # after a write was reported: its readers start sooner, and following writes are reported once
-)
+_REST_SECONDS = 0.001  # after a write was reported: its readers start sooner, and following writes are reported once
 _encode = msgspec.json.encode
 OLDEST = (3, 35, 0)  # RETURNING
 

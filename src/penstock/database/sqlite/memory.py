@@ -24,9 +24,7 @@ class MemoryDialect(SqliteDialect):
 
     def __init__(self, name: str = "") -> None:
         if sqlite3.sqlite_version_info < OLDEST:
-            raise StoreUnsupported(
-                "memory://", f"SQLite 3.36 or later, this Python has {sqlite3.sqlite_version}"
-            )
+            raise StoreUnsupported("memory://", f"SQLite 3.36 or later, this Python has {sqlite3.sqlite_version}")
         super().__init__(f"file:/penstock-{quote(name, safe='') or uuid4()}?vfs=memdb")
         anchor = self.connect()  # the store ends with its last connection
         finalize(self, anchor.close)

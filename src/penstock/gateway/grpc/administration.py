@@ -74,9 +74,7 @@ async def _delete_group(call: GrpcCall, request: Any) -> Any:
 
 async def _list_schemas(call: GrpcCall, request: Any) -> Any:
     found = await call.asked(administration.list_schemas, call, request.topic)
-    return _SchemasListed(
-        schemas=[_Schema(topic=each.topic, type=each.type, message=each.message) for each in found]
-    )
+    return _SchemasListed(schemas=[_Schema(topic=each.topic, type=each.type, message=each.message) for each in found])
 
 
 async def _register_schema(call: GrpcCall, request: Any) -> Any:
@@ -90,12 +88,7 @@ async def _remove_schema(call: GrpcCall, request: Any) -> Any:
     return _SchemaRemoved()
 
 
-TOPICS: Mapping[str, Any] = {
-    "List": _list_topics,
-    "Get": _get_topic,
-    "Create": _create_topic,
-    "Delete": _delete_topic,
-}
+TOPICS: Mapping[str, Any] = {"List": _list_topics, "Get": _get_topic, "Create": _create_topic, "Delete": _delete_topic}
 GROUPS: Mapping[str, Any] = {
     "List": _list_groups,
     "Get": _get_group,

@@ -63,9 +63,7 @@ def peer_of(text: str, known: Any, *, secrets_in_plaintext: bool) -> Peer:
     kind, _, rest = unquote(text).partition(":")
     address = rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else "local"
     is_encrypted = b"ssl" in known.get("transport_security_type", ())
-    return Peer(
-        address, DOOR, is_encrypted or address == "local" or is_loopback(address) or secrets_in_plaintext
-    )
+    return Peer(address, DOOR, is_encrypted or address == "local" or is_loopback(address) or secrets_in_plaintext)
 
 
 def _bytes(value: str | bytes) -> bytes:

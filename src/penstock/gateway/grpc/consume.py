@@ -68,9 +68,7 @@ async def subscribe(call: GrpcCall, requests: AsyncIterator[Any], send: Send) ->
                 await each
 
 
-def _shown(
-    call: GrpcCall, records: Sequence[Record], convert_to: str, *, delivered: bool = False
-) -> list[Any]:
+def _shown(call: GrpcCall, records: Sequence[Record], convert_to: str, *, delivered: bool = False) -> list[Any]:
     """Return records as messages, in the content type that was asked for."""
     shown = []
     for each in records:

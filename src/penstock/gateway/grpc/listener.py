@@ -79,13 +79,9 @@ class _SteadyServer(cygrpc.AioServer):  # type: ignore[misc]
             task.add_done_callback(running.discard)
 
 
-def _made_server(
-    *, interceptors: Sequence[Any], maximum_concurrent_rpcs: int, options: list[tuple[str, int]]
-) -> Any:
+def _made_server(*, interceptors: Sequence[Any], maximum_concurrent_rpcs: int, options: list[tuple[str, int]]) -> Any:
     """Return a server, as `grpc.aio.server` does; its services have to be registered."""
-    made = grpc.aio.server(
-        interceptors=interceptors, maximum_concurrent_rpcs=maximum_concurrent_rpcs, options=options
-    )
+    made = grpc.aio.server(interceptors=interceptors, maximum_concurrent_rpcs=maximum_concurrent_rpcs, options=options)
     if hasattr(cygrpc.AioServer, "_make_request_call_future"):  # older ones decode it in the call
         given = aio_server._augment_channel_arguments(options, None)
         made._server = _SteadyServer(made._loop, None, (), interceptors, given, maximum_concurrent_rpcs)

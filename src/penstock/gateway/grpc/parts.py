@@ -21,9 +21,7 @@ def check_parts(kind: Any, data: bytes) -> None:
     if len(data) >= _LEAST_BYTES:
         left = _counted(_parts_of(kind.DESCRIPTOR), data, 0, len(data), MOST_PARTS)
         if left < 0:
-            raise InvalidInput(
-                f"the message holds more than {MOST_PARTS} events and headers; send fewer at once"
-            )
+            raise InvalidInput(f"the message holds more than {MOST_PARTS} events and headers; send fewer at once")
 
 
 def _counted(kinds: _PartKinds, data: bytes, at: int, end: int, left: int) -> int:
@@ -62,7 +60,5 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 @lru_cache(64)
 def _parts_of(descriptor: Any) -> _PartKinds:
     return {
-        field.number: _parts_of(field.message_type)
-        for field in descriptor.fields
-        if field.message_type is not None
+        field.number: _parts_of(field.message_type) for field in descriptor.fields if field.message_type is not None
     }

@@ -62,10 +62,7 @@ class RestApi(Door):
     def routes(self) -> list[Route]:
         """Return a route for each operation, and one for their description."""
         often_first = sorted(OPERATIONS, key=lambda each: each.tag not in _OFTEN)  # routers try in turn
-        made = [
-            RestRoute(each.path, self._endpoint(each), methods=[each.method], name=each.id)
-            for each in often_first
-        ]
+        made = [RestRoute(each.path, self._endpoint(each), methods=[each.method], name=each.id) for each in often_first]
         return [*made, Route("/v1/openapi.json", self._describe)]
 
     async def _describe(self, request: Request) -> Response:
@@ -92,22 +89,16 @@ class RestApi(Door):
 
         return answer
 
-    async def _call(
-        self, operation: Operation, request: Request, share: ByteShare, answers: AnswerShare
-    ) -> RestCall:
+    async def _call(self, operation: Operation, request: Request, share: ByteShare, answers: AnswerShare) -> RestCall:
         check_head(request)
-        parameters = {
-            each.name: each.read(_given(request, each.name, each.place)) for each in operation.parameters
-        }
+        parameters = {each.name: each.read(_given(request, each.name, each.place)) for each in operation.parameters}
         principal = getattr(request.state, "principal", None)
         if principal is None:  # there is no lock in front
             address = request.client.host if request.client else ""
             principal = self.access.of_nobody(Peer(address, DOOR))
         share.holder = holder_of(principal)
         body = await body_of(request, self.settings, share) if operation.takes else b""
-        return RestCall(
-            self, operation, principal, request.headers, parameters, body, request, answers=answers
-        )
+        return RestCall(self, operation, principal, request.headers, parameters, body, request, answers=answers)
 
 
 def _given(request: Request, name: str, place: str) -> str | None:

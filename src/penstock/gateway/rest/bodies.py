@@ -68,9 +68,7 @@ async def _plain(stream: AsyncIterator[bytes], limit: int, count: Callable[[int]
     return bytes(body)
 
 
-async def _unpacked(
-    stream: AsyncIterator[bytes], window: int, limit: int, count: Callable[[int], None]
-) -> bytes:
+async def _unpacked(stream: AsyncIterator[bytes], window: int, limit: int, count: Callable[[int], None]) -> bytes:
     body, unpacker = bytearray(), zlib.decompressobj(window)
     try:
         async for piece in stream:

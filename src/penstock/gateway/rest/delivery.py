@@ -65,9 +65,7 @@ def _narrowed(call: RestCall, *names: str) -> tuple[str | None, dict[str, Any]]:
     "list_dead",
     "List dead letters, the newest first.",
     *_OF,
-    *narrowing(
-        id="Only of this record.", type="Only of this type.", error="Only those whose reason begins so."
-    ),
+    *narrowing(id="Only of this record.", type="Only of this type.", error="Only those whose reason begins so."),
     *PAGING,
 )
 def dead_letters(call: RestCall) -> Page[DeadLetter]:

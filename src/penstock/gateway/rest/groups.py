@@ -60,12 +60,7 @@ def listed(call: RestCall) -> Page[Group]:
 
 
 @GROUPS.add(
-    "POST",
-    "/v1/groups",
-    "create_group",
-    "Make a group on a topic.",
-    body=GroupWanted,
-    answers={201: GroupShown},
+    "POST", "/v1/groups", "create_group", "Make a group on a topic.", body=GroupWanted, answers={201: GroupShown}
 )
 def create(call: RestCall) -> RestAnswer:
     """Create a group on a topic; an existing one stays as it is."""
@@ -80,13 +75,7 @@ def show(call: RestCall) -> GroupShown:
 
 
 @GROUPS.add(
-    "GET",
-    f"{_ONE}/partitions",
-    "list_cursors",
-    "List where a group is in each partition.",
-    GROUP,
-    _ON_TOPIC,
-    *PAGING,
+    "GET", f"{_ONE}/partitions", "list_cursors", "List where a group is in each partition.", GROUP, _ON_TOPIC, *PAGING
 )
 def partitions(call: RestCall) -> Page[GroupPartition]:
     """Return a page of a group's cursors."""

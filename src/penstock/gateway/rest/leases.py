@@ -133,13 +133,7 @@ def _give_back(served: LeasedGroup, found: Lease) -> None:
 
 
 @LEASES.add(
-    "POST",
-    f"{_ONE}/ack",
-    "ack_records",
-    "Settle records as done.",
-    *_OF_ONE,
-    body=Acknowledged,
-    needs_body=False,
+    "POST", f"{_ONE}/ack", "ack_records", "Settle records as done.", *_OF_ONE, body=Acknowledged, needs_body=False
 )
 async def ack(call: RestCall) -> LeaseState:
     """Settle records as done; answered once that is stored."""
@@ -171,13 +165,7 @@ async def nack(call: RestCall) -> LeaseState:
 
 
 @LEASES.add(
-    "POST",
-    f"{_ONE}/extend",
-    "extend_lease",
-    "Let a lease last longer.",
-    *_OF_ONE,
-    body=Extended,
-    needs_body=False,
+    "POST", f"{_ONE}/extend", "extend_lease", "Let a lease last longer.", *_OF_ONE, body=Extended, needs_body=False
 )
 async def extend(call: RestCall) -> LeaseState:
     """Let a lease last longer, or end soon."""

@@ -233,12 +233,7 @@ def narrowing(**names: str) -> tuple[Parameter, ...]:
 
 
 TOPIC = Parameter(
-    "topic",
-    place="path",
-    help="The name of a topic.",
-    longest=249,
-    pattern="^[a-zA-Z0-9._-]{1,249}$",
-    example="orders",
+    "topic", place="path", help="The name of a topic.", longest=249, pattern="^[a-zA-Z0-9._-]{1,249}$", example="orders"
 )
 GROUP = Parameter("group", place="path", help="The name of a group.", longest=255, example="mailer")
 PARTITION = Parameter("partition", int, "A partition.", "path", least=0, most=9_999, example=0)

@@ -60,9 +60,7 @@ def defect(exc: Exception) -> Response:
     return _answer(500, "error", None)
 
 
-def _answer(
-    status: int, code: str, detail: str | None, *, retryable: bool = False, closes: bool = False
-) -> Response:
+def _answer(status: int, code: str, detail: str | None, *, retryable: bool = False, closes: bool = False) -> Response:
     body = told_of(status, code, detail, retryable=retryable)
     headers: dict[str, Any] = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
     if retryable:

@@ -50,8 +50,7 @@ def looked_over(call: RestCall) -> StoreOverview:
 def of_topics_seen(call: RestCall, found: StoreOverview) -> StoreOverview:
     """Return an overview of a store without the names of topics that the caller may not know of."""
     groups = [
-        replace(each, topics=tuple(name for name in each.topics if call.sees_topic(name)))
-        for each in found.groups
+        replace(each, topics=tuple(name for name in each.topics if call.sees_topic(name))) for each in found.groups
     ]
     return replace(found, groups=tuple(groups))
 

@@ -23,11 +23,7 @@ _SCHEMAS = f"{_ONE}/schemas"
 _FORCE = Parameter("force", bool, "Also while members serve it.", default=False)
 _TYPE = Parameter("type", help="An event type; empty: all types.", default="", longest=255)
 _MESSAGE = Parameter(
-    "message",
-    help="The full name of a Protobuf message.",
-    required=True,
-    longest=500,
-    example="shop.v1.Order",
+    "message", help="The full name of a Protobuf message.", required=True, longest=500, example="shop.v1.Order"
 )
 TOPICS = Operations("topics")
 
@@ -59,12 +55,7 @@ def listed(call: RestCall) -> Page[TopicShown]:
 
 
 @TOPICS.add(
-    "POST",
-    "/v1/topics",
-    "create_topic",
-    "Make a topic.",
-    body=TopicWanted,
-    answers={201: TopicShown, 200: TopicShown},
+    "POST", "/v1/topics", "create_topic", "Make a topic.", body=TopicWanted, answers={201: TopicShown, 200: TopicShown}
 )
 def create(call: RestCall) -> RestAnswer:
     """Create a topic; an existing one stays as it is."""
@@ -88,12 +79,7 @@ def partitions(call: RestCall) -> Page[TopicPartition]:
 
 
 @TOPICS.add(
-    "DELETE",
-    _ONE,
-    "delete_topic",
-    "Delete a topic with all its records and every group's place in it.",
-    TOPIC,
-    _FORCE,
+    "DELETE", _ONE, "delete_topic", "Delete a topic with all its records and every group's place in it.", TOPIC, _FORCE
 )
 def delete(call: RestCall) -> TopicDeleted:
     """Delete a topic with all its records."""
@@ -102,11 +88,7 @@ def delete(call: RestCall) -> TopicDeleted:
 
 
 @TOPICS.add(
-    "GET",
-    _SCHEMAS,
-    "list_schemas",
-    "List the schemas by which values of a topic are JSON and Protobuf.",
-    TOPIC,
+    "GET", _SCHEMAS, "list_schemas", "List the schemas by which values of a topic are JSON and Protobuf.", TOPIC
 )
 def schemas(call: RestCall) -> SchemasShown:
     """Return the schemas of a topic."""

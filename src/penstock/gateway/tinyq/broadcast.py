@@ -16,9 +16,7 @@ _LOOK_SECONDS = 0.1
 _AT_ONCE, _ABOUT_BYTES = 100, 1 << 20  # read together
 
 
-async def broadcast(
-    door: TinyqDoor, principal: Principal, tail: StoreTail, name: str, send: SendRecord
-) -> None:
+async def broadcast(door: TinyqDoor, principal: Principal, tail: StoreTail, name: str, send: SendRecord) -> None:
     """Send every record of a topic from now on; the position belongs to this connection."""
     while True:
         door.check(principal, AccessRight.READ, name)

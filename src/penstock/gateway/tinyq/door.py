@@ -15,9 +15,7 @@ from penstock.operate.tinyq_port import SHARED, TinyqAdministration, TopicMode
 from ..door import Door
 from ..settings import GatewaySettings, TinyqSettings
 
-BUILT_IN = (
-    "8d969eef6ecad3c29a3a629280e686cf0c3f5d5a86aff3ca12020c923adc6c92"  # of 123456, which TinyQ was made with
-)
+BUILT_IN = "8d969eef6ecad3c29a3a629280e686cf0c3f5d5a86aff3ca12020c923adc6c92"  # of 123456, which TinyQ was made with
 DOOR = "tinyq"
 
 
@@ -40,15 +38,9 @@ class TinyqDoor(Door):
         self._password = self.tinyq.password_sha256.strip().lower()
         access = access or Access()
         if self._password == BUILT_IN:
-            raise InvalidInput(
-                "tinyq.password_sha256 is that of TinyQ's built-in password; set one of your own"
-            )
-        if self._password and (
-            len(self._password) != 64 or not set(self._password) <= set("0123456789abcdef")
-        ):
-            raise InvalidInput(
-                "tinyq.password_sha256 is not 64 digits in hex: printf %s PASSWORD | sha256sum"
-            )
+            raise InvalidInput("tinyq.password_sha256 is that of TinyQ's built-in password; set one of your own")
+        if self._password and (len(self._password) != 64 or not set(self._password) <= set("0123456789abcdef")):
+            raise InvalidInput("tinyq.password_sha256 is not 64 digits in hex: printf %s PASSWORD | sha256sum")
         if not self._password and "OAUTHBEARER" not in access.mechanisms:
             raise InvalidInput(
                 "nobody could connect to the TinyQ port: set tinyq.password_sha256, or give the access file "

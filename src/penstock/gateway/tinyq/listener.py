@@ -68,9 +68,7 @@ class TinyqListener:
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(self._serve())
         except Exception as exc:
-            logger.error(
-                "nothing is served to TinyQ clients any more; the rest goes on", exc_info=traced(exc)
-            )
+            logger.error("nothing is served to TinyQ clients any more; the rest goes on", exc_info=traced(exc))
 
     async def _serve(self) -> None:
         assert self._socket is not None

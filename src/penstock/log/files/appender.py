@@ -134,9 +134,7 @@ class Appender:
             plans.append(parts)
             for part in parts:
                 contents = [batch.contents[each] for each in part.numbers]
-                writes.append(
-                    self._write(topic, maps if batch.partition is None else None, part.partition, contents)
-                )
+                writes.append(self._write(topic, maps if batch.partition is None else None, part.partition, contents))
         self._notes.intend(batches, given, plans, topics)
         results = iter(_appended(writer, writes)) if writes else iter(())
         found = []
@@ -154,9 +152,7 @@ class Appender:
         self._notes.put(batches, given, found, topics)
         return found
 
-    def _write(
-        self, topic: Topic, maps: int | None, number: int, contents: Sequence[Content]
-    ) -> PartitionWrite:
+    def _write(self, topic: Topic, maps: int | None, number: int, contents: Sequence[Content]) -> PartitionWrite:
         partition = self._log.partition(topic, number)
         buffer, headers = bytearray(), []
         for first in range(0, len(contents), _BATCH_RECORDS):

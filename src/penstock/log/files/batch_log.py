@@ -79,9 +79,7 @@ class FileBatchLog(BatchLog):
 
     # -- writing
 
-    def write(
-        self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None
-    ) -> None:
+    def write(self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None) -> None:
         """Check batches and hand them to the writer; all are refused while its buffer is full."""
         try:
             self._writer.append([self._checked(each) for each in writes], done, wait=False, at_once=alone)
@@ -169,9 +167,7 @@ class FileBatchLog(BatchLog):
             raise UnknownTopic(topic.name)
         return self._log.partition(topic, number)
 
-    def _placed(
-        self, write: Write, headers: Sequence[PlacedHeader]
-    ) -> tuple[Callable[[], bool] | None, Error | None]:
+    def _placed(self, write: Write, headers: Sequence[PlacedHeader]) -> tuple[Callable[[], bool] | None, Error | None]:
         """Return the check to make at placing, and the refusal of foreign keys unless it is a repetition."""
         if write.topic.partitioner != MURMUR3:
             return None, None
@@ -185,9 +181,7 @@ class FileBatchLog(BatchLog):
             raise refusal
         return None, refusal
 
-    def _foreign(
-        self, write: Write, headers: Sequence[PlacedHeader], partitions: int
-    ) -> ForeignPartition | None:
+    def _foreign(self, write: Write, headers: Sequence[PlacedHeader], partitions: int) -> ForeignPartition | None:
         """Return the error for a key that belongs to another partition, unless the topic allows that."""
         topic, left = write.topic, self._batch_bytes
         for position, header in headers:
@@ -195,9 +189,7 @@ class FileBatchLog(BatchLog):
             try:
                 plain = unpacked(whole, header, left)
             except TooManyBytes:
-                raise BatchTooLarge(
-                    topic.name, write.partition, self._batch_bytes, self._batch_bytes
-                ) from None
+                raise BatchTooLarge(topic.name, write.partition, self._batch_bytes, self._batch_bytes) from None
             left -= len(plain)
             for each in decode_records(plain):
                 own = write.partition if each.key is None else partition_of(each.key, partitions)
@@ -301,9 +293,7 @@ class FileBatchLog(BatchLog):
             if each.error is not None:
                 raise each.error
 
-    def _marker(
-        self, topic: Topic, number: int, marker: Marker, producer_id: int, epoch: int
-    ) -> PartitionWrite:
+    def _marker(self, topic: Topic, number: int, marker: Marker, producer_id: int, epoch: int) -> PartitionWrite:
         batch = encode_marker(
             marker,
             producer_id=producer_id,

@@ -23,20 +23,8 @@ import msgspec
 from penstock import points
 from penstock.errors import InvalidBatch
 from penstock.wire.kafka.buffer import Buffer
-from penstock.wire.kafka.record_batch import (
-    NO_PRODUCER,
-    NO_SEQUENCE,
-    BatchHeader,
-    Compression,
-)
-from penstock.wire.kafka.records import (
-    KafkaRecord,
-    NewRecord,
-    decode_records,
-    emptied,
-    encode_records,
-    resealed,
-)
+from penstock.wire.kafka.record_batch import NO_PRODUCER, NO_SEQUENCE, BatchHeader, Compression
+from penstock.wire.kafka.records import KafkaRecord, NewRecord, decode_records, emptied, encode_records, resealed
 
 from .disk import read_whole, write_whole
 from .partition import PartitionLog
@@ -214,7 +202,5 @@ def _joined(hole: BatchHeader, following: BatchHeader) -> BatchHeader:
 
 def _covering(hole: BatchHeader) -> Buffer:
     """Return an empty batch without a producer over the offsets of a hole."""
-    covering = hole._replace(
-        attributes=0, producer_id=NO_PRODUCER, producer_epoch=-1, base_sequence=NO_SEQUENCE
-    )
+    covering = hole._replace(attributes=0, producer_id=NO_PRODUCER, producer_epoch=-1, base_sequence=NO_SEQUENCE)
     return emptied(covering)

@@ -65,6 +65,4 @@ def compressed_batches(segment: Segment) -> Iterator[Buffer]:
 def cold_segments(partition: PartitionLog, before_ms: int) -> list[Segment]:
     """Return the segments that were closed before a time, oldest first."""
     segments = partition.segments
-    return [
-        segment for segment, following in pairwise(segments) if 0 < following.header.created_ms < before_ms
-    ]
+    return [segment for segment, following in pairwise(segments) if 0 < following.header.created_ms < before_ms]

@@ -188,19 +188,13 @@ class LogDirectory:
                 found = topic.partitions.get(number)
                 if found is None:
                     folder = topic.folder(number)
-                    found = PartitionLog(
-                        self.files, folder, topic.heads, self.settings, self._clock, topic.id
-                    )
+                    found = PartitionLog(self.files, folder, topic.heads, self.settings, self._clock, topic.id)
                     found.recover(start(), passed())
                     topic.partitions[number] = found
         return found
 
     def view(
-        self,
-        topic: TopicFiles,
-        number: int,
-        head: PartitionHead | None,
-        start: Callable[[], int] = lambda: 0,
+        self, topic: TopicFiles, number: int, head: PartitionHead | None, start: Callable[[], int] = lambda: 0
     ) -> PartitionReader:
         """Return a partition as its writer in another process has published it.
 

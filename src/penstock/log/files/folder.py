@@ -45,9 +45,7 @@ class PartitionFolder(NamedTuple):
 def segment_bases(files: OpenFiles, folder: PartitionFolder) -> list[int]:
     """Return the base offsets of the segments in a folder."""
     names = [name for name in files.disk.names(folder.path) if name.endswith(SUFFIX)]
-    return sorted(
-        int(stem) for name in names if (stem := name.removesuffix(SUFFIX)).isdecimal() and len(stem) == 20
-    )
+    return sorted(int(stem) for name in names if (stem := name.removesuffix(SUFFIX)).isdecimal() and len(stem) == 20)
 
 
 def load_segments(files: OpenFiles, folder: PartitionFolder, index_bytes: int) -> list[Segment]:

@@ -47,9 +47,7 @@ def missing_runs(folder: PartitionFolder, segments: Sequence[Segment]) -> list[M
     return runs
 
 
-def missing_tail(
-    folder: PartitionFolder, segments: Sequence[Segment], end: int, base: int
-) -> MissingRun | None:
+def missing_tail(folder: PartitionFolder, segments: Sequence[Segment], end: int, base: int) -> MissingRun | None:
     """Return the gap behind the last segment; `base`: base offset of the segment that should be there."""
     reached = segments[-1].end_offset if segments else 0
     return MissingRun(reached, end, name_of(folder, base)) if end > reached else None
@@ -95,9 +93,7 @@ def _in_segment(
             batch = memoryview(segment.batch(position, header))
             held = {each.offset for each in view.decoded(header, batch)}
             yield from (
-                (offset, offset + 1)
-                for offset in range(header.base_offset, header.next_offset)
-                if offset not in held
+                (offset, offset + 1) for offset in range(header.base_offset, header.next_offset) if offset not in held
             )
 
 

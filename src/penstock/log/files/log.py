@@ -68,11 +68,7 @@ class FileLog(Log):
     compacts = True
 
     def __init__(
-        self,
-        directory: LogDirectory,
-        database: Database,
-        clock: Clock = SYSTEM,
-        tx: Transaction | None = None,
+        self, directory: LogDirectory, database: Database, clock: Clock = SYSTEM, tx: Transaction | None = None
     ) -> None:
         self.directory, self.database, self._clock, self._tx = directory, database, clock, tx
         self.tables = SqlLog(database, clock, tx)
@@ -168,9 +164,7 @@ class FileLog(Log):
         finally:
             lock.release()
 
-    def create_topic(
-        self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
-    ) -> Topic:
+    def create_topic(self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3) -> Topic:
         """Create a topic, or return the existing one; its folder is made with its first record."""
         return self.tables.create_topic(name, partitions=partitions, partitioner=partitioner)
 
@@ -341,9 +335,7 @@ class FileLog(Log):
             for number, head in sorted(heads.items()):
                 yield number, partial(self._reader_there, files, number, head)
 
-    def _reader_there(
-        self, files: TopicFiles, number: int, head: PartitionHead | None
-    ) -> PartitionView | None:
+    def _reader_there(self, files: TopicFiles, number: int, head: PartitionHead | None) -> PartitionView | None:
         view = self._reader(files, number, head)
         return view if head is not None or view.segments else None
 
@@ -357,9 +349,7 @@ class FileLog(Log):
 
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
         """Return the bounds of every partition; files are outside any transaction, so nothing is pinned."""
-        bounds = {
-            number: Bounds(start, start) for number, (start, _) in self.tables.all_bounds(topic).items()
-        }
+        bounds = {number: Bounds(start, start) for number, (start, _) in self.tables.all_bounds(topic).items()}
         if bounds:
             for number, start, stable in self._bounds(topic):
                 bounds[number] = Bounds(start, max(start, stable))
@@ -375,9 +365,7 @@ class FileLog(Log):
             if self.is_there(topic):  # otherwise its files are being removed
                 raise
 
-    def read_ranges(
-        self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
-    ) -> Chunk:
+    def read_ranges(self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False) -> Chunk:
         """Return the records of several ranges; it ends early before damage, and raises the error at it."""
         entries: list[Entry] = []
         size = 0
@@ -429,10 +417,7 @@ class FileLog(Log):
         """Return the first offsets at or after a time, using the index of times."""
         if ranges is None:
             ranges = [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()]
-        return {
-            each.partition: self.view(topic, each.partition).offset_at(timestamp_ms, *each[1:])
-            for each in ranges
-        }
+        return {each.partition: self.view(topic, each.partition).offset_at(timestamp_ms, *each[1:]) for each in ranges}
 
     def find_id(
         self, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None = None
@@ -444,9 +429,7 @@ class FileLog(Log):
             return Search(found[0]._replace(owner=None) if found else None, cut=False, gone=False)
         return search.find_id(self, topic, id, since_ms=since_ms, walk=walk, partition=partition)
 
-    def find_key(
-        self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
-    ) -> list[Entry]:
+    def find_key(self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False) -> list[Entry]:
         """Return records of a key in a range; segments whose filter excludes it are skipped."""
         if not self.is_there(topic):
             return []
@@ -472,9 +455,7 @@ class FileLog(Log):
                     break
         return found
 
-    def trim(
-        self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False
-    ) -> int:
+    def trim(self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False) -> int:
         """Move the starts of partitions, durably; then remove the segments before them."""
         self.writer  # noqa: B018  # only the writer may trim
         if not self.is_there(topic):
@@ -529,12 +510,7 @@ class FileLog(Log):
         write_policy(self.directory.disk, self.files_of(topic).path, compaction)
 
     def tend(
-        self,
-        topic: Topic,
-        below: Mapping[int, int],
-        *,
-        leaving: Callable[[Sequence[OffsetRange]], None],
-        now_ms: int,
+        self, topic: Topic, below: Mapping[int, int], *, leaving: Callable[[Sequence[OffsetRange]], None], now_ms: int
     ) -> bool:
         """Compact and compress closed segments, a bounded amount in each pass."""
         if not self.is_there(topic):

@@ -112,13 +112,7 @@ class ProducerNotes:
         return Appended(epoch, sequence, topic_id, tuple(Position(*each) for each in placed), _ids(ids))
 
     def _resolved(
-        self,
-        producer: str,
-        epoch: int,
-        sequence: int,
-        topic_id: int,
-        floors: dict[str, int],
-        ids: tuple[str, ...],
+        self, producer: str, epoch: int, sequence: int, topic_id: int, floors: dict[str, int], ids: tuple[str, ...]
     ) -> Appended:
         """Search the log for the records of an interrupted append, and record the result."""
         topic = next((each for each in self._log.topics() if each.id == topic_id), None)

@@ -38,19 +38,11 @@ from .tail import find_tail
 
 logger = logging.getLogger("penstock.files")
 
-ROLL_MADE = points.declare(
-    "partition.roll_made", "A new segment has its header on disk; nothing is in it yet."
-)
-ROLL_CLOSED = points.declare(
-    "partition.roll_closed", "A new segment is in use; the old one has no index yet."
-)
-INDEXED = points.declare(
-    "partition.index_written", "A closed segment has its index; its snapshot is not written."
-)
+ROLL_MADE = points.declare("partition.roll_made", "A new segment has its header on disk; nothing is in it yet.")
+ROLL_CLOSED = points.declare("partition.roll_closed", "A new segment is in use; the old one has no index yet.")
+INDEXED = points.declare("partition.index_written", "A closed segment has its index; its snapshot is not written.")
 SNAPPED = points.declare("partition.snapshot_written", "A closed segment has its index and its snapshot.")
-WRITTEN = points.declare(
-    "partition.batches_written", "Batches are written to a segment; they are not synced."
-)
+WRITTEN = points.declare("partition.batches_written", "Batches are written to a segment; they are not synced.")
 SYNCED = points.declare("partition.batches_synced", "Batches are on disk; they are not published.")
 TRIMMED = points.declare("partition.trim_started", "A new start is durable; no segment is removed yet.")
 REMOVED = points.declare("partition.segment_removed", "One unneeded segment is removed; others may follow.")
@@ -303,10 +295,7 @@ class PartitionLog(PartitionView):
         if self._position == HEADER_BYTES:
             return True
         age_ms = self._clock.now_ms() - self._begun_ms
-        return (
-            self._position + size <= self._settings.segment_bytes
-            and age_ms < self._settings.segment_seconds * 1000
-        )
+        return self._position + size <= self._settings.segment_bytes and age_ms < self._settings.segment_seconds * 1000
 
     def takes_at_once(self, size: int, records: int) -> bool:
         """Return whether a write of this size needs no allocation, reservation or new segment first."""
@@ -526,13 +515,7 @@ class PartitionLog(PartitionView):
         count as damage.
         """
         head = PartitionHead(
-            self.start,
-            self.end,
-            self.stable,
-            new.base_offset,
-            HEADER_BYTES,
-            new.base_offset,
-            self._changes + 1,
+            self.start, self.end, self.stable, new.base_offset, HEADER_BYTES, new.base_offset, self._changes + 1
         )
         try:
             self._heads.put(self.folder.partition, head)
@@ -591,12 +574,7 @@ class PartitionLog(PartitionView):
         self.producers.forget_before(self.start)
         self.publish()
         points.reach(TRIMMED)
-        if (
-            self.segments
-            and self.start >= self.end
-            and self._position > HEADER_BYTES
-            and self.refusal is None
-        ):
+        if self.segments and self.start >= self.end and self._position > HEADER_BYTES and self.refusal is None:
             self.roll()  # the last segment holds no kept record either
         self._remove_before(self.start)
 

@@ -31,12 +31,7 @@ class PartitionReader(PartitionView):
     """
 
     def __init__(
-        self,
-        files: OpenFiles,
-        topic: "TopicFiles",
-        partition: int,
-        index_bytes: int,
-        durable_start: Callable[[], int],
+        self, files: OpenFiles, topic: "TopicFiles", partition: int, index_bytes: int, durable_start: Callable[[], int]
     ) -> None:
         super().__init__(files, topic.folder(partition))
         self.topic_id = topic.id

@@ -215,9 +215,7 @@ class Producers:
         """Forget producers silent since a time, unless they have an open transaction."""
         if any(each.heard_ms < before_ms for each in self.states.values()):
             self.states = {
-                id: each
-                for id, each in self.states.items()
-                if each.heard_ms >= before_ms or each.opened is not None
+                id: each for id, each in self.states.items() if each.heard_ms >= before_ms or each.opened is not None
             }
 
     @property

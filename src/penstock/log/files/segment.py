@@ -19,14 +19,7 @@ from typing import NamedTuple, NoReturn
 from fastcrc.crc32 import iscsi as crc32c
 
 from penstock.errors import Damaged, InvalidBatch
-from penstock.wire.kafka.record_batch import (
-    CRC_START,
-    LENGTH_END,
-    MAGIC,
-    BatchHeader,
-    check_batch,
-    read_header,
-)
+from penstock.wire.kafka.record_batch import CRC_START, LENGTH_END, MAGIC, BatchHeader, check_batch, read_header
 from penstock.wire.kafka.record_batch import HEADER as BATCH_HEADER
 from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
 
@@ -192,9 +185,7 @@ class Segment:
                 if at - first >= max_bytes:
                     break
         if not found:
-            raise Damaged(
-                self.name, position + at, expected, f"the file ends at byte {position + len(chunk)}"
-            )
+            raise Damaged(self.name, position + at, expected, f"the file ends at byte {position + len(chunk)}")
         return BatchPiece(chunk[first:at], expected)
 
     def place_before(self, offset: int) -> tuple[int, int]:
@@ -244,9 +235,7 @@ class Segment:
             except Damaged:
                 place = self.resync(place[0] + 1, place[1])
 
-    def headers(
-        self, position: int = HEADER_BYTES, offset: int | None = None
-    ) -> Iterator[tuple[int, BatchHeader]]:
+    def headers(self, position: int = HEADER_BYTES, offset: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
         """Yield position and header of the batches from a place on; their records are not checked.
 
         Raises Damaged where the chain of offsets breaks.
@@ -264,9 +253,7 @@ class Segment:
                     at += header.size
                     expected = header.next_offset
                 if not at:
-                    raise Damaged(
-                        self.name, position, expected, f"the file ends at byte {position + len(chunk)}"
-                    )
+                    raise Damaged(self.name, position, expected, f"the file ends at byte {position + len(chunk)}")
                 position += at
 
     def batches(
@@ -322,9 +309,7 @@ class Segment:
         new.end_position, new.end_offset = header.end_position, header.end_offset
         return new
 
-    def resync(
-        self, position: int, offset: int, end: tuple[int, int] | None = None
-    ) -> tuple[int, int] | None:
+    def resync(self, position: int, offset: int, end: tuple[int, int] | None = None) -> tuple[int, int] | None:
         """Return position and offset of the first whole batch behind damage, if any.
 
         `end`: bounds of position and offset; by default those of the segment.
@@ -339,11 +324,7 @@ class Segment:
                 while at >= 0:
                     start = position + at - _SIGN_AT
                     header = _sound_header(file, start, until)
-                    if (
-                        header is not None
-                        and offset <= header.base_offset
-                        and header.next_offset <= end_offset
-                    ):
+                    if header is not None and offset <= header.base_offset and header.next_offset <= end_offset:
                         return start, header.base_offset
                     at = window.find(sign, at + 1)
                 position += max(1, len(window) - _SIGN_AT - len(sign) + 1)

@@ -15,22 +15,16 @@ class FilesSettings(Settings, room="files"):
         choices=("fsync", "interval", "os"),
     )
     interval_seconds: float = setting(
-        1.0,
-        "With durability = interval: longest time until an acknowledged append is on disk.",
-        at_least=0.01,
+        1.0, "With durability = interval: longest time until an acknowledged append is on disk.", at_least=0.01
     )
     segment_bytes: int = setting(
         64 * MIB, "Size at which a segment is closed and the next begun.", at_least=4096, at_most=2048 * MIB
     )
-    segment_seconds: float = setting(
-        24 * 3600.0, "Age at which a segment is closed by the next append.", at_least=1
-    )
+    segment_seconds: float = setting(24 * 3600.0, "Age at which a segment is closed by the next append.", at_least=1)
     index_bytes: int = setting(
         32 * 1024, "Distance between two marks of a segment's index, in bytes.", at_least=1, at_most=MIB
     )
-    buffer_bytes: int = setting(
-        64 * MIB, "Most bytes that wait for the disk; above it, appends wait.", at_least=MIB
-    )
+    buffer_bytes: int = setting(64 * MIB, "Most bytes that wait for the disk; above it, appends wait.", at_least=MIB)
     sync_threads: int = setting(16, "Files that are synced at the same time.", at_least=1, at_most=256)
     open_files: int = setting(512, "Most segments that are open at the same time.", at_least=16)
     producer_seconds: float = setting(
@@ -54,6 +48,4 @@ class FilesSettings(Settings, room="files"):
     compact_map_bytes: int = setting(
         128 * MIB, "Approximate limit of the memory that a pass of compaction uses for keys.", at_least=MIB
     )
-    upkeep_bytes: int = setting(
-        256 * MIB, "Bytes of segments after which a pass of upkeep pauses.", at_least=1
-    )
+    upkeep_bytes: int = setting(256 * MIB, "Bytes of segments after which a pass of upkeep pauses.", at_least=1)

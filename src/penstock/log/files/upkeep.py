@@ -72,13 +72,7 @@ class Upkeep:
     # -- compaction
 
     def _compact(
-        self,
-        writer: LogWriter,
-        partition: PartitionLog,
-        policy: Compaction,
-        below: int,
-        leaving: Leaving,
-        now_ms: int,
+        self, writer: LogWriter, partition: PartitionLog, policy: Compaction, below: int, leaving: Leaving, now_ms: int
     ) -> None:
         if not is_due(partition, below, now_ms):
             return
@@ -130,9 +124,7 @@ class Upkeep:
 
     # -- both
 
-    def _rewrite(
-        self, writer: LogWriter, partition: PartitionLog, old: Segment, batches: Iterable[Buffer]
-    ) -> bool:
+    def _rewrite(self, writer: LogWriter, partition: PartitionLog, old: Segment, batches: Iterable[Buffer]) -> bool:
         """Rewrite a segment and swap it in, unless it has changed meanwhile."""
         new = write_beside(partition, old, batches)
         if not writer.call(partial(_swap_if_there, partition, old, new)):

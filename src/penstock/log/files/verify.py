@@ -321,9 +321,7 @@ class PartitionWalk:
         for name in disk.names(folder):
             path = folder / name
             if name.endswith(".damaged"):
-                yield Finding(
-                    Kind.DAMAGE, _short(path), -1, -1, "it was renamed as damaged when the log was opened"
-                )
+                yield Finding(Kind.DAMAGE, _short(path), -1, -1, "it was renamed as damaged when the log was opened")
             elif name.endswith(".new") and not self._written:
                 yield self._note(path, "an interrupted rewrite; the next writer removes it")
             elif name.endswith(".index"):

@@ -57,9 +57,7 @@ class _Append:
 
     __slots__ = ("done", "results", "size", "whole", "writes")
 
-    def __init__(
-        self, writes: Sequence[PartitionWrite], done: Callable[[list[WriteResult]], None], whole: bool
-    ):
+    def __init__(self, writes: Sequence[PartitionWrite], done: Callable[[list[WriteResult]], None], whole: bool):
         self.writes, self.done, self.whole = writes, done, whole
         self.size = sum(len(each.batches) for each in writes)
         self.results = [WriteResult(error=each.error) for each in writes]
@@ -136,11 +134,7 @@ class LogWriter:
         return append.results
 
     def append_one(
-        self,
-        partition: PartitionLog,
-        batch: memoryview,
-        header: BatchHeader,
-        check: Callable[[], bool] | None = None,
+        self, partition: PartitionLog, batch: memoryview, header: BatchHeader, check: Callable[[], bool] | None = None
     ) -> WriteResult | None:
         """Do a round for one small non-transactional batch; None if it would have to wait.
 
@@ -291,9 +285,7 @@ class LogWriter:
             for partition in rounds:  # assigned offsets may be unwritten: they are void
                 partition.fail(OSError(errno.EIO, str(exc)))
             for append in group:
-                append.results = [
-                    WriteResult(error=PartitionUnwritable("the log", str(exc))) for _ in append.writes
-                ]
+                append.results = [WriteResult(error=PartitionUnwritable("the log", str(exc))) for _ in append.writes]
         if handed_over:
             with self._lock:
                 self._waiting_bytes -= sum(each.size for each in group)
@@ -333,12 +325,7 @@ class LogWriter:
             append.results[number] = self._placed(append, number, write, write.partition, work)
 
     def _placed(
-        self,
-        append: _Append,
-        number: int,
-        write: PartitionWrite,
-        partition: PartitionLog,
-        work: _PartitionRound,
+        self, append: _Append, number: int, write: PartitionWrite, partition: PartitionLog, work: _PartitionRound
     ) -> WriteResult:
         buffer = write.batches
         if isinstance(buffer, bytes) or (isinstance(buffer, memoryview) and buffer.readonly):

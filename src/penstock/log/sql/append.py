@@ -49,9 +49,7 @@ def append_all(tx: Transaction, batches: Sequence[Batch]) -> list[list[Position]
         if batch.producer is not None and not heads and batch.contents:
             given.append(list(known[batch.producer.id].positions))
             continue
-        offsets = [
-            numbering.give(head, each.timestamp_ms) for head, each in zip(heads, contents, strict=True)
-        ]
+        offsets = [numbering.give(head, each.timestamp_ms) for head, each in zip(heads, contents, strict=True)]
         for head, offset, content in zip(heads, offsets, contents, strict=True):
             rows.append((*head, offset, *columns(content)))
         given.append([Position(head.partition, offset) for head, offset in zip(heads, offsets, strict=True)])

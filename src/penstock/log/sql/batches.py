@@ -16,14 +16,7 @@ from typing import Any
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.contract import Row, Rows
 from penstock.database.database import Transaction
-from penstock.errors import (
-    Error,
-    OffsetOutOfRange,
-    StoreLocked,
-    StoreUnreachable,
-    UnknownProducer,
-    UnknownTopic,
-)
+from penstock.errors import Error, OffsetOutOfRange, StoreLocked, StoreUnreachable, UnknownProducer, UnknownTopic
 from penstock.redaction import traced
 from penstock.wire.kafka.buffer import Buffer
 
@@ -72,9 +65,7 @@ class SqlBatchLog(BatchLog):
 
     # -- writing
 
-    def write(
-        self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None
-    ) -> None:
+    def write(self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None) -> None:
         """Hand batches to the writing threads."""
         if not self._writing.add(source, writes, done):
             closed = StoreUnreachable(self._database.where, "it is closed")
@@ -129,11 +120,7 @@ class SqlBatchLog(BatchLog):
                 return Fetched((), start, end, end)
             wanted = OffsetRange(partition, offset, min(end, offset + _LOOK_OFFSETS))
             rows = tx.rows(
-                "log",
-                "read_ranges",
-                topic_id=topic.id,
-                ranges=ranges_table([wanted]),
-                max_bytes=max(1, max_bytes),
+                "log", "read_ranges", topic_id=topic.id, ranges=ranges_table([wanted]), max_bytes=max(1, max_bytes)
             )
             entries = [Entry(*row) for row in rows]
             until = entries[-1].offset + 1 if entries and is_cut(entries, max_bytes) else wanted.high
@@ -196,9 +183,7 @@ class _WritingTransaction:
         self._topics = keep_topics(tx, names, waits=self._waits) if sound else {}
         self._taken = [self._judged(each) for each in self._taken]
         sound = [each for each in self._taken if each.error is None and self._problem(each) is None]
-        self._allowed = allowing_foreign(
-            tx, {each.write.topic.id for each in sound if each.foreign is not None}
-        )
+        self._allowed = allowing_foreign(tx, {each.write.topic.id for each in sound if each.foreign is not None})
         self._producers = _locked_producers(tx, sound, waits=self._waits)
         keys = {_key(each) for each in sound}
         self._numbering = Numbering(tx, keys, waits=self._waits) if keys else None
@@ -316,12 +301,8 @@ def _key(taken: TakenWrite) -> HeadKey:
     return HeadKey(taken.write.topic.id, taken.write.partition)
 
 
-def _locked_producers(
-    tx: Transaction, taken: Sequence[TakenWrite], *, waits: bool
-) -> dict[int, LockedProducer]:
-    ids = sorted(
-        {one.header.producer_id for each in taken for one in each.batches if one.header.is_transactional}
-    )
+def _locked_producers(tx: Transaction, taken: Sequence[TakenWrite], *, waits: bool) -> dict[int, LockedProducer]:
+    ids = sorted({one.header.producer_id for each in taken for one in each.batches if one.header.is_transactional})
     name = "kafka_producers_keep" if waits else "kafka_producers_keep_free"
     rows = tx.rows("log", name, ids=ids) if ids else []
     return {row[0]: LockedProducer(*row) for row in rows}
@@ -329,12 +310,7 @@ def _locked_producers(
 
 def _known(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[tuple[int, int, int], Known]:
     places = sorted(
-        {
-            (*_key(each), one.header.producer_id)
-            for each in taken
-            for one in each.batches
-            if one.header.producer_id >= 0
-        }
+        {(*_key(each), one.header.producer_id) for each in taken for one in each.batches if one.header.producer_id >= 0}
     )
     if not places:
         return {}

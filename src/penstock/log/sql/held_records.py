@@ -56,8 +56,6 @@ def _place_keys(tx: Transaction, producer_id: int, topic: Topic) -> bool:
         places = [(seq, own) for seq, partition, own in owns if partition != own]
         if places:
             moved = True
-            tx.change(
-                "log", "pending_place", producer_id=producer_id, places=Rows.of("seq partition", places)
-            )
+            tx.change("log", "pending_place", producer_id=producer_id, places=Rows.of("seq partition", places))
         rows = tx.rows("log", "pending_keys", after=rows[-1][0], **asked)
     return moved

@@ -32,15 +32,7 @@ from ..contract import (
 from ..entry import Entry, is_cut
 from . import append, search
 from .search import ranges_table
-from .topics import (
-    TopicLock,
-    create_topic,
-    find_topic,
-    grow_topic,
-    growths,
-    list_topics,
-    remove_topic,
-)
+from .topics import TopicLock, create_topic, find_topic, grow_topic, growths, list_topics, remove_topic
 
 T = TypeVar("T")
 
@@ -95,9 +87,7 @@ class SqlLog(Log):
 
         return self._run(change)
 
-    def create_topic(
-        self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3
-    ) -> Topic:
+    def create_topic(self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3) -> Topic:
         """Create a topic, or return the existing one."""
         check_topic(name)
         check_partitions(partitions)
@@ -188,9 +178,7 @@ class SqlLog(Log):
 
         return self._look(look)
 
-    def read_ranges(
-        self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False
-    ) -> Chunk:
+    def read_ranges(self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False) -> Chunk:
         """Return the records of several ranges with one query; bare ones are never cut."""
         table = ranges_table(ranges)
         if bare:
@@ -213,9 +201,7 @@ class SqlLog(Log):
         wanted = sorted({(topic.id, *each) for topic, positions in places.items() for each in positions})
         if wanted:
             table = Rows.of("topic_id partition place", wanted)
-            for topic_id, partition, offset, time_ms in self._look(
-                lambda tx: tx.rows("log", "times_at", places=table)
-            ):
+            for topic_id, partition, offset, time_ms in self._look(lambda tx: tx.rows("log", "times_at", places=table)):
                 found[topic_id][Position(partition, offset)] = time_ms
         return found
 
@@ -241,9 +227,7 @@ class SqlLog(Log):
         params: dict[str, Any] = {"since_ms": since_ms, "walk": walk, "partition": partition}
         return self._look(lambda tx: search.find_id(tx, topic, id, **params))
 
-    def find_key(
-        self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False
-    ) -> list[Entry]:
+    def find_key(self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False) -> list[Entry]:
         """Return records of a key in a range."""
         params = {**within._asdict(), "key": key, "limit": limit}
         rows = self.rows("find_key_last" if last else "find_key", topic, **params)
@@ -266,9 +250,7 @@ class SqlLog(Log):
         table = Rows(**ranges_table(ranges).columns, bytes=list(sizes))
         return dict(self.rows("reach", topic, ranges=table))
 
-    def trim(
-        self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False
-    ) -> int:
+    def trim(self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False) -> int:
         """Delete the oldest records; lock the rows that publishers and sequencers need last, and briefly."""
         return self._run(lambda tx: _trim(tx, topic, ranges, unless))
 

@@ -82,9 +82,7 @@ def take(write: Write, now_ms: int, limit: int) -> TakenWrite:
     if not found:
         return TakenWrite(write, error=InvalidBatch("there is none"))
     if len(found) > 1 and any(each.header.producer_id >= 0 for each in found):
-        return TakenWrite(
-            write, error=InvalidBatch("an idempotent producer sends one at a time to a partition")
-        )
+        return TakenWrite(write, error=InvalidBatch("an idempotent producer sends one at a time to a partition"))
     return TakenWrite(write, found, foreign=foreign)
 
 

@@ -88,13 +88,7 @@ class Finder:
     """Searches topics on one snapshot; `everything`: without bound."""
 
     def __init__(
-        self,
-        tx: Transaction,
-        log: Log,
-        topics: Iterable[Topic],
-        topic: str | None,
-        *,
-        everything: bool = False,
+        self, tx: Transaction, log: Log, topics: Iterable[Topic], topic: str | None, *, everything: bool = False
     ) -> None:
         self._tx, self._log, self._everything = tx, log, everything
         self._topics, self._topic = list(topics), topic

@@ -71,13 +71,7 @@ class GroupReasons:
     """Explains groups on one snapshot."""
 
     def __init__(
-        self,
-        tx: Transaction,
-        log: Log,
-        reader: CaseReader,
-        members: Members,
-        opened: OpenTransactions,
-        now_ms: int,
+        self, tx: Transaction, log: Log, reader: CaseReader, members: Members, opened: OpenTransactions, now_ms: int
     ) -> None:
         self._tx, self._log, self._reader, self._members = tx, log, reader, members
         self._opened, self._now_ms = opened, now_ms
@@ -126,9 +120,7 @@ class GroupReasons:
         text = f"group {group.name} has no cursor in topic {topic} yet, which is new or was created again"
         if serving:
             return Reason(Code.NEW_TOPIC, f"{text}; {serving[0].name} takes it over within seconds")
-        return Reason(
-            Code.NEW_TOPIC, f"{text}, and no living member serves the group there", commands=(say.WORKER,)
-        )
+        return Reason(Code.NEW_TOPIC, f"{text}, and no living member serves the group there", commands=(say.WORKER,))
 
     # -- a topic that it reads
 
@@ -139,9 +131,7 @@ class GroupReasons:
         held_in, growths = self._log.all_bounds(topic), self._log.growths(topic) if topic.generation else []
         cursors = {row[1]: cursor_of(row[2:]) for row in rows}
         empty = Bounds(0, 0)
-        passed = {
-            number: max(cursor.offset, held_in.get(number, empty).start) for number, cursor in cursors.items()
-        }
+        passed = {number: max(cursor.offset, held_in.get(number, empty).start) for number, cursor in cursors.items()}
         for number, cursor in cursors.items():
             served, _ = self._reader.served(group, topic, number, cursor)
             kept = held_in.get(number, empty)
@@ -149,25 +139,11 @@ class GroupReasons:
             former = former_places(growths, number)
             first = next((at for at, until in former if passed.get(at, until) < until), None)
             yield PartitionCase(
-                number,
-                cursor,
-                kept,
-                held,
-                resting,
-                next_due_ms,
-                due,
-                moved,
-                bool(whole),
-                served,
-                waits_for=first,
+                number, cursor, kept, held, resting, next_due_ms, due, moved, bool(whole), served, waits_for=first
             )
 
     def _explain(
-        self,
-        group: StoredGroup,
-        topic: Topic,
-        places: list[PartitionCase],
-        passed_over: list[PassedOverType],
+        self, group: StoredGroup, topic: Topic, places: list[PartitionCase], passed_over: list[PassedOverType]
     ) -> Reason:
         found = _beyond(topic, places, self._log.shortened(topic)) + _waiting(group, places, self._now_ms)
         working = [place for place in places if place.has_work]
@@ -202,9 +178,7 @@ class GroupReasons:
         writers = [each for each in self._opened.long_writers() if each.age_ms is not None]
         if writers:
             return Reason(Code.OPEN_TRANSACTION, unseen(writers))
-        text = (
-            f"group {group.name} has nothing to do on {topic.name}: all that its handlers want is delivered"
-        )
+        text = f"group {group.name} has nothing to do on {topic.name}: all that its handlers want is delivered"
         unknown = self._opened.long_writers()
         return Reason(Code.DELIVERED, text, also=(unseen(unknown),) if unknown else ())
 
@@ -315,12 +289,8 @@ def _lost(places: list[PartitionCase]) -> list[Reason]:
     lost = sum(each.lost for each in places)
     if not lost:
         return []
-    were = (
-        "record that the group had not read was" if lost == 1 else "records that the group had not read were"
-    )
-    return [
-        Reason(Code.GONE, f"{lost:,} {were} deleted by retention, which had stopped waiting for the group")
-    ]
+    were = "record that the group had not read was" if lost == 1 else "records that the group had not read were"
+    return [Reason(Code.GONE, f"{lost:,} {were} deleted by retention, which had stopped waiting for the group")]
 
 
 def _passed_over(group: StoredGroup, types: list[PassedOverType]) -> list[Reason]:
@@ -340,9 +310,7 @@ def _to_do(working: list[PartitionCase]) -> str:
     parts = []
     if behind:
         partitions = counted(sum(each.behind > 0 for each in working), "partition")
-        parts.append(
-            f"{counted(behind, 'record')} {'is' if behind == 1 else 'are'} to be read in {partitions}"
-        )
+        parts.append(f"{counted(behind, 'record')} {'is' if behind == 1 else 'are'} to be read in {partitions}")
     if due:
         parts.append(f"{counted(due, 'key')} {'waits for its' if due == 1 else 'wait for their'} turn")
     return " and ".join(parts)

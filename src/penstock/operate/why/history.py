@@ -65,10 +65,7 @@ class History:
     def doubts(self, group: str, record: Logged) -> list[str]:
         """Return how else than by delivery a group may have passed a record."""
         actions = {act.action for act in self._on(group, record)}
-        texts = {
-            DISCARD: "it was among the dead letters that were discarded",
-            RESET: "the group was reset past it",
-        }
+        texts = {DISCARD: "it was among the dead letters that were discarded", RESET: "the group was reset past it"}
         return [text for action, text in texts.items() if action in actions]
 
     def cancelled(self, id: str) -> Act | None:

@@ -35,11 +35,7 @@ class UnsettledRecords:
     def others(self, group: StoredGroup, now_ms: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return sentences on the other records, and the commands for them."""
         first = -1 if self.first is None else self.first.offset
-        texts = [
-            *self._in_lanes(first, now_ms),
-            *self._dead(first, now_ms),
-            *self._unread(first),
-        ]
+        texts = [*self._in_lanes(first, now_ms), *self._dead(first, now_ms), *self._unread(first)]
         letters = [each for each in self.letters if each.offset != first]
         which = f"--group {quote(group.name)} --key {quote(self.key)}"
         return tuple(texts), (f"penstock dead list {which}",) if letters else ()

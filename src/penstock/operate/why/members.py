@@ -91,12 +91,7 @@ class Members:
         return Served(Service.COMING if serving else Service.NONE, lapsed=self.lapsed())
 
     def of_partition(
-        self,
-        domain: Domain,
-        number: int,
-        owner: str | None,
-        filters: Sequence[Filter],
-        group: str = "",
+        self, domain: Domain, number: int, owner: str | None, filters: Sequence[Filter], group: str = ""
     ) -> Served:
         """Return the service of a partition of a group."""
         if owner is not None and owner in self._present:

@@ -161,8 +161,7 @@ class _Question:
         if found.type == ERASED:
             return [asked.answer(explain_erased(found), None, found.id, found.place)]
         answers = [
-            self._logged(asked, group, cursor, found)
-            for group, cursor in self._groups(found.topic, found.partition)
+            self._logged(asked, group, cursor, found) for group, cursor in self._groups(found.topic, found.partition)
         ]
         answers = answers or [self._unread(asked, found.topic, found)]
         return answers + self._of_readers(asked, found)
@@ -284,12 +283,7 @@ class _Question:
         return here[0][1] if here else cursor
 
     def _key_in(
-        self,
-        asked: _Asked,
-        group: StoredGroup,
-        cursor: Cursor,
-        unsettled: list[UnsettledRecords],
-        last: Logged | None,
+        self, asked: _Asked, group: StoredGroup, cursor: Cursor, unsettled: list[UnsettledRecords], last: Logged | None
     ) -> Answer:
         found, *later = unsettled
         record = found.first or last
@@ -310,9 +304,7 @@ class _Question:
         writers = self._opened.long_writers()
         if reason.code is Code.DELIVERED and writers:
             reason = replace(reason, also=(*reason.also, unseen(writers)))
-        return asked.answer(
-            reason, group.name, record.id or None, record.place, sum(each.count for each in unsettled)
-        )
+        return asked.answer(reason, group.name, record.id or None, record.place, sum(each.count for each in unsettled))
 
     def _unlogged(self, asked: _Asked) -> list[Answer]:
         """Return answers for the key's staged and scheduled events."""
@@ -356,9 +348,7 @@ class _Question:
             return self._of_reader()
         asked = _Asked(self._subject, QuestionKind.GROUP)
         reasons = list(self._group_reasons.of(group, self._topic))
-        answers = [
-            asked.answer(reason, group.name, None, topic) for topic, reason in reasons if self._seen(topic)
-        ]
+        answers = [asked.answer(reason, group.name, None, topic) for topic, reason in reasons if self._seen(topic)]
         if reasons and not answers:
             unseen_reason = Reason(Code.NO_HANDLER, f"group {group.name} reads no topic that you may see")
             return [asked.answer(unseen_reason, group.name, None, None)]

@@ -178,9 +178,7 @@ class CaseReader:
         self._groups: dict[tuple[TopicPart, int | None], list[tuple[StoredGroup, Cursor]]] = {}
         self._counts: dict[tuple[int, int, str], tuple[int, int]] = {}  # by topic, group and owner
 
-    def groups(
-        self, topic: Topic, number: int, group_id: int | None = None
-    ) -> list[tuple[StoredGroup, Cursor]]:
+    def groups(self, topic: Topic, number: int, group_id: int | None = None) -> list[tuple[StoredGroup, Cursor]]:
         """Return the groups that read a partition, with their cursors."""
         place = TopicPart(topic.id, number)
         every_group = self._groups.get((place, None))
@@ -239,9 +237,7 @@ class CaseReader:
             self._rival(group, record),
         )
 
-    def served(
-        self, group: StoredGroup, topic: Topic, number: int, cursor: Cursor
-    ) -> tuple[Served, str | None]:
+    def served(self, group: StoredGroup, topic: Topic, number: int, cursor: Cursor) -> tuple[Served, str | None]:
         """Return the service of a partition, and the owner's name."""
         domain = Domain(group.id, topic.id)
         served = self._members.of_partition(domain, number, cursor.owner, group.filters, group.name)
@@ -361,9 +357,7 @@ def waiting_counts(
         return {}
     groups, owners = (sorted(set(each)) for each in zip(*pairs, strict=True))
     rows = tx.rows("operate", "waiting_counts", groups=groups, topic_id=topic.id, owners=owners)
-    return {
-        (topic.id, group_id, owner): (int(lanes), int(entries)) for group_id, owner, lanes, entries in rows
-    }
+    return {(topic.id, group_id, owner): (int(lanes), int(entries)) for group_id, owner, lanes, entries in rows}
 
 
 def own_lane(record: Logged) -> str:
@@ -374,9 +368,7 @@ def own_lane(record: Logged) -> str:
 def group_of(row: Row) -> StoredGroup:
     """Return a group from its row."""
     id, name, created_ms, filters, paused_ms, seen_ms = row
-    return StoredGroup(
-        id, name, created_ms, msgspec.json.decode(filters, type=list[Filter]), paused_ms, seen_ms
-    )
+    return StoredGroup(id, name, created_ms, msgspec.json.decode(filters, type=list[Filter]), paused_ms, seen_ms)
 
 
 def cursor_of(row: Row) -> Cursor:

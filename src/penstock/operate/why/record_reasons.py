@@ -57,9 +57,7 @@ def hindrances(group: StoredGroup, served: Served, where: str, now_ms: int) -> l
     found = []
     if group.paused_ms is not None:
         commands = (say.resume(group),)
-        found.append(
-            Reason(Code.PAUSED, say.paused(group, now_ms), since_ms=group.paused_ms, commands=commands)
-        )
+        found.append(Reason(Code.PAUSED, say.paused(group, now_ms), since_ms=group.paused_ms, commands=commands))
     seen_ms, worker = group.seen_ms or None, (say.WORKER,)
     match served.service:
         case Service.NONE:
@@ -186,9 +184,7 @@ def _flowing(case: RecordCase, kind: QuestionKind, who: str, now_ms: int) -> Rea
         place = _beside(record, case.earlier)
         call = call_at(case.served.status.group(case.group.name), place)
         state = (
-            "is being handled or is next"
-            if call is None
-            else f"is being handled: {say.in_call(call, now_ms, 'it')}"
+            "is being handled or is next" if call is None else f"is being handled: {say.in_call(call, now_ms, 'it')}"
         )
         return Reason(Code.BEHIND, f"{waits} behind {place} of the same key, which {state}; {by}")
     inside = busy(case.served, case.group.name, record, now_ms)

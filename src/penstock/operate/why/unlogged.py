@@ -18,19 +18,7 @@ from .wording import ago, ahead, counted, lasting
 
 LONG_MS = 10_000  # a transaction open for this long is reported
 _LOCKED_MS = 1_000
-_LOCKED = (
-    "slot",
-    "head",
-    "topic",
-    "log",
-    "group",
-    "cursor",
-    "lane",
-    "lane_entry",
-    "dead",
-    "member",
-    "domain",
-)
+_LOCKED = ("slot", "head", "topic", "log", "group", "cursor", "lane", "lane_entry", "dead", "member", "domain")
 _WORST = (Service.NONE, Service.STOPPED, Service.COMING, Service.OWNED)
 
 
@@ -100,12 +88,7 @@ def open_transactions(store: Store) -> OpenTransactions:
 
 
 def explain_staged(
-    tx: Transaction,
-    members: Members,
-    event: UnloggedEvent,
-    kind: QuestionKind,
-    now_ms: int,
-    opened: OpenTransactions,
+    tx: Transaction, members: Members, event: UnloggedEvent, kind: QuestionKind, now_ms: int, opened: OpenTransactions
 ) -> Reason:
     """Return why an event is not in the log yet."""
     who = say.named(event, kind)
@@ -168,9 +151,7 @@ def unseen(writers: Sequence[Writer]) -> str:
     return f"a transaction that may have published more is still open: {writers[0].text}{more}"
 
 
-def explain_missing(
-    subject: str, kind: QuestionKind, missing: Missing, open_writers: Sequence[Writer]
-) -> Reason:
+def explain_missing(subject: str, kind: QuestionKind, missing: Missing, open_writers: Sequence[Writer]) -> Reason:
     """Return why a record, or those of a key, may not have been found."""
     none = f"no record of key {subject} is" if kind is QuestionKind.KEY else f"record {subject} is not"
     also = _cut(missing)

@@ -34,9 +34,7 @@ class DjangoAdapter:
         """Return the dialect behind the connection. Raises UnsupportedConnection."""
         vendor = getattr(conn, "vendor", None)
         if vendor not in _DIALECTS:
-            raise UnsupportedConnection(
-                conn, f"its database is {vendor}; supported are {', '.join(_DIALECTS)}"
-            )
+            raise UnsupportedConnection(conn, f"its database is {vendor}; supported are {', '.join(_DIALECTS)}")
         return _DIALECTS[vendor]
 
     def check(self, conn: Any) -> None:

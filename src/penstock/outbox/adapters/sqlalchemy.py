@@ -87,11 +87,7 @@ class SqlalchemyAdapter:
         once = connection.dialect.name != "sqlite"
         steps = [step] if once else [step._replace(rows=[values]) for values in step.rows]
         with _translated():
-            return [
-                tuple(row)
-                for each in steps
-                for row in connection.exec_driver_sql(*_call(connection, each, names))
-            ]
+            return [tuple(row) for each in steps for row in connection.exec_driver_sql(*_call(connection, each, names))]
 
 
 @event.listens_for(Session, "after_commit")

@@ -120,9 +120,7 @@ class Schedules:
         if type is not None:
             check_type(type)
         elif topic != DEFAULT_TOPIC or any(options.values()):
-            raise InvalidSchedule(
-                chosen, "key, topic, headers and owner need a type; a registered event has its own"
-            )
+            raise InvalidSchedule(chosen, "key, topic, headers and owner need a type; a registered event has its own")
         check_topic(topic)
         check_key(options.get("key"))
         made = Schedule(

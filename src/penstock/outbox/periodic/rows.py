@@ -21,9 +21,7 @@ from penstock.model.schedule import decode_definition, fingerprint
 from .declaration import Schedule
 from .plan import TickPlan, next_after
 
-AFTER_TICK = points.declare(
-    "outbox.after_tick", "A tick is taken and its event staged, in an open transaction."
-)
+AFTER_TICK = points.declare("outbox.after_tick", "A tick is taken and its event staged, in an open transaction.")
 _MOST_RETIRED = 50
 
 # Returns the fingerprints that living workers declare for a schedule.
@@ -125,13 +123,7 @@ def take(tx: Transaction, row: ScheduleRow, planned: TickPlan, own_ms: int | Non
 def fail(tx: Transaction, row: ScheduleRow, error: str, own_ms: int | None) -> None:
     """Record that the event of a tick could not be made."""
     tx.change(
-        "outbox",
-        "periodic_fail",
-        name=row.name,
-        version=row.version,
-        due_ms=row.next_ms,
-        error=error,
-        now_ms=own_ms,
+        "outbox", "periodic_fail", name=row.name, version=row.version, due_ms=row.next_ms, error=error, now_ms=own_ms
     )
 
 

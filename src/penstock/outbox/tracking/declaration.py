@@ -80,9 +80,7 @@ def declare(
         types,
         None if key is None else _reader(model, key, "key", fields, needed=True),
         _reader(model, owner, "owner", fields, needed=False),
-        _values(
-            model, value, None if own else {each for several in types.values() for each in several or ()}
-        ),
+        _values(model, value, None if own else {each for several in types.values() for each in several or ()}),
         IMAGE if isinstance(value, Mapping) else _value(model, value),
         frozenset(hidden),
         check_topic(topic),
@@ -96,9 +94,7 @@ def text_of(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _types(
-    model: type, table: str, action: str, names: TypeNames, actions: tuple[str, ...]
-) -> tuple[str, ...]:
+def _types(model: type, table: str, action: str, names: TypeNames, actions: tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(names, Mapping):
         if unknown := set(names) - set(actions):
             raise InvalidTracking(model, f"names has {sorted(unknown)}, which is not among on={actions!r}")

@@ -39,11 +39,7 @@ class Repository(Generic[M]):
     """The events of one plain model. Safe to share between threads, and to create at import."""
 
     def __init__(
-        self,
-        outbox: Publishes,
-        declaration: Declaration,
-        id: tuple[str, ...],
-        connection: Callable[..., Any] | None,
+        self, outbox: Publishes, declaration: Declaration, id: tuple[str, ...], connection: Callable[..., Any] | None
     ) -> None:
         self._outbox, self._declaration, self._id = outbox, declaration, id
         self._calls = Calls(declaration.model, connection)
@@ -69,12 +65,7 @@ class Repository(Generic[M]):
     # --- writes reported by hand ------------------------------------------------------------------
 
     def inserted(
-        self,
-        conn: Connection,
-        *objects: M,
-        skip: bool = False,
-        force: bool = False,
-        metadata: Metadata = None,
+        self, conn: Connection, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
     ) -> list[str]:
         """Publish that objects were inserted on this connection; return the ids of the events.
 
@@ -83,56 +74,31 @@ class Repository(Generic[M]):
         return self._report(INSERT, conn, objects, skip, force, metadata)
 
     def updated(
-        self,
-        conn: Connection,
-        *objects: M,
-        skip: bool = False,
-        force: bool = False,
-        metadata: Metadata = None,
+        self, conn: Connection, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
     ) -> list[str]:
         """Publish that objects were updated; else as `inserted`."""
         return self._report(UPDATE, conn, objects, skip, force, metadata)
 
     def deleted(
-        self,
-        conn: Connection,
-        *objects: M,
-        skip: bool = False,
-        force: bool = False,
-        metadata: Metadata = None,
+        self, conn: Connection, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
     ) -> list[str]:
         """Publish that objects were deleted; else as `inserted`."""
         return self._report(DELETE, conn, objects, skip, force, metadata)
 
     async def ainserted(
-        self,
-        conn: AsyncConnection,
-        *objects: M,
-        skip: bool = False,
-        force: bool = False,
-        metadata: Metadata = None,
+        self, conn: AsyncConnection, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
     ) -> list[str]:
         """Publish that objects were inserted on an async connection; else as `inserted`."""
         return await self._areport(INSERT, conn, objects, skip, force, metadata)
 
     async def aupdated(
-        self,
-        conn: AsyncConnection,
-        *objects: M,
-        skip: bool = False,
-        force: bool = False,
-        metadata: Metadata = None,
+        self, conn: AsyncConnection, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
     ) -> list[str]:
         """Publish that objects were updated on an async connection; else as `inserted`."""
         return await self._areport(UPDATE, conn, objects, skip, force, metadata)
 
     async def adeleted(
-        self,
-        conn: AsyncConnection,
-        *objects: M,
-        skip: bool = False,
-        force: bool = False,
-        metadata: Metadata = None,
+        self, conn: AsyncConnection, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
     ) -> list[str]:
         """Publish that objects were deleted on an async connection; else as `inserted`."""
         return await self._areport(DELETE, conn, objects, skip, force, metadata)
@@ -187,8 +153,7 @@ class Repository(Generic[M]):
             for each in objects
             if not held.skips(each)
             for event in with_metadata(
-                parts_of(declaration, action, each, identity=identity_of(each, self._id), image_of=image_of),
-                held,
+                parts_of(declaration, action, each, identity=identity_of(each, self._id), image_of=image_of), held
             )
         ]
 

@@ -150,9 +150,7 @@ class Change:
 class Tracker:
     """The tracked models of one outbox; `address` and `names` identify its store and tables."""
 
-    def __init__(
-        self, publish_many: PublishMany, block: Callable[[], Block], *, url: str, names: Names
-    ) -> None:
+    def __init__(self, publish_many: PublishMany, block: Callable[[], Block], *, url: str, names: Names) -> None:
         self._publish_many, self._block = publish_many, block
         self.address, self.names = address_of(url), names
         self._declared: dict[type, Declaration] = {}
@@ -196,12 +194,7 @@ class Tracker:
         if change.action == "update":
             changed = [key for key in columns_of(target) if key in change.changed]
         return parts_of(
-            change.declaration,
-            change.action,
-            target,
-            identity=identity_of(target),
-            image_of=image_of,
-            changed=changed,
+            change.declaration, change.action, target, identity=identity_of(target), image_of=image_of, changed=changed
         )
 
     # --- SQLAlchemy's mapper events ---------------------------------------------------------------

@@ -29,10 +29,7 @@ class HeldRows(NamedTuple):
 
 def rules_in(root: Location, *, rewrites: bool) -> dict[str, TableRules]:
     """Return the rules of the tables at a path, for those that have some. Raises TableAsksMore."""
-    found = {
-        ITSELF if each == root else each.name: table_at(each).rules(rewrites=rewrites)
-        for each in tables_in(root)
-    }
+    found = {ITSELF if each == root else each.name: table_at(each).rules(rewrites=rewrites) for each in tables_in(root)}
     return {name: rules for name, rules in found.items() if rules != TableRules()}
 
 

@@ -142,9 +142,7 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
             continue  # its files were erased while it read them, or the commit took effect
         points.reach(AFTER_COMMIT)
         return True
-    raise PipelineFailed(
-        f"table {part.path} was changed by others {_TRIES} times while a batch was to be written"
-    )
+    raise PipelineFailed(f"table {part.path} was changed by others {_TRIES} times while a batch was to be written")
 
 
 def check_part(part: TablePart, committing: Committing) -> None:

@@ -209,10 +209,7 @@ class Table(ABC):
         self.replace([(each.part, each) for each in files], (), identity)
 
     def replace(
-        self,
-        added: Sequence[tuple[PartOf, DataFile]],
-        removed: Sequence[str],
-        identity: BatchIdentity | None = None,
+        self, added: Sequence[tuple[PartOf, DataFile]], removed: Sequence[str], identity: BatchIdentity | None = None
     ) -> None:
         """Add files and remove others, with the identity of a batch, if any. Raises CommitFailedError."""
         transactions = [] if identity is None else identity.transactions(self)

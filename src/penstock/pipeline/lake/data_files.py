@@ -218,9 +218,7 @@ def cleaned(file: DataFile, columns: Sequence[str], goes: Goes, *, several: bool
     return [replace(each, part=file.part) for each in made]
 
 
-def _file(
-    path: Location, name: str, columns: Sequence[str], goes: Goes, dry_run: bool
-) -> tuple[int, list[DataFile]]:
+def _file(path: Location, name: str, columns: Sequence[str], goes: Goes, dry_run: bool) -> tuple[int, list[DataFile]]:
     """Return how many rows of a file are removed, and the file with the others, if there are any."""
     with storage_of(path).parquet(path / name) as source:
         count = sum(pc.sum(_mask(goes, batch)).as_py() or 0 for batch in file_rows(source, columns))
@@ -245,9 +243,7 @@ def fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     if rows.schema.names == schema.names:
         return rows.cast(schema)
     columns = [
-        rows.column(each.name).cast(each.type)
-        if each.name in rows.schema.names
-        else pa.nulls(rows.num_rows, each.type)
+        rows.column(each.name).cast(each.type) if each.name in rows.schema.names else pa.nulls(rows.num_rows, each.type)
         for each in schema
     ]
     return pa.table(columns, schema=schema)

@@ -46,9 +46,7 @@ class ErasedRows:
 
 
 @asks_storage
-def erase_in_tables(
-    path: Location, log: Log, *, older_than_hours: int = 1, dry_run: bool = False
-) -> list[ErasedRows]:
+def erase_in_tables(path: Location, log: Log, *, older_than_hours: int = 1, dry_run: bool = False) -> list[ErasedRows]:
     """Erase from the tables at a path the records that are erased in the log; a dry run only counts.
 
     Safe while the pipeline runs, and safe to repeat. Raises AnotherLog, HistoryTakenBack, InvalidOption,
@@ -76,9 +74,7 @@ def erase_in_tables(
             continue
         unplaced = _unplaced(table, needed, sources)
         if unplaced:
-            remedy = (
-                "make it again (penstock pipeline reset --rebuild), look at what only the old one has, then "
-            )
+            remedy = "make it again (penstock pipeline reset --rebuild), look at what only the old one has, then "
             remedy += "drop that (the same with --drop-old)"
             done.append(ErasedRows(where.name, 0, 0, f"{unplaced}; {remedy}"))
             continue
@@ -109,9 +105,7 @@ def _check_history(lake: Lake, log: Log, sources: Sequence[Source]) -> None:
     for source in sources:
         topic = log.topic(source.topic)
         known = [
-            each
-            for each in lake.pasts(topic.name)
-            if (each.log_id, each.topic_id) == (source.log_id, source.topic_id)
+            each for each in lake.pasts(topic.name) if (each.log_id, each.topic_id) == (source.log_id, source.topic_id)
         ]
         once = (past_of(each, replace(source, incarnation=None)) for each in lake.fed_by(source))
         for past in known or once:

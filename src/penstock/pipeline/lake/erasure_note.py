@@ -29,9 +29,7 @@ def places_ahead(source: Source, erased: Places, ends: Ends) -> ErasedPlaces:
 
     No ends: the topic has fed no table yet, and its first batch may begin anywhere.
     """
-    ahead = [
-        Piece(p, max(start, ends.get(p, 0)), end) for p, start, end in erased.runs() if end > ends.get(p, 0)
-    ]
+    ahead = [Piece(p, max(start, ends.get(p, 0)), end) for p, start, end in erased.runs() if end > ends.get(p, 0)]
     begins = {piece.partition: ends.get(piece.partition, 0) for piece in ahead} if ends else {}
     return ErasedPlaces(source.log_id, source.topic_id, source.incarnation, begins, tuple(ahead))
 

@@ -15,14 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
-from penstock.errors import (
-    AnotherLog,
-    BatchDiffers,
-    InvalidOption,
-    RangesDiffer,
-    StateWithoutPast,
-    WriteOutOfOrder,
-)
+from penstock.errors import AnotherLog, BatchDiffers, InvalidOption, RangesDiffer, StateWithoutPast, WriteOutOfOrder
 
 from ..checkpoint import MicroBatch
 from ..offsets import Ends, Piece, Range

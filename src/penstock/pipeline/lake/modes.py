@@ -84,14 +84,10 @@ class Mode:
 def check_lake(mode: Mode, partition_by: str | None = None) -> TypedLake | None:
     """Refuse options that a lake cannot have; return its typed form. Raises InvalidOption, NoColumns."""
     if mode.name == COMPLETE:
-        raise InvalidOption(
-            "--mode", COMPLETE, f"{APPEND} or {UPSERT}; {COMPLETE} is for a pipeline of your own"
-        )
+        raise InvalidOption("--mode", COMPLETE, f"{APPEND} or {UPSERT}; {COMPLETE} is for a pipeline of your own")
     if mode.key not in ((), RECORD_KEY):
         named = ", ".join(mode.key)
-        raise InvalidOption(
-            "--key", named, "key, that of the record; other columns are for a pipeline of your own"
-        )
+        raise InvalidOption("--key", named, "key, that of the record; other columns are for a pipeline of your own")
     typed = TypedLake.of(mode.types) if mode.types is not None else None
     partitioning = Partitioning.parse(partition_by)
     partitioning.check([*TIMES, *(typed.times() if typed else ())])

@@ -234,8 +234,7 @@ class ByType:
         schema = self.schema_of(table)
         if table not in self.layout.tables:
             arrays = [
-                pc.is_null(rows.column("value")) if name == DELETED else rows.column(name)
-                for name in schema.names
+                pc.is_null(rows.column("value")) if name == DELETED else rows.column(name) for name in schema.names
             ]
             return pa.RecordBatch.from_arrays(arrays, schema=schema)
         names = [field.name for field in self._without("value")]
@@ -286,9 +285,7 @@ class Ruled:
             rows = rows.filter(sound)
         for table, each in self.inner.parts(rows) if rows.num_rows else ():
             unnamed = table == REJECTED and REASON not in each.schema.names  # raw, of a type of that name
-            yield TableRows(
-                table, self._with_reason(each, pa.nulls(len(each), pa.string())) if unnamed else each
-            )
+            yield TableRows(table, self._with_reason(each, pa.nulls(len(each), pa.string())) if unnamed else each)
 
     def schema_of(self, table: str) -> pa.Schema:
         """Return the columns of a table; `rejected` has the reason."""

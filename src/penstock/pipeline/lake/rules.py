@@ -47,19 +47,11 @@ _FILLED_BY_OTHERS = {
     "delta.identity.start": "an identity column",
     "CURRENT_DEFAULT": "a column with a default",
 }
-_NOT_REWRITTEN = {
-    "delta.appendOnly": "is append only",
-    "delta.enableChangeDataFeed": "keeps a change data feed",
-}
+_NOT_REWRITTEN = {"delta.appendOnly": "is append only", "delta.enableChangeDataFeed": "keeps a change data feed"}
 
 
 def delta_rules(
-    path: str,
-    form: Mapping[str, Any],
-    protocol: Protocol,
-    configuration: Mapping[str, str | None],
-    *,
-    rewrites: bool,
+    path: str, form: Mapping[str, Any], protocol: Protocol, configuration: Mapping[str, str | None], *, rewrites: bool
 ) -> TableRules:
     """Return the rules of a table with these columns. `rewrites`: whether files are rewritten.
 
@@ -80,11 +72,7 @@ def delta_rules(
 
 
 def _unheeded(
-    form: Mapping[str, Any],
-    protocol: Protocol,
-    configuration: Mapping[str, str | None],
-    *,
-    rewrites: bool,
+    form: Mapping[str, Any], protocol: Protocol, configuration: Mapping[str, str | None], *, rewrites: bool
 ) -> Iterator[str]:
     features = sorted({*(protocol.writerFeatures or ())} - _HEEDED)
     if protocol.minWriterVersion > _NAMED or features:

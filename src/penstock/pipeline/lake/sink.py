@@ -12,11 +12,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.errors import InvalidOption
@@ -178,9 +174,7 @@ class DeltaBatchWriter(DataSourceArrowWriter):
             if all(self._batch)
             else ByOffsets((Range.from_json(msgspec.json.decode(ranged)),))
             if ranged
-            else by_application(
-                options.get("txnAppId"), options.get("txnVersion"), options.get("txnContent") or ""
-            )
+            else by_application(options.get("txnAppId"), options.get("txnVersion"), options.get("txnContent") or "")
         )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -205,9 +199,7 @@ class DeltaStreamWriter(StreamArrowWriter):  # type: ignore[misc]  # which class
         self._target = target
         self._checkpoint = options.get("checkpointLocation") or ""
         if not self._checkpoint:
-            raise InvalidOption(
-                "checkpointLocation", "", "given to the writer: .option('checkpointLocation', …)"
-            )
+            raise InvalidOption("checkpointLocation", "", "given to the writer: .option('checkpointLocation', …)")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows."""
@@ -229,9 +221,7 @@ def files_of(messages: Sequence[Any]) -> list[DataFile]:
     return [each for message in messages if isinstance(message, WrittenFiles) for each in message.files]
 
 
-def _target(
-    options: Mapping[str, str], schema: StructType, overwrite: bool, *, iceberg: bool = False
-) -> Target:
+def _target(options: Mapping[str, str], schema: StructType, overwrite: bool, *, iceberg: bool = False) -> Target:
     if overwrite:
         raise InvalidOption(
             "mode",

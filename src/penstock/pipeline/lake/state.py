@@ -136,9 +136,7 @@ def begin_checkpoint(root: Location, checkpoint: Path) -> None:
     if (checkpoint / "metadata").exists():
         found = _read(own, _CheckpointId)
         if found is None or found != _read(known, _CheckpointId):
-            remedy = (
-                f"that which {root} was last run with, or a new folder: the tables say where it goes on then"
-            )
+            remedy = f"that which {root} was last run with, or a new folder: the tables say where it goes on then"
             raise InvalidOption("--checkpoint", str(checkpoint), remedy)
         return
     storage_of(root).check_lock("--to", root / CONTROL)

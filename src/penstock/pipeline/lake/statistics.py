@@ -61,12 +61,8 @@ class Statistics:
         """Return them in the form of Delta's log."""
         form = {
             "numRecords": self._rows,
-            "minValues": _nested(
-                {path: _lower(self._kinds[path], each) for path, each in self._least.items()}
-            ),
-            "maxValues": _nested(
-                {path: _upper(self._kinds[path], each) for path, each in self._most.items()}
-            ),
+            "minValues": _nested({path: _lower(self._kinds[path], each) for path, each in self._least.items()}),
+            "maxValues": _nested({path: _upper(self._kinds[path], each) for path, each in self._most.items()}),
             "nullCount": _nested(self._nulls),
         }
         return msgspec.json.encode(form).decode()

@@ -5,16 +5,11 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ..columns import record_batch
 from ..offsets import Ends, Piece, Range, split
-from ..versions import (
-    freeze_modules,
-)
+from ..versions import freeze_modules
 from .fetch import open_fetcher
 from .fetch.contract import Request
 from .options import SourceOptions
@@ -66,9 +61,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return the tasks."""
         ranges = [_asked_range(options) for options in self._options]
-        tasks = [
-            task for options, each in zip(self._options, ranges, strict=True) for task in plan(options, each)
-        ]
+        tasks = [task for options, each in zip(self._options, ranges, strict=True) for task in plan(options, each)]
         return tasks or [Task(ranges[0].topic, ranges[0].topic_id, [])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

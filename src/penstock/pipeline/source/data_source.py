@@ -7,17 +7,10 @@ DataFrame is frozen at the log's content at that moment: call `load()` once per 
 
 from typing import Any
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamReader,
-)
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 
 from ..columns import spark_schema
-from ..versions import (
-    TELLS_START,
-)
+from ..versions import TELLS_START
 from .batch import BatchReader
 from .options import read_all
 from .stream import PositionKeeper, SeveralTopics, StreamReader

@@ -128,8 +128,7 @@ class BrokerConnection:
         if found["error_code"] == E.UNSUPPORTED_SASL_MECHANISM:
             taken = shown(", ".join(found["mechanisms"]))
             raise StoreError(
-                f"the Kafka cluster {self._where} takes no logins by {mechanism}, but by {taken}: "
-                "kafka.sasl.mechanism"
+                f"the Kafka cluster {self._where} takes no logins by {mechanism}, but by {taken}: kafka.sasl.mechanism"
             )
         self._check(found)
         steps = sasl_exchange(mechanism, settings.sasl_username, settings.sasl_password)

@@ -237,15 +237,11 @@ class KafkaTopicReader:
         raise StoreError(f"the Kafka cluster {self._where} refuses to give topic {self._name}: {name}")
 
 
-def _counting(
-    part: Message, partition: int, low: int, at: int, high: int
-) -> Generator[FetchedBatch, None, int]:
+def _counting(part: Message, partition: int, low: int, at: int, high: int) -> Generator[FetchedBatch, None, int]:
     """Yield an answer's batches without markers and aborted ones; return the offset to go on from."""
     records: Any = part["records"]
     view = memoryview(records if records is not None else b"")
-    aborted = sorted(
-        (each["first_offset"], each["producer_id"]) for each in part["aborted_transactions"] or ()
-    )
+    aborted = sorted((each["first_offset"], each["producer_id"]) for each in part["aborted_transactions"] or ())
     taken_back = set[int]()
     for position, header in headers_in(view):
         if header.base_offset >= high:

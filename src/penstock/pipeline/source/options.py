@@ -179,9 +179,7 @@ def _word(given: Mapping[str, str], name: str, default: bool) -> bool:
     return _WORDS[value.strip().lower()]
 
 
-def _place(
-    given: Mapping[str, str], which: str, topics: Sequence[str], default: str
-) -> dict[str, ReadingPlace]:
+def _place(given: Mapping[str, str], which: str, topics: Sequence[str], default: str) -> dict[str, ReadingPlace]:
     """Read `startingOffsets` or `startingTimestamp`; only one of the two may be given."""
     by_offset, by_time = f"{which}Offsets", f"{which}Timestamp"
     offsets, moment = given.get(by_offset), given.get(by_time)
@@ -204,9 +202,7 @@ def _moment(name: str, value: str) -> int:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise InvalidOption(
-            name, value, "milliseconds since 1970, or a time with its zone: 2026-11-01T08:00:00Z"
-        )
+        raise InvalidOption(name, value, "milliseconds since 1970, or a time with its zone: 2026-11-01T08:00:00Z")
     return to_ms(moment)
 
 

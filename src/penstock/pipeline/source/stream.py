@@ -10,10 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceStreamReader,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from penstock.clock import SYSTEM
 from penstock.log.contract import Position, Topic
@@ -23,12 +20,7 @@ from ..lake.lake import Lake
 from ..lake.paths import table_path
 from ..lake.storage import Location, asks_storage
 from ..offsets import Ends, Form, Range, admit, before_barriers, by_topic, of_topics, standing
-from ..versions import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from ..versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from .batch import Task, plan, read_task
 from .options import LATEST, ReadingPlace, SourceOptions
 from .view import Heads, HeldView, TopicView, admit_bytes, removed, report_removed
@@ -215,9 +207,7 @@ class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self._ends(known, limit)
         if all(ends[topic] == form for topic, form in known.items()):
             return start
-        return of_topics(
-            [end if end != known[topic] else standing(end) for topic, end in sorted(ends.items())]
-        )
+        return of_topics([end if end != known[topic] else standing(end) for topic, end in sorted(ends.items())])
 
     def reportLatestOffset(self) -> Form:  # noqa: N802 - Spark's name
         """Return the ends of the topics, so that progress can show the lag."""
@@ -259,9 +249,7 @@ class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where each topic ends in the next batch: an equal share for each, then the rest."""
         readers = self._readers
         if not isinstance(limit, ReadMaxRows):
-            return dict(starts) | {
-                topic: readers[topic].latestOffset(starts[topic], limit) for topic in readers
-            }
+            return dict(starts) | {topic: readers[topic].latestOffset(starts[topic], limit) for topic in readers}
         share = max(1, limit.max_rows // len(readers))
         ends = dict(starts)
         left = limit.max_rows

@@ -90,9 +90,7 @@ class TopicView:
 
     def __init__(self, url: str, names: Names, topic: str) -> None:
         if url.startswith("memory://"):
-            raise StoreUnsupported(
-                "a pipeline", "a log that other processes can reach: in SQLite, PostgreSQL or files"
-            )
+            raise StoreUnsupported("a pipeline", "a log that other processes can reach: in SQLite, PostgreSQL or files")
         self._store = open_store(url, names)
         self._log = self._store.log
         self._name = topic
@@ -262,9 +260,7 @@ def holds(heads: Heads, place: Position) -> bool:
 
 def removed(starts: Mapping[int, int], ends: Mapping[int, int], kept: Mapping[int, int]) -> list[Piece]:
     """Return the pieces of a range that are no longer kept."""
-    pieces = (
-        Piece(partition, start, ends.get(partition, start)) for partition, start in sorted(starts.items())
-    )
+    pieces = (Piece(partition, start, ends.get(partition, start)) for partition, start in sorted(starts.items()))
     return before_starts((piece for piece in pieces if piece.start < piece.end), kept)
 
 
@@ -274,7 +270,5 @@ def report_removed(topic: str, lost: Sequence[Piece], *, fail: bool) -> None:
         raise RecordsRemoved(topic, describe_pieces(lost))
     if lost:
         logger.warning(
-            "topic %s no longer holds %s; going on without them (failOnDataLoss=false)",
-            topic,
-            describe_pieces(lost),
+            "topic %s no longer holds %s; going on without them (failOnDataLoss=false)", topic, describe_pieces(lost)
         )

@@ -212,11 +212,7 @@ def _times(rows: pa.RecordBatch, now_ms: int) -> list[int]:
 
 _KINDS: dict[str, tuple[Callable[[pa.DataType], bool], str, str]] = {
     "key": (lambda kind: is_bytes(kind) or is_text(kind), _TEXT, "cast it"),
-    "value": (
-        lambda kind: is_bytes(kind) or is_text(kind),
-        _TEXT,
-        "make it JSON, as in to_json(struct(…))",
-    ),
+    "value": (lambda kind: is_bytes(kind) or is_text(kind), _TEXT, "make it JSON, as in to_json(struct(…))"),
     "type": (is_text, "STRING", "cast it"),
     "headers": (
         is_headers,

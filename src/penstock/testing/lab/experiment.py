@@ -62,9 +62,7 @@ class Experiment:
         tell("drivers", loaded())
 
     @contextmanager
-    def _in(
-        self, worlds: Worlds, clock: FakeClock, luck: int, visits: Visits | None = None
-    ) -> Iterator[World]:
+    def _in(self, worlds: Worlds, clock: FakeClock, luck: int, visits: Visits | None = None) -> Iterator[World]:
         """Enter the world: the outbox works there, and random values repeat."""
         random.seed(luck)
         ids.draw_from(random.Random(luck).randbytes)
@@ -77,9 +75,7 @@ class Experiment:
 
     def _end(self, world: World) -> dict[str, Any]:
         letters = dead_letters(self.outbox, limit=_MOST_LETTERS).items
-        dead = sorted(
-            f"dead letter of group {each.group}: {each.type} of key {each.key!r}" for each in letters
-        )
+        dead = sorted(f"dead letter of group {each.group}: {each.type} of key {each.key!r}" for each in letters)
         why = sorted({f"dead because: {each.reason}" for each in letters})
         return {"text": "\n".join([pformat(self.state(world), width=_WIDTH), *dead, *why]), "dead": len(dead)}
 

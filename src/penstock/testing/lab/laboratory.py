@@ -84,9 +84,7 @@ class CrashLab:
         self._dead_letters, self._silence_seconds = dead_letters, silence_seconds
         self.name: str | None = None  # MODULE:LAB, if the command has loaded it
 
-    def run(
-        self, *, seed: int | None = None, rounds: int | None = None, progress: OnProgress | None = None
-    ) -> Report:
+    def run(self, *, seed: int | None = None, rounds: int | None = None, progress: OnProgress | None = None) -> Report:
         """Play every place once, then rounds of two kills; return the report.
 
         Raises LabFailed when a run without kills fails, or two of them differ.

@@ -45,9 +45,7 @@ class PostgresWorlds(FileWorlds):
         for _ in range(_MOST_LOOKS):
             if self._ask(_AT_WORK, self._name) == 0:
                 return
-        raise LabFailed(
-            f"sessions of a killed process stay in database {self._name}; is there a pooler in between?"
-        )
+        raise LabFailed(f"sessions of a killed process stay in database {self._name}; is there a pooler in between?")
 
     def drop(self) -> None:
         """Remove the databases."""

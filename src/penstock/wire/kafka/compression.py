@@ -43,9 +43,7 @@ def unpacked(batch: Buffer, header: BatchHeader, limit: int) -> Buffer:
     packed = memoryview(batch)[HEADER_BYTES:]
     try:
         codec = Compression(header.codec)
-        records = (
-            _snappy(packed, limit) if codec is Compression.SNAPPY else _framed(_FORMATS[codec], packed, limit)
-        )
+        records = _snappy(packed, limit) if codec is Compression.SNAPPY else _framed(_FORMATS[codec], packed, limit)
     except (cramjam.DecompressionError, ValueError, struct.error, OverflowError) as exc:
         raise InvalidBatch(f"its records cannot be decompressed: {exc}") from exc
     return sealed(header._replace(attributes=header.attributes & ~_CODEC_BITS), records)

@@ -28,9 +28,7 @@ _HEAD = struct.Struct(">hhi")
 _ANSWER = struct.Struct(">ii")
 _FIRST, _SMALL = 4 * 1024, 64 * 1024  # sizes of the buffer: an idle connection needs little
 _NAME_BYTES = 255  # kept of a client id: quotas, members and logs go by it
-_HTTP_STARTS = frozenset(
-    (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
-)
+_HTTP_STARTS = frozenset((b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "))
 _TLS_START = b"\x16\x03"  # a handshake
 _GROWTH, _MOST_GROWTH = 4, 1 << 20  # the buffer of a large request grows by this factor, or bytes
 

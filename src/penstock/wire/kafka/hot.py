@@ -24,10 +24,7 @@ _FETCH_HEAD = struct.Struct(">iiiib")  # replica id, longest wait, minimum bytes
 _SESSION = struct.Struct(">ii")
 # One wanted partition, by the first version with this layout; a Fetch may name thousands of them.
 _WANTED = (
-    (
-        12,
-        struct.Struct(">iiqiqi"),
-    ),  # partition, leader epoch, offset, last epoch, a follower's start, maximum bytes
+    (12, struct.Struct(">iiqiqi")),  # partition, leader epoch, offset, last epoch, a follower's start, maximum bytes
     (9, struct.Struct(">iiqqi")),
     (5, struct.Struct(">iqqi")),
     (0, struct.Struct(">iqi")),
@@ -146,9 +143,7 @@ class _Fields:
             raise InvalidRequest(f"an array has a length of {number}")
         found = self.reader.count(number)
         if self.reader.elements > _MOST_PARTS:
-            raise InvalidRequest(
-                f"it has {self.reader.elements} topics and partitions, more than {_MOST_PARTS}"
-            )
+            raise InvalidRequest(f"it has {self.reader.elements} topics and partitions, more than {_MOST_PARTS}")
         return found
 
     def tags(self) -> None:

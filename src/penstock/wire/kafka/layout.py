@@ -77,9 +77,7 @@ class ArrayOf:
     def __init__(self, *parts: "Field | Scalar | Text | Octets | Uuid") -> None:
         first = parts[0]
         self.element: FieldKind = (
-            first
-            if not isinstance(first, Field)
-            else StructOf(*(each for each in parts if isinstance(each, Field)))
+            first if not isinstance(first, Field) else StructOf(*(each for each in parts if isinstance(each, Field)))
         )
         self.default: Any = ()
 

@@ -129,9 +129,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     try:
         return BatchHeader._make(HEADER.unpack_from(buffer, position))
     except struct.error as exc:
-        raise InvalidBatch(
-            f"{len(buffer) - position} bytes are too few for a header of {HEADER_BYTES}"
-        ) from exc
+        raise InvalidBatch(f"{len(buffer) - position} bytes are too few for a header of {HEADER_BYTES}") from exc
 
 
 def check_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -141,9 +139,7 @@ def check_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise InvalidBatch(f"its format is {header.magic}, and only {MAGIC} is supported")
     end = position + header.size
     if header.size < HEADER_BYTES or end > len(buffer):
-        raise InvalidBatch(
-            f"its length is {header.length}, with {len(buffer) - position - LENGTH_END} bytes left"
-        )
+        raise InvalidBatch(f"its length is {header.length}, with {len(buffer) - position - LENGTH_END} bytes left")
     found = crc32c(memoryview(buffer)[position + CRC_START : end])
     if found != header.crc:
         why = f"its checksum is {header.crc:#010x}, its bytes have {found:#010x}"
@@ -211,9 +207,7 @@ def place_batch(buffer: bytearray | memoryview, position: int, base_offset: int,
     _EPOCH.pack_into(buffer, position + _EPOCH_AT, leader_epoch)
 
 
-def stamp_batch(
-    buffer: bytearray | memoryview, position: int, header: BatchHeader, time_ms: int
-) -> BatchHeader:
+def stamp_batch(buffer: bytearray | memoryview, position: int, header: BatchHeader, time_ms: int) -> BatchHeader:
     """Set the append time of all records of a batch, in place; return its new header."""
     stamped = header._replace(attributes=header.attributes | _APPEND_TIME, max_timestamp=time_ms)
     HEADER.pack_into(buffer, position, *stamped)

@@ -24,9 +24,7 @@ PLAIN = "PLAIN"
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 CLIENT_MECHANISMS = (PLAIN, *_HASHES)
 _ITERATIONS = range(4096, 1_000_001)
-_FIRST = re.compile(
-    r"r=([\x21-\x2b\x2d-\x7e]{1,512}),s=([A-Za-z0-9+/=]{1,1024}),i=(\d{1,7})(?:,[a-z]+=[^,]*)*"
-)
+_FIRST = re.compile(r"r=([\x21-\x2b\x2d-\x7e]{1,512}),s=([A-Za-z0-9+/=]{1,1024}),i=(\d{1,7})(?:,[a-z]+=[^,]*)*")
 _FINAL = re.compile(r"v=([A-Za-z0-9+/=]{1,128})(?:,[a-z]+=[^,]*)*")
 _UNBOUND = "c=biws"  # "n,,": there is no channel binding
 
@@ -55,8 +53,7 @@ def scram_exchange(mechanism: str, name: str, password: str, nonce: str | None =
     iterations = int(found[3])
     if iterations not in _ITERATIONS:
         raise Unauthenticated(
-            f"the server wants {iterations:,} iterations, but {_ITERATIONS[0]:,} to {_ITERATIONS[-1]:,} "
-            "are allowed"
+            f"the server wants {iterations:,} iterations, but {_ITERATIONS[0]:,} to {_ITERATIONS[-1]:,} are allowed"
         )
     salted = hashlib.pbkdf2_hmac(kind, password.encode(), _decoded(found[2]), iterations)
     client_key = hmac.digest(salted, b"Client Key", kind)

@@ -156,9 +156,7 @@ def _read_array(kind: ArrayOf, version: int, flexible: bool, name: str, nullable
 def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> _PutSteps:
     plain, tagged = split_fields(fields, version)
     steps = [(each.name, each.default, *_putter(each.kind, version, flexible)) for each in plain]
-    tags = sorted(
-        (each.tag, each.name, each.default, put_kind(each.kind, version, flexible)) for each in tagged
-    )
+    tags = sorted((each.tag, each.name, each.default, put_kind(each.kind, version, flexible)) for each in tagged)
 
     def put(out: bytearray, message: Message | bytes) -> CodecSteps[None]:
         if isinstance(message, bytes):

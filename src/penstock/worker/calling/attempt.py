@@ -97,9 +97,7 @@ def after_answers(
             yield _after_outcome(handler, record, outcome, failures, clock)
 
 
-def after_error(
-    handler: Handler, record: Record, error: BaseException, *, failures: int, clock: Clock
-) -> Verdict:
+def after_error(handler: Handler, record: Record, error: BaseException, *, failures: int, clock: Clock) -> Verdict:
     """Return the verdict on an error that a handler raised.
 
     Bytes that cannot be decoded are not retried, and later records of their key go on: no retry could mend
@@ -173,9 +171,7 @@ def count(handler: Handler, verdicts: Sequence[Verdict]) -> None:
         metrics.PARKED.add(len(verdicts) - passed - dead, **labels)
 
 
-def _after_outcome(
-    handler: Handler, record: Record, outcome: Outcome, failures: int, clock: Clock
-) -> Verdict:
+def _after_outcome(handler: Handler, record: Record, outcome: Outcome, failures: int, clock: Clock) -> Verdict:
     verdict = handler.rules.after_outcome(outcome, failures=failures, now_ms=clock.now_ms(), rng=CHANCE)
     if not isinstance(outcome, Done | Snooze):
         _tell(handler, record, verdict, None, clock, by_hand=isinstance(outcome, Cancel))
@@ -195,12 +191,8 @@ def _tell(
     what, rules = _what(handler, record), handler.rules
     if isinstance(verdict, Parked):
         wait = max(0, verdict.due_ms - clock.now_ms()) / 1000
-        fields = about_record(
-            handler, record, error=verdict.reason, attempts=_attempts(handler), retry_seconds=wait
-        )
-        logger.warning(
-            "%s failed: %s; it is tried again in %s", what, verdict.reason, _span(wait), extra=fields
-        )
+        fields = about_record(handler, record, error=verdict.reason, attempts=_attempts(handler), retry_seconds=wait)
+        logger.warning("%s failed: %s; it is tried again in %s", what, verdict.reason, _span(wait), extra=fields)
     elif isinstance(verdict, Dead):
         how = "gave it up" if by_hand else "failed"
         asked = handler.last_resort is not None and not by_hand

@@ -136,9 +136,7 @@ class AsyncLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = Thread(
-                    target=self._run, args=(self._loop,), name="penstock-handler-loop", daemon=True
-                )
+                self._thread = Thread(target=self._run, args=(self._loop,), name="penstock-handler-loop", daemon=True)
                 self._thread.start()
             return self._loop
 

@@ -116,9 +116,7 @@ class Runner:
         sync = SyncCalls(state)
         self._limiters = Limiters(state, sync, AsyncCalls(state), rate_is_dry=self._bell.set)
         self._timeouts = Timeouts(state, self._limiters)
-        self._watch = Watch(
-            self._bell, self._results, look=self.look, pause=self._pause, is_over=self._is_over
-        )
+        self._watch = Watch(self._bell, self._results, look=self.look, pause=self._pause, is_over=self._is_over)
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let async handlers run in a loop that the caller runs; before the first task."""

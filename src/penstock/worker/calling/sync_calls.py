@@ -104,9 +104,7 @@ class SyncCalls:
     def _is_needed(self) -> bool:
         """Return whether a thread that is about to sleep should look for work again."""
         permission = self._state.permission
-        return permission.is_closing or (
-            self._state.queue.may_begin(fallbacks_only=permission.was_refused) > 0
-        )
+        return permission.is_closing or (self._state.queue.may_begin(fallbacks_only=permission.was_refused) > 0)
 
     def _put_back(self, call: HandlerTask | Limiter) -> None:
         """Put back a call that may not begin now."""
@@ -115,9 +113,7 @@ class SyncCalls:
         else:
             self._state.queue.end(call.handler.group)
             call.give_back()
-        self._state.permission.was_refused = (
-            True  # last: the watch would lower it too early, and find nothing
-        )
+        self._state.permission.was_refused = True  # last: the watch would lower it too early, and find nothing
 
     def _call_limited(self, limiter: Limiter, now: float) -> bool:
         """Make one call that a limiter has granted; return whether this thread still belongs to the pool."""

@@ -128,12 +128,7 @@ class ThreadQueue:
     def count_tasks(self) -> int:
         """Return how many tasks wait, with those that follow them; granted calls are not counted."""
         with self._lock:
-            return sum(
-                1 + call.more
-                for group in self._turns
-                for call in group.tasks
-                if isinstance(call, HandlerTask)
-            )
+            return sum(1 + call.more for group in self._turns for call in group.tasks if isinstance(call, HandlerTask))
 
     def waiting_by_group(self) -> Counter[str]:
         """Return how many records of each group wait for a thread; a granted call counts as one."""
@@ -158,9 +153,7 @@ class ThreadQueue:
         """Return the group with the fewest calls under way of those that may begin one."""
         chosen: GroupCalls | None = None
         for group in self._turns:
-            if (group.fallbacks if fallbacks else group.tasks) and (
-                chosen is None or group.running < chosen.running
-            ):
+            if (group.fallbacks if fallbacks else group.tasks) and (chosen is None or group.running < chosen.running):
                 chosen = group
         if chosen is None or self._running < self.threads or chosen.running < self._share:
             return chosen

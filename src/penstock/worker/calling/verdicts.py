@@ -107,19 +107,12 @@ class Verdicts:
     """
 
     def __init__(
-        self,
-        clock: Clock,
-        results: Results,
-        queue: ThreadQueue,
-        begun: BegunCalls,
-        wake_threads: Callable[[], None],
+        self, clock: Clock, results: Results, queue: ThreadQueue, begun: BegunCalls, wake_threads: Callable[[], None]
     ) -> None:
         self._clock, self._results, self._queue, self._begun = clock, results, queue, begun
         self._wake_threads = wake_threads
 
-    def after_limited(
-        self, call: LimitedCall, answer: Any, error: BaseException | None, seconds: float
-    ) -> None:
+    def after_limited(self, call: LimitedCall, answer: Any, error: BaseException | None, seconds: float) -> None:
         """End a limited call: decide on its records, or have each of them called alone."""
         clock, ready, limiter = self._clock, call.ready, call.limiter
         limiter.end()
@@ -151,9 +144,7 @@ class Verdicts:
         verdict = after_error(task.handler, task.record, error, failures=task.failures, clock=self._clock)
         self.finish(task, verdict, seconds, limiter)
 
-    def finish(
-        self, task: HandlerTask, verdict: Verdict, seconds: float, limiter: Limiter | None = None
-    ) -> None:
+    def finish(self, task: HandlerTask, verdict: Verdict, seconds: float, limiter: Limiter | None = None) -> None:
         """Report a verdict, or hand the record to its handler's fallback."""
         if needs_last_try(task.handler, verdict, task.failures):
             fallback = FallbackCall(task, verdict)
@@ -163,9 +154,7 @@ class Verdicts:
         else:
             self.report(task, verdict, seconds, limiter)
 
-    def report(
-        self, task: HandlerTask, verdict: Verdict, seconds: float, limiter: Limiter | None = None
-    ) -> None:
+    def report(self, task: HandlerTask, verdict: Verdict, seconds: float, limiter: Limiter | None = None) -> None:
         """Hand a verdict to the delivery loop."""
         self._results.put((task, verdict, seconds))
         if not self._results.is_told:

@@ -245,11 +245,7 @@ class GroupDelivery:
 
     def next_due_ms(self) -> int | None:
         """Return when the next waiting lane is due, if one waits."""
-        due = [
-            work.machine.next_due_ms()
-            for work in self.partitions.awake()
-            if not work.leaving and not work.borrowed
-        ]
+        due = [work.machine.next_due_ms() for work in self.partitions.awake() if not work.leaving and not work.borrowed]
         return min((each for each in due if each is not None), default=None)
 
     # -- results

@@ -127,9 +127,7 @@ class GroupReader:
 
     def _is_ahead(self, ends: dict[int, int]) -> bool:
         """Return whether a partition is read beyond these ends, which may be outdated."""
-        return any(
-            work.machine.position > ends.get(work.number, 0) for work in self._partitions if not work.borrowed
-        )
+        return any(work.machine.position > ends.get(work.number, 0) for work in self._partitions if not work.borrowed)
 
     def _look_for_loss(self) -> None:
         """Stop, or resume, depending on whether the group is at a place where the log lost records."""
@@ -159,9 +157,7 @@ class GroupReader:
 
         Return the places that were not read this time, because of the size bound.
         """
-        missing = sorted(
-            (work.number, each.offset) for work, each in taken if each.offset not in work.records
-        )
+        missing = sorted((work.number, each.offset) for work, each in taken if each.offset not in work.records)
         if not missing:
             return set()
         copied = {work.number: work.owned.copied for work, _ in taken}
@@ -231,10 +227,7 @@ class GroupReader:
         with_holes = [
             work
             for work in self._partitions.awake()
-            if work.has_holes
-            and not work.borrowed
-            and not work.machine.is_stopped
-            and work.owned.barrier.is_open
+            if work.has_holes and not work.borrowed and not work.machine.is_stopped and work.owned.barrier.is_open
         ]
         holes = sorted((work.number, hole) for work in with_holes for hole in work.machine.missing())
         records, is_cut = self._read([OffsetRange(number, hole, hole + 1) for number, hole in holes])

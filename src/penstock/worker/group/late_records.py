@@ -30,12 +30,7 @@ class LateRecords:
     """
 
     def __init__(
-        self,
-        log: Log,
-        store: GroupStore,
-        subscription: Subscription,
-        partitions: OwnedPartitions,
-        clock: Clock,
+        self, log: Log, store: GroupStore, subscription: Subscription, partitions: OwnedPartitions, clock: Clock
     ) -> None:
         self._log, self._store, self._partitions, self._clock = log, store, partitions, clock
         self._group, self._subscription = subscription.group, subscription
@@ -49,9 +44,7 @@ class LateRecords:
         works = [
             work
             for work in self._partitions.awake()
-            if work.owned.late
-            and not (work.leaving or work.borrowed)
-            and work.machine.late_count < bounds.LATE_RECORDS
+            if work.owned.late and not (work.leaving or work.borrowed) and work.machine.late_count < bounds.LATE_RECORDS
         ][: bounds.LATE_PARTITIONS]
         if not works or self._is_crowded():
             return False

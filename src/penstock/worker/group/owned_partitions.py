@@ -212,9 +212,7 @@ class Barriers:
     delivery loop's.
     """
 
-    def __init__(
-        self, store: GroupStore, partitions: OwnedPartitions, clock: Clock, every_seconds: float
-    ) -> None:
+    def __init__(self, store: GroupStore, partitions: OwnedPartitions, clock: Clock, every_seconds: float) -> None:
         self._store, self._partitions, self._clock = store, partitions, clock
         self._least = self._pause = every_seconds
         self.next_look: float | None = None  # while something waits

@@ -173,9 +173,7 @@ def task_of(
     if is_late(delivery.lane):
         record = structs.replace(record, late=True)
     place = TaskPlace(work.number, delivery.offset)
-    return HandlerTask(
-        place, delivery.lane, handler, record, delivery.failures, following, more, work.topic_id
-    )
+    return HandlerTask(place, delivery.lane, handler, record, delivery.failures, following, more, work.topic_id)
 
 
 def _run(work: PartitionWork, run: list[Delivery]) -> HandlerTask | None:

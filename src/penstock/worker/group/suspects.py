@@ -125,9 +125,7 @@ class Trials:
         """Record whether the process is quiet; return whether the waiting suspect has its turn now."""
         waits = self._asked
         self._quiet = quiet
-        self._granted = waits is not None and (
-            quiet or self._clock.monotonic() - waits.since >= QUIET_SECONDS
-        )
+        self._granted = waits is not None and (quiet or self._clock.monotonic() - waits.since >= QUIET_SECONDS)
         return self._granted
 
     def withdraw(self) -> None:
@@ -157,12 +155,7 @@ class Suspects:
     """
 
     def __init__(
-        self,
-        trials: Trials,
-        store: GroupStore,
-        partitions: OwnedPartitions,
-        reader: GroupReader,
-        records: RecordBuffer,
+        self, trials: Trials, store: GroupStore, partitions: OwnedPartitions, reader: GroupReader, records: RecordBuffer
     ) -> None:
         self.trials = trials
         self._store, self._partitions, self._reader, self._records = store, partitions, reader, records
@@ -207,9 +200,7 @@ class Suspects:
         """Return whether some of these records of one partition may only go out by this class's `take`."""
         owned = taken[0][0].owned
         trial = owned.trial
-        return trial.goes_by_few or any(
-            each.offset in trial.alone or each.offset in owned.killers for _, each in taken
-        )
+        return trial.goes_by_few or any(each.offset in trial.alone or each.offset in owned.killers for _, each in taken)
 
     def begin(self, taken: Iterable[Taken]) -> set[PartitionWork]:
         """Record the suspects that are about to begin; return the partitions whose trials to write first."""
@@ -286,17 +277,10 @@ class Suspects:
         self._records.drop(work, offset)
         deaths = work.owned.trial.alone[offset]
         killed, wait = f"killed its worker {deaths} times", wait_ms(deaths)
-        verdict: Verdict = Parked(
-            now_ms + wait, delivery.failures, killed, alone=on_failure is OnFailure.ALONE
-        )
+        verdict: Verdict = Parked(now_ms + wait, delivery.failures, killed, alone=on_failure is OnFailure.ALONE)
         if on_failure is OnFailure.DEAD:
             verdict = Dead(delivery.failures + 1, killed, hold=False)
-        fields = {
-            "topic": self._store.topic.name,
-            "partition": work.number,
-            "offset": offset,
-            "error": killed,
-        }
+        fields = {"topic": self._store.topic.name, "partition": work.number, "offset": offset, "error": killed}
         if known is not None:
             fields = about_record(known[1], known[0], error=killed)
         logger.error(

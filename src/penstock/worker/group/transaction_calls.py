@@ -32,9 +32,7 @@ class SessionLost(Exception):
 
     def explained(self, dialect: Dialect) -> SessionEnded:
         """Return it as the error of its handler; without the cause, whose meaning is in the reason."""
-        return SessionEnded(
-            self.task.handler.id, dialect.why_ended(self.cause) or f"{_LOST}: {text(self.cause)}"
-        )
+        return SessionEnded(self.task.handler.id, dialect.why_ended(self.cause) or f"{_LOST}: {text(self.cause)}")
 
 
 def store_answers(dialect: Dialect, conn: Any) -> bool:
@@ -127,11 +125,7 @@ def is_fit_to_commit(tx: Transaction, task: HandlerTask) -> bool:
     """Return whether a fallback that passed has left the transaction fit to commit."""
     state = tx.state()
     if state is not TransactionState.OPEN:
-        what = (
-            "went on after a failed statement"
-            if state is TransactionState.FAILED
-            else "ended the transaction"
-        )
+        what = "went on after a failed statement" if state is TransactionState.FAILED else "ended the transaction"
         logger.error(
             "the fallback of handler %s %s; its record is now a dead letter",
             task.handler.id,

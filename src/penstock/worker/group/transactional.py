@@ -46,9 +46,7 @@ class TransactionalDelivery:
             self._choose(limit, single, shared)
             taken = [each for some in single + shared for each in some]
             cut = self.group.reader.fetch(taken)
-            self.group.hand_out.write_down(
-                [each for each in taken if (each[0].number, each[1].offset) not in cut]
-            )
+            self.group.hand_out.write_down([each for each in taken if (each[0].number, each[1].offset) not in cut])
         except BaseException:  # take back the records that no task refers to
             self.group.put_back([each for some in single + shared for each in some])
             raise

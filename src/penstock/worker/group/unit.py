@@ -24,13 +24,7 @@ from penstock.errors import HandlerTimeout, TransactionEnded
 from penstock.model.outcome import Done
 from penstock.redaction import words
 
-from ..calling.attempt import (
-    PASSED,
-    after_answer,
-    after_error,
-    last_try,
-    needs_last_try,
-)
+from ..calling.attempt import PASSED, after_answer, after_error, last_try, needs_last_try
 from ..handler import HandlerTask, about_record
 from .transaction_calls import (
     FallbackInTransaction,
@@ -78,13 +72,7 @@ class Unit:
     """
 
     def __init__(
-        self,
-        database: Database,
-        store: GroupStore,
-        parts: list[Part],
-        clock: Clock,
-        *,
-        verdict: Verdict | None = None,
+        self, database: Database, store: GroupStore, parts: list[Part], clock: Clock, *, verdict: Verdict | None = None
     ) -> None:
         """`verdict`: on a single record that will be given up if its fallback does not pass it."""
         self._database, self._store, self._clock, self._verdict = database, store, clock, verdict

@@ -27,13 +27,7 @@ class OpenPartition:
     """A partition with its writer."""
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        disk: Disk | None = None,
-        clock: Clock = SYSTEM,
-        start: int = 0,
-        **settings: Any,
+        self, folder: Path, *, disk: Disk | None = None, clock: Clock = SYSTEM, start: int = 0, **settings: Any
     ) -> None:
         self.disk = disk or Disk()
         self.settings = FilesSettings(**({"segment_bytes": 4096, "index_bytes": 400} | settings))

@@ -51,9 +51,7 @@ def test_it_adds_as_the_writer_does(store: Store) -> None:
     assert ids(store) == ["first", "a", "b", "c"]
 
 
-def test_what_the_disk_refuses_is_told_and_not_tried_again(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_disk_refuses_is_told_and_not_tried_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.EIO, "no")
 
@@ -64,9 +62,7 @@ def test_what_the_disk_refuses_is_told_and_not_tried_again(
     assert ids(store) == ["first"]
 
 
-def test_what_has_to_wait_is_left_to_the_writer(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_has_to_wait_is_left_to_the_writer(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = store.log
     unknown = Batch("others", [content("x")])
     assert log.append_at_once([unknown]) is None
@@ -92,9 +88,7 @@ def test_a_topic_that_has_grown_or_is_another_is_not_written_by_what_was_known(s
     assert log.append_at_once([batch("a", key="k")]) is None
     (placed,) = log.append_all([batch("a", key="k")])
     log.append_all([batch("p0", partition=0), batch("p1", partition=1)])
-    assert log.append_at_once([batch("b", key="k")]) == [
-        [Position(placed[0].partition, 2 + _base(placed[0]))]
-    ]
+    assert log.append_at_once([batch("b", key="k")]) == [[Position(placed[0].partition, 2 + _base(placed[0]))]]
     topics.delete(store, TOPIC, force=True)
     assert log.append_at_once([batch("c", key="k")]) is None
     log.create_topic(TOPIC, partitions=1)

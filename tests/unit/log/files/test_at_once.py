@@ -132,9 +132,7 @@ def test_one_batch_that_the_disk_refuses_does_not_come_back(tmp_path: Path, is_t
         assert opened.ids() == kept
 
 
-def test_one_batch_that_fails_unexpectedly_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_batch_that_fails_unexpectedly_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_partition(tmp_path, durability="os") as opened:
         opened.append("a")
         with monkeypatch.context() as patch:

@@ -111,8 +111,7 @@ class Opened:
 
     def _is_aborted(self, header: Any, aborted: Sequence[Aborted], partition: int) -> bool:
         return header.is_transactional and any(
-            each.producer_id == header.producer_id and each.first_offset <= header.base_offset
-            for each in aborted
+            each.producer_id == header.producer_id and each.first_offset <= header.base_offset for each in aborted
         )
 
 
@@ -201,9 +200,7 @@ def sent(log: Opened, sequence: int, count: int = 1, epoch: int = 0, **more: Any
 
 
 @pytest.mark.parametrize("lose", [None, ".snapshot", ".index", "heads"])
-def test_a_batch_sent_again_gives_its_first_offset_also_after_a_restart(
-    log: Opened, lose: str | None
-) -> None:
+def test_a_batch_sent_again_gives_its_first_offset_also_after_a_restart(log: Opened, lose: str | None) -> None:
     for number in range(6):
         assert sent(log, number * 2, 2).base_offset == number * 2
     log.again(lose=lose)
@@ -231,16 +228,10 @@ def test_other_bytes_under_known_sequences_are_no_repetition_also_after_a_restar
 
 
 @pytest.mark.parametrize("lose", [None, ".snapshot"])
-def test_a_batch_without_a_time_is_known_again_by_the_bytes_that_were_sent(
-    log: Opened, lose: str | None
-) -> None:
+def test_a_batch_without_a_time_is_known_again_by_the_bytes_that_were_sent(log: Opened, lose: str | None) -> None:
     """The log gives it a time, so that it has another checksum there: what only the log says is unknown."""
-    batch = encode_records(
-        [NewRecord(0, -1, b"k", b"v", [])], producer_id=7, producer_epoch=0, base_sequence=0
-    )
-    other = encode_records(
-        [NewRecord(0, -1, b"k", b"w", [])], producer_id=7, producer_epoch=0, base_sequence=0
-    )
+    batch = encode_records([NewRecord(0, -1, b"k", b"v", [])], producer_id=7, producer_epoch=0, base_sequence=0)
+    other = encode_records([NewRecord(0, -1, b"k", b"w", [])], producer_id=7, producer_epoch=0, base_sequence=0)
     for restarts in range(2):
         (again,) = log.write([Write(log.topic, 0, bytes(batch))])
         assert (again.base_offset, again.error) == (0, None)

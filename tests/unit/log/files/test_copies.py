@@ -93,9 +93,7 @@ def test_where_copies_cannot_be_made_a_writer_starts_and_says_so(
     assert "copy_penstock_topic" in copies(folder), "the next start makes them"
 
 
-def test_a_migration_while_it_is_looked_for_damage_is_none(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_migration_while_it_is_looked_for_damage_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of the tables is compared with what is noted of them: both have to be of one moment."""
     store = open_store(f"{folder}/")
     assert isinstance(store.log, FileLog)

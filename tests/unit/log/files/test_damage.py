@@ -20,13 +20,7 @@ from penstock.log.files.open_files import OpenFiles
 from penstock.log.files.partition_reader import PartitionReader
 from penstock.log.files.search import NameKind, may_hold
 from penstock.log.files.segment_header import HEADER_BYTES
-from penstock.log.files.small_files import (
-    read_policy,
-    read_reservation,
-    read_shortened,
-    write_policy,
-    write_shortened,
-)
+from penstock.log.files.small_files import read_policy, read_reservation, read_shortened, write_policy, write_shortened
 from penstock.log.files.verify import Kind, PartitionWalk
 from penstock.log.store import open_store
 from tests.suites.records import a_record
@@ -71,9 +65,7 @@ class QuickDisk(Disk):
         pass
 
 
-def test_cut_at_every_byte_behind_the_last_sync_it_opens_with_all_that_was_acknowledged(
-    tmp_path: Path,
-) -> None:
+def test_cut_at_every_byte_behind_the_last_sync_it_opens_with_all_that_was_acknowledged(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     with open_partition(whole, clean=False) as opened:
         opened.append("a", "b")
@@ -283,9 +275,7 @@ def test_a_flipped_bit_in_the_identity_is_refused_or_makes_no_difference(tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["*.index", "*.filter", "*.snapshot", "heads"])
-def test_a_file_that_is_missing_or_empty_is_made_again(
-    copied: tuple[Path, dict[int, str]], kind: str
-) -> None:
+def test_a_file_that_is_missing_or_empty_is_made_again(copied: tuple[Path, dict[int, str]], kind: str) -> None:
     folder, ids = copied
     for change in (Path.unlink, lambda path: path.write_bytes(b"")):
         for path in folder.rglob(kind):
@@ -298,9 +288,7 @@ def test_a_file_that_is_missing_or_empty_is_made_again(
 # -- segments that are cut, lost, renamed or foreign
 
 
-def test_a_closed_segment_that_is_cut_is_named_and_the_rest_is_served(
-    copied: tuple[Path, dict[int, str]],
-) -> None:
+def test_a_closed_segment_that_is_cut_is_named_and_the_rest_is_served(copied: tuple[Path, dict[int, str]]) -> None:
     folder, ids = copied
     path = segments(folder)[1]
     path.write_bytes(path.read_bytes()[:-50])

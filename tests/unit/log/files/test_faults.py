@@ -202,9 +202,7 @@ def test_a_refused_batch_does_not_come_back_after_a_crash(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("durability", ["interval", "os"])
-def test_what_was_seen_too_early_is_not_given_again_after_an_unclean_stop(
-    tmp_path: Path, durability: str
-) -> None:
+def test_what_was_seen_too_early_is_not_given_again_after_an_unclean_stop(tmp_path: Path, durability: str) -> None:
     """The disk loses what readers have seen; numbering goes on at the reservation, in another epoch."""
     with open_partition(tmp_path, clean=False, durability=durability, interval_seconds=100.0) as opened:
         for number in range(5):
@@ -255,9 +253,7 @@ def test_a_segment_is_closed_when_it_is_old(tmp_path: Path) -> None:
         assert [each.base_offset for each in opened.partition.segments] == [0, 2]
 
 
-def test_a_round_that_fails_unexpectedly_leaves_no_offset_that_is_given_and_not_written(
-    tmp_path: Path,
-) -> None:
+def test_a_round_that_fails_unexpectedly_leaves_no_offset_that_is_given_and_not_written(tmp_path: Path) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("nobody expects this")
 
@@ -265,9 +261,7 @@ def test_a_round_that_fails_unexpectedly_leaves_no_offset_that_is_given_and_not_
     with open_partition(tmp_path, clock=clock) as opened:
         opened.append("a")
         batches = [
-            encode_records(
-                [NewRecord(0, 1000, b"k", b"v", [])], producer_id=id, producer_epoch=0, base_sequence=0
-            )
+            encode_records([NewRecord(0, 1000, b"k", b"v", [])], producer_id=id, producer_epoch=0, base_sequence=0)
             for id in (7, 8)
         ]
         good, bad = (PartitionWrite(opened.partition, each, [(0, read_header(each))]) for each in batches)

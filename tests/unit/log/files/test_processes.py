@@ -79,9 +79,7 @@ def reader(store: Store, tmp_path: Path) -> Iterator[Reader]:
     found.close()
 
 
-def test_another_process_reads_what_is_published_through_rolls_trims_and_erasures(
-    store: Store, reader: Reader
-) -> None:
+def test_another_process_reads_what_is_published_through_rolls_trims_and_erasures(store: Store, reader: Reader) -> None:
     topic = store.log.create_topic("t", partitions=1)
     assert '"records": []' in reader.ask()
     for turn in range(4):
@@ -195,9 +193,7 @@ def test_handlers_get_what_was_appended(tmp_path: Path) -> None:
     ],
     ids=lambda words: " ".join(words),
 )
-def test_what_only_the_writer_may_do_is_refused_before_anything_changes(
-    command: list[str], tmp_path: Path
-) -> None:
+def test_what_only_the_writer_may_do_is_refused_before_anything_changes(command: list[str], tmp_path: Path) -> None:
     outbox = Outbox(f"{tmp_path}/log/")
     outbox.migrate()
     outbox.log.create_topic("events", partitions=1)
@@ -227,9 +223,7 @@ def copied(source: Path, target: Path) -> None:
     shutil.copytree(source, target)
 
 
-def test_a_directory_put_back_beside_newer_tables_is_refused_until_somebody_accepts_it(
-    tmp_path: Path,
-) -> None:
+def test_a_directory_put_back_beside_newer_tables_is_refused_until_somebody_accepts_it(tmp_path: Path) -> None:
     for put_back in ("tables", "segments"):
         path, backup = tmp_path / put_back, tmp_path / f"backup of {put_back}"
         for turn in range(2):

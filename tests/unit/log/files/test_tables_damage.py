@@ -110,9 +110,7 @@ def marked_rows(conn: sqlite3.Connection) -> Iterator[tuple[str, bytes]]:
 
     But for columns that are SQLite's own number of the row: it stands in other places and forms, too.
     """
-    named = conn.execute(
-        "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name GLOB 'penstock_*'"
-    )
+    named = conn.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name GLOB 'penstock_*'")
     number = 0
     for table, sql in named.fetchall():
         values: list[int | str | bytes] = []
@@ -234,9 +232,7 @@ def test_a_large_file_is_looked_at_where_it_decides_what_is_served(
 
 
 @pytest.mark.parametrize(("table", "word"), [("topic", "retention_bytes"), ("head", "DEFAULT 0")])
-def test_the_definition_of_a_table_that_has_become_another_one_is_found(
-    folder: Path, table: str, word: str
-) -> None:
+def test_the_definition_of_a_table_that_has_become_another_one_is_found(folder: Path, table: str, word: str) -> None:
     path = folder / tables.NAME
     with closing(sqlite3.connect(path)) as conn:
         query = "SELECT sql FROM sqlite_master WHERE name = ?"
@@ -270,9 +266,7 @@ def test_copies_follow_the_columns_and_are_no_drift(folder: Path) -> None:
     start(folder)
     assert len(places(path.read_bytes(), b"mark of a topic")) == 2
     store = open_store(f"{folder}/")
-    assert differences(store.database) == [
-        "penstock_topic has unexpected later TEXT not null: 0 default:  key: 0"
-    ]
+    assert differences(store.database) == ["penstock_topic has unexpected later TEXT not null: 0 default:  key: 0"]
     store.close()
 
 

@@ -119,9 +119,7 @@ def test_what_was_taken_back_is_found_without_looking_through_all_of_it() -> Non
     producers.aborted = looked_at = _Counted()
     producers.note(a_header(0, 0, control=False))  # it is open all the time
     for number in range(1, 2000):
-        for header in (
-            a_header(number % 7 + 1, offset := offset + 1, control=each) for each in (False, True)
-        ):
+        for header in (a_header(number % 7 + 1, offset := offset + 1, control=each) for each in (False, True)):
             producers.note(header, Marker.ABORT if header.is_control else None)
     producers.note(a_header(0, offset := offset + 1, control=True), Marker.ABORT)
     behind = offset
@@ -168,9 +166,7 @@ def send(opened: OpenPartition, value: bytes, marker: Marker | None = None, id: 
         batch = a_batch(value, producer_id=id, producer_epoch=0, base_sequence=NEXT.n, transactional=True)
         NEXT.n += 1
     else:
-        batch = bytearray(
-            encode_marker(marker, producer_id=id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0)
-        )
+        batch = bytearray(encode_marker(marker, producer_id=id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0))
     (found,) = opened.write([PartitionWrite(opened.partition, batch, [(0, read_header(batch))], marker)])
     assert found.error is None
     return found.base_offset
@@ -179,9 +175,7 @@ def send(opened: OpenPartition, value: bytes, marker: Marker | None = None, id: 
 NEXT = SimpleNamespace(n=0)
 
 
-def test_a_reader_elsewhere_forgets_what_was_taken_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_elsewhere_forgets_what_was_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Acknowledged early, seen by a reader, and lost: also the marker that had ended a transaction."""
     NEXT.n = 0
     clock = FakeClock()

@@ -50,9 +50,7 @@ def test_an_unreadable_segment_stops_its_partition_alone(
         assert store.log.all_bounds(topic) == before
         assert store.log.ends(topic) == {number: each.end for number, each in before.items()}
         assert store.log.read_ranges(topic, [OffsetRange(1, *before[1])], max_bytes=1 << 20).entries
-        with pytest.raises(
-            FileUnreadable, match=r"^[^/]*/0/0+\.log: .*Permission denied; .*chmod u\+r"
-        ) as no:
+        with pytest.raises(FileUnreadable, match=r"^[^/]*/0/0+\.log: .*Permission denied; .*chmod u\+r") as no:
             store.log.read_ranges(topic, [OffsetRange(0, *before[0])], max_bytes=1 << 20)
         assert isinstance(store.log, FileLog)
         assert str(store.log.directory.path) not in str(no.value)  # clients get this text, too

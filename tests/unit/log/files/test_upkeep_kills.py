@@ -98,12 +98,7 @@ def test_the_sequence_of_a_producer_outlives_its_records_twice(tended: Tended) -
         assert isinstance(a_sent_batch(tended, 3).error, OutOfSequence)
 
 
-KILLS = [
-    "retention.after_copy",
-    "partition.trim_started",
-    "partition.segment_removed",
-    "retention.after_batch",
-]
+KILLS = ["retention.after_copy", "partition.trim_started", "partition.segment_removed", "retention.after_batch"]
 
 
 @pytest.mark.parametrize("point", KILLS)

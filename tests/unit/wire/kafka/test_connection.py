@@ -40,9 +40,7 @@ def test_requests_come_out_whole_however_they_are_cut(size: int) -> None:
         api = each.api
         assert api is METADATA
         asked = api.decode_request(each.data, each.version, each.at)["topics"]
-        assert (
-            asked is None if each.correlation_id == 1 else [one["name"] for one in asked] == ["t" * 200] * 500
-        )
+        assert asked is None if each.correlation_id == 1 else [one["name"] for one in asked] == ["t" * 200] * 500
         assert each.client_id == ("" if each.correlation_id == 1 else "me")
 
 

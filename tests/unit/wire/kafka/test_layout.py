@@ -25,9 +25,7 @@ from penstock.wire.kafka.layout import Api, Message
 from penstock.wire.kafka.stepwise import drained, encode_element
 from tests.unit.wire.kafka.samples import a_message
 
-VERSIONS = [
-    (api, version) for api in APIS.values() for version in range(api.versions[0], api.versions[1] + 1)
-]
+VERSIONS = [(api, version) for api in APIS.values() for version in range(api.versions[0], api.versions[1] + 1)]
 each_version = pytest.mark.parametrize(
     ("api", "version"), VERSIONS, ids=[f"{api.name}-{version}" for api, version in VERSIONS]
 )
@@ -125,9 +123,7 @@ def test_an_element_encoded_before_stands_in_the_answer_as_if_encoded_with_it() 
     for version in range(13):
         said = a_message(METADATA.answer, version, 3)
         pieces = [drained(encode_element(METADATA, "topics", each, version)) for each in said["topics"]]
-        assert METADATA.encode_answer(said | {"topics": pieces}, version) == METADATA.encode_answer(
-            said, version
-        )
+        assert METADATA.encode_answer(said | {"topics": pieces}, version) == METADATA.encode_answer(said, version)
 
 
 # -- by hand, and by the tables
@@ -144,10 +140,7 @@ def test_produce_by_hand_is_produce_by_the_table(version: int) -> None:
             for topic in told["topic_data"]
             for part in topic["partition_data"]
         ]
-        topics = [
-            ("a", [AnsweredPart(3, 0, 5, 6, 7, None)]),
-            ("b" * 200, [AnsweredPart(1, 87, message="no")]),
-        ]
+        topics = [("a", [AnsweredPart(3, 0, 5, 6, 7, None)]), ("b" * 200, [AnsweredPart(1, 87, message="no")])]
         answer = {"throttle_time_ms": 9, "responses": [_produced(*each) for each in topics]}
         assert drained(encode_produced(topics, version, 9)) == PRODUCE.encode_answer(answer, version)
 
@@ -214,10 +207,7 @@ def test_fetch_by_hand_is_fetch_by_the_table(version: int) -> None:
         FetchedPart("a", 2, 3),
         FetchedPart("a", 3, 0, 5, 5, 0, ()),
     ]
-    fetched = {
-        "throttle_time_ms": 4,
-        "responses": [{"topic": "a", "partitions": [_fetched(each) for each in parts]}],
-    }
+    fetched = {"throttle_time_ms": 4, "responses": [{"topic": "a", "partitions": [_fetched(each) for each in parts]}]}
     assert b"".join(drained(encode_fetched([("a", parts)], version, throttle_ms=4))) == FETCH.encode_answer(
         fetched, version
     )

@@ -26,8 +26,7 @@ def begun(nonce: str | None = NONCE) -> Generator[bytes, bytes, None]:
 def test_the_example_of_the_rfc() -> None:
     steps = begun()
     wanted = (
-        "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
-        "p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+        "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
     assert steps.send(FIRST.encode()) == wanted.encode()
     with pytest.raises(StopIteration):

@@ -25,9 +25,7 @@ KINDS = {
     "text": TEXT,
     "token": st.binary(min_size=16, max_size=16),
     "rest": st.binary(max_size=50),
-    "ranges": st.lists(
-        st.tuples(st.integers(0, 9), st.integers(0, 1 << 40), st.integers(0, 1 << 40)), max_size=5
-    ),
+    "ranges": st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1 << 40), st.integers(0, 1 << 40)), max_size=5),
 }
 
 
@@ -46,9 +44,7 @@ def test_the_bytes_of_the_table() -> None:
 
 
 def test_what_comes_byte_by_byte_is_the_same() -> None:
-    sent = (
-        f" {DIGITS}\n".encode() + encode_request(1, b"a") + encode_request(3, b"a b") + encode_request(9, b"")
-    )
+    sent = f" {DIGITS}\n".encode() + encode_request(1, b"a") + encode_request(3, b"a b") + encode_request(9, b"")
     wanted = [TinyqPassword(DIGITS), TinyqRequest(1, b"a"), TinyqRequest(3, b"a b"), TinyqRequest(9, b"")]
     for size in (1, 2, 7, len(sent)):
         reader, found = TinyqReader(), []
@@ -99,9 +95,7 @@ def test_decoding_undoes_encoding(data: st.DataObject) -> None:
 
 
 @given(st.sampled_from([*REQUESTS.values(), MESSAGE]), st.binary(max_size=80))
-def test_bytes_that_mean_nothing_are_refused_and_never_fail(
-    layout: tuple[tuple[str, str], ...], data: bytes
-) -> None:
+def test_bytes_that_mean_nothing_are_refused_and_never_fail(layout: tuple[tuple[str, str], ...], data: bytes) -> None:
     try:
         found = decode(layout, data)
     except TinyqRefusal:

@@ -49,16 +49,12 @@ def due_properties(table: Table, transactions: Transactions, notes: Mapping[str,
     said = {SOURCES: msgspec.json.encode(sources).decode()}
     said |= {OF_LAKE: notes[OF_LAKE]} if OF_LAKE in notes else {}
     moved, ends = dict(transactions), dict[str, int]()
-    for name in (
-        application(each.log_id, each.topic_id, p) for each in sources for p in range(each.partitions)
-    ):
+    for name in (application(each.log_id, each.topic_id, p) for each in sources for p in range(each.partitions)):
         end = moved[name] if name in moved else table.version_of(name)
         ends |= {} if end is None else {name: end}
     kept, now_ms = _ends(configuration), SYSTEM.now_ms()
     is_known = all(configuration.get(name) == each for name, each in said.items())
-    is_fresh = now_ms - kept.at_ms < _DAY_MS and all(
-        end >= kept.ends.get(name, 0) for name, end in ends.items()
-    )
+    is_fresh = now_ms - kept.at_ms < _DAY_MS and all(end >= kept.ends.get(name, 0) for name, end in ends.items())
     if is_known and is_fresh:
         return {}
     return said | {_ENDS: msgspec.json.encode(_KeptEnds(now_ms, ends)).decode()}

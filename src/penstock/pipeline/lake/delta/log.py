@@ -167,9 +167,7 @@ def _take_checkpoint(file: Location, state: LogState) -> None:
 
 
 def _given(form: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _given(each) if name == "format" else each for name, each in form.items() if each is not None
-    }
+    return {name: _given(each) if name == "format" else each for name, each in form.items() if each is not None}
 
 
 def write_commit(

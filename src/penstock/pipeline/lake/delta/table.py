@@ -17,17 +17,7 @@ from deltalake.transaction import CommitProperties
 from penstock.clock import SYSTEM
 from penstock.errors import Error, TableAsksMore
 
-from ..contract import (
-    OF_LAKE,
-    SCAN_BYTES,
-    SCAN_ROWS,
-    SOURCES,
-    DataFile,
-    PartOf,
-    Size,
-    Table,
-    TableRules,
-)
+from ..contract import OF_LAKE, SCAN_BYTES, SCAN_ROWS, SOURCES, DataFile, PartOf, Size, Table, TableRules
 from ..identity import Source, Transactions
 from ..paths import is_delta
 from ..rules import deletion_vectors, delta_rules
@@ -163,9 +153,7 @@ class LakeTable(Table):
         values = [actions.column(f"partition.{each}").cast(pa.string()).to_pylist() for each in columns]
         return [
             (dict(zip(columns, part, strict=True)), name)
-            for name, part in zip(
-                names, zip(*values, strict=True) if values else [()] * len(names), strict=True
-            )
+            for name, part in zip(names, zip(*values, strict=True) if values else [()] * len(names), strict=True)
         ]
 
     def sources(self) -> list[Source]:
@@ -193,9 +181,7 @@ class LakeTable(Table):
 
     def rules(self, *, rewrites: bool) -> TableRules:
         """Return the rules that every row must meet. Raises TableAsksMore."""
-        return delta_rules(
-            self.path, self.schema_form(), self._protocol(), self.configuration(), rewrites=rewrites
-        )
+        return delta_rules(self.path, self.schema_form(), self._protocol(), self.configuration(), rewrites=rewrites)
 
     def _check_rewrite(self) -> None:
         """Refuse to rewrite files that may hold deleted rows. Raises TableAsksMore."""
@@ -282,9 +268,7 @@ class LakeTable(Table):
         before = self.file_names()
         with self._storage.asking(self._at):
             done = self._table.optimize.compact(
-                target_size=file_bytes,
-                max_concurrent_tasks=1,
-                writer_properties=WriterProperties(compression="ZSTD"),
+                target_size=file_bytes, max_concurrent_tasks=1, writer_properties=WriterProperties(compression="ZSTD")
             )
         if done["numFilesAdded"]:
             self._storage.bring_to_disk(*(self._at / name for name in self.file_names() - before))

@@ -51,9 +51,7 @@ class BucketFile(InputFile, OutputFile):
         Raises FileNotFoundError.
         """
         opened: Any = (
-            BUCKETS.opened(self._path)
-            if self.location.endswith(_IN_PARTS)
-            else BytesIO(self._path.read_bytes())
+            BUCKETS.opened(self._path) if self.location.endswith(_IN_PARTS) else BytesIO(self._path.read_bytes())
         )
         return opened  # type: ignore[no-any-return]
 

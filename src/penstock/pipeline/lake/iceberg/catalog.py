@@ -161,9 +161,7 @@ def _postgres_engine(uri: str) -> Engine:
     except psycopg.ProgrammingError as exc:
         why = str(exc).partition("\n")[0]
         raise InvalidOption("catalog", without_password(uri), f"as libpq reads it ({why})") from None
-    engine = create_engine(
-        "postgresql+psycopg://", creator=lambda: psycopg.connect(**given), poolclass=NullPool
-    )
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(**given), poolclass=NullPool)
 
     @event.listens_for(engine, "handle_error")
     def say(context: Any) -> None:

@@ -82,9 +82,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def joined(
-    path: Location, schema: pa.Schema, parts: Sequence[Sequence[tuple[str, int]]], file_bytes: int
-) -> Rewritten:
+def joined(path: Location, schema: pa.Schema, parts: Sequence[Sequence[tuple[str, int]]], file_bytes: int) -> Rewritten:
     """Join the files of each partition, given by name and bytes, into files of about a size; no commit."""
     done = Rewritten()
     try:

@@ -16,12 +16,7 @@ import msgspec
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    NoSuchTableError,
-    ServerError,
-    TableAlreadyExistsError,
-)
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ServerError, TableAlreadyExistsError
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.table import FileScanTask, TableProperties, Transaction
 from pyiceberg.table import Table as Loaded
@@ -34,28 +29,14 @@ from pyiceberg.transforms import IdentityTransform, parse_transform
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidOption, PipelineFailed, TableAsksMore
 
-from ..contract import (
-    FILES,
-    OF_LAKE,
-    ROWS,
-    SCAN_BYTES,
-    SCAN_ROWS,
-    SOURCES,
-    DataFile,
-    PartOf,
-    Size,
-    Table,
-    TableRules,
-)
+from ..contract import FILES, OF_LAKE, ROWS, SCAN_BYTES, SCAN_ROWS, SOURCES, DataFile, PartOf, Size, Table, TableRules
 from ..identity import Source, Transactions
 from ..paths import descriptions
 from ..storage import Location, storage_of
 from .catalog import catalog_of, is_beside, make_namespace
 from .files import address_of, arrow_of, at, form_of, joined, kept, metadata_files, needed
 
-_OPERATION = (
-    "penstock.operation"  # in the summary of a snapshot: its operation, where Iceberg has no word for it
-)
+_OPERATION = "penstock.operation"  # in the summary of a snapshot: its operation, where Iceberg has no word for it
 _KEPT_SNAPSHOTS = 100  # each commit writes the whole list
 _HOUR_MS = 3_600_000
 _PROPERTIES = {
@@ -277,9 +258,7 @@ class IcebergTable(Table):
         paths = (f"{self._table.location()}/{each.name}" for _, each in added)
         try:
             with producer as files:
-                for data_file in parquet_files_to_data_files(
-                    self._table.io, transaction.table_metadata, paths
-                ):
+                for data_file in parquet_files_to_data_files(self._table.io, transaction.table_metadata, paths):
                     files.append_data_file(data_file)
                 for data_file in gone:
                     files.delete_data_file(data_file)
@@ -329,9 +308,7 @@ class IcebergTable(Table):
         for each in self._tasks():
             if each.file.file_size_in_bytes < file_bytes and not each.delete_files:
                 part = tuple(each.file.partition[number] for number in range(len(names)))
-                small.setdefault(part, []).append(
-                    (self._below(each.file.file_path), each.file.file_size_in_bytes)
-                )
+                small.setdefault(part, []).append((self._below(each.file.file_path), each.file.file_size_in_bytes))
         done = joined(self.folder, self.arrow_schema(), list(small.values()), file_bytes)
         if not done.removed:
             return 0, 0
@@ -403,11 +380,7 @@ class IcebergTable(Table):
         """Expire snapshots older than an age, and remove files of that age that no snapshot points to."""
         before_ms = SYSTEM.now_ms() - older_than_hours * _HOUR_MS
         named = _named(self._table.metadata)
-        stay = [
-            each
-            for each in self._table.snapshots()
-            if each.timestamp_ms >= before_ms or each.snapshot_id in named
-        ]
+        stay = [each for each in self._table.snapshots() if each.timestamp_ms >= before_ms or each.snapshot_id in named]
         if not dry_run:
             self._expire({each.snapshot_id for each in stay})
         held = needed(self._table, stay)

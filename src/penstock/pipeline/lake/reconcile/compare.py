@@ -66,8 +66,7 @@ class Compared:
                 deletions |= {table.path} if says_deletions(table, columns) else set()
         ends = lake.ends(source)
         within = {
-            p: Bounds(start, max(start, min(end, ends.get(p, 0))))
-            for p, (start, end) in log.all_bounds(topic).items()
+            p: Bounds(start, max(start, min(end, ends.get(p, 0)))) for p, (start, end) in log.all_bounds(topic).items()
         }
         return cls(log, topic, fed, within, values, frozenset(deletions))
 
@@ -99,9 +98,7 @@ class Compared:
         held = Places()
         theirs = self._sums(_noted(self._rows(), held))
         ours = self._sums(self._logged(held))
-        blocks = sorted(
-            block for block in ours.keys() | theirs.keys() if ours.get(block) != theirs.get(block)
-        )
+        blocks = sorted(block for block in ours.keys() | theirs.keys() if ours.get(block) != theirs.get(block))
         for first in range(0, len(blocks), _TOGETHER):
             wanted = set(blocks[first : first + _TOGETHER])
             logged = dict(self._logged(held, wanted))
@@ -120,9 +117,7 @@ class Compared:
             found[block] = found.get(block, 0) + checksum
         return found
 
-    def _logged(
-        self, held: Places, blocks: Collection[BlockNumber] | None = None
-    ) -> Iterator[tuple[RowPlace, int]]:
+    def _logged(self, held: Places, blocks: Collection[BlockNumber] | None = None) -> Iterator[tuple[RowPlace, int]]:
         """Yield position and checksum of the log's records that tables hold, except erased ones."""
         for wanted in self._ranges(blocks):
             low = wanted.low

@@ -92,8 +92,6 @@ def lost_columns(lake: Lake, tables: Sequence[Table]) -> list[str]:
 
 def _lost(table: str, name: str, columns: Mapping[str, pa.DataType]) -> str:
     if name not in columns:
-        or_else = (
-            ", or deleted, if it is of typed events" if name == "value" and columns.keys() - COLUMNS else ""
-        )
+        or_else = ", or deleted, if it is of typed events" if name == "value" and columns.keys() - COLUMNS else ""
         return f"{table} has lost its column {name}{or_else}"
     return f"{table} has a column {name} of type {columns[name]}, not {COLUMNS[name][0]}"

@@ -100,10 +100,7 @@ class _UpsertTables:
     @classmethod
     def of(cls, lake: Lake, upserted: Collection[Table], source: Source, ends: Ends) -> "_UpsertTables":
         own = {table.folder.name: table.ends(source) for table in upserted}
-        limits = {
-            name: {p: max(end, ends.get(p, 0)) for p, end in (ends | each).items()}
-            for name, each in own.items()
-        }
+        limits = {name: {p: max(end, ends.get(p, 0)) for p, end in (ends | each).items()} for name, each in own.items()}
         typed = not all(table.has_columns(["value"]) for table in upserted)
         found = cls(source.topic, upserted, limits | {"": ends}, typed)
         for table in lake.fed_by(source):

@@ -59,9 +59,7 @@ def asking(path: Location) -> AbstractContextManager[None]:
     return storage_of(path).asking(path)
 
 
-def asks_storage(
-    function: Callable[Concatenate[_At, _Given], _Found],
-) -> Callable[Concatenate[_At, _Given], _Found]:
+def asks_storage(function: Callable[Concatenate[_At, _Given], _Found]) -> Callable[Concatenate[_At, _Given], _Found]:
     """Wrap a function of a location, so that it raises our own errors when the storage is unreachable."""
 
     @wraps(function)

@@ -205,10 +205,7 @@ class BucketStorage(Storage[BucketPath]):
         """Begin an upload; there is no object before it is closed."""
         with _asking(file):
             writer = obstore.open_writer(
-                store_of(file.bucket),
-                file.key,
-                buffer_size=_PART_BYTES,
-                max_concurrency=_PARTS_ON_THE_WAY,
+                store_of(file.bucket), file.key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_ON_THE_WAY
             )
         return cast(IO[bytes], _Upload(file, writer))
 

@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import IO, Any, Generic, Protocol, Self, TypeVar
 
-TextChange = Callable[
-    [bytes | None], bytes | None
-]  # from a file's content to its new content; None: leave it
+TextChange = Callable[[bytes | None], bytes | None]  # from a file's content to its new content; None: leave it
 
 
 class FileFigures(Protocol):

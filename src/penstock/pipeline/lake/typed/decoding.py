@@ -99,9 +99,7 @@ class Parsed:
         text = value.cast("string")
         valid = F.format_string("%s", text) == text  # like is_valid_utf8, which is three times slower
         whole = valid & F.try_variant_get(document, f"$[1].{self.mark}", "variant").isNotNull()
-        fits = steps.keep(
-            3, F.coalesce(all_of([whole, sound, *(given.fits for _, given in fields)]), F.lit(False))
-        )
+        fits = steps.keep(3, F.coalesce(all_of([whole, sound, *(given.fits for _, given in fields)]), F.lit(False)))
         faults = [
             F.when(~F.coalesce(whole, F.lit(False)), F.lit("not JSON, or an object in it has a key twice")),
             unsound,

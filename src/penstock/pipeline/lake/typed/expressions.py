@@ -37,16 +37,9 @@ _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?"
 _ZERO = r"[+-]?[0.]+([eE].*)?"
 _WHOLE = r"-?(0|[1-9]\d*)"
 _FIRST, _LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
-_JSON_KINDS = {
-    "object": "OBJECT<",
-    "array": "ARRAY<",
-    "string": "STRING",
-    "boolean": "BOOLEAN",
-    "integer": "BIGINT",
-}
+_JSON_KINDS = {"object": "OBJECT<", "array": "ARRAY<", "string": "STRING", "boolean": "BOOLEAN", "integer": "BIGINT"}
 _WORDS = (  # as one expression: Spark is asked over a socket for each part of another
-    "map('VOID', 'null', 'STRING', 'a text', 'BOOLEAN', 'true or false', "
-    "'OBJECT', 'an object', 'ARRAY', 'an array')"
+    "map('VOID', 'null', 'STRING', 'a text', 'BOOLEAN', 'true or false', 'OBJECT', 'an object', 'ARRAY', 'an array')"
 )
 _OTHER_TEXT = _WORDS.replace("a text", "another text")
 _NUMBERS = ("BIGINT", "DECIMAL", "DOUBLE")
@@ -155,9 +148,7 @@ def decoded_document(
     return _members(shape, document, path, "", steps)
 
 
-def document_whole(
-    shape: FieldsShape, document: Column, path: str, steps: Projections
-) -> tuple[Column, Column]:
+def document_whole(shape: FieldsShape, document: Column, path: str, steps: Projections) -> tuple[Column, Column]:
     """Return whether a document fits as a whole, apart from its fields, and its fault."""
     faults = _surplus(shape, document, path, "", steps)
     return _is_whole(shape, faults), first_of(faults)
@@ -206,10 +197,7 @@ def _member(each: FieldShape, document: Column, path: str, place: str, steps: Pr
 
 def _surplus(shape: FieldsShape, document: Column, path: str, place: str, steps: Projections) -> list[Column]:
     """Return the faults of an object as a whole: another kind of JSON, another tag, unknown keys."""
-    given = [
-        steps.keep(0, F.try_variant_get(document, _path(path, each.name), "variant"))
-        for each in shape.members
-    ]
+    given = [steps.keep(0, F.try_variant_get(document, _path(path, each.name), "variant")) for each in shape.members]
     whole = Found(F.try_variant_get(document, path, "variant"), place or "the value")
     present = reduce(lambda some, each: some | each.isNotNull(), given, F.lit(False))
     is_object = present | F.coalesce(F.schema_of_variant(whole.raw).startswith("OBJECT<"), F.lit(False))
@@ -229,10 +217,7 @@ def _surplus(shape: FieldsShape, document: Column, path: str, place: str, steps:
 def _fields(shape: FieldsShape, found: Found, document: Column, path: str) -> Decoded:
     each = _members(shape, document, path, found.place, found.steps)
     value = F.struct(*[given.value.alias(member.name) for member, given in each])
-    faults = [
-        *_surplus(shape, document, path, found.place, found.steps),
-        *(given.fault for _, given in each),
-    ]
+    faults = [*_surplus(shape, document, path, found.place, found.steps), *(given.fault for _, given in each)]
     fits = all_of([*(given.fits for _, given in each), _is_whole(shape, faults)])
     return Decoded(F.when(~found.is_null(), value), fits, first_of(faults))
 
@@ -289,15 +274,11 @@ def _entries(shape: Entries, found: Found) -> Decoded:
     place, entries = found.place, found.read("map<string,variant>")
     value = F.transform_values(entries, lambda _, each: _at(shape.item, Found(each, place), each, "$").value)
     inner = f"{place}[]"
-    faults = _first_fault(
-        F.map_values(entries), lambda each: _at(shape.item, Found(each, inner), each, "$").fault
-    )
+    faults = _first_fault(F.map_values(entries), lambda each: _at(shape.item, Found(each, inner), each, "$").fault)
     wrong = F.when(entries.isNull(), found.wrong("an object"))
     keys = F.lit(None).cast("string")
     if shape.key is ScalarKind.INT:
-        odd = F.exists(
-            F.map_keys(entries), lambda key: ~_matches(key, _WHOLE) | key.try_cast("bigint").isNull()
-        )
+        odd = F.exists(F.map_keys(entries), lambda key: ~_matches(key, _WHOLE) | key.try_cast("bigint").isNull())
         keys = F.when(odd, F.lit(f"{place}: a key that is no integer of 64 bits"))
         value = F.when(~odd, F.transform_keys(value, lambda key, _: key.try_cast("bigint")))
     outside = _outside(shape.bounds, F.size(entries), place, length=True)
@@ -418,9 +399,7 @@ _KINDS: dict[ScalarKind, Callable[[Found], tuple[Column, Column]]] = {
     ScalarKind.TEXT_BYTES: lambda found: (found.read("string").cast("binary"), found.kind == "STRING"),
     ScalarKind.DATE: _patterned(_DAY, lambda text: text.try_cast("date")),
     ScalarKind.INSTANT: _patterned(f"{_DAY}[Tt ]{_CLOCK}{_OFFSET}", _instant),
-    ScalarKind.LOCAL: _patterned(
-        f"{_DAY}[Tt ]{_CLOCK}", lambda text: F.upper(text).try_cast("timestamp_ntz")
-    ),
+    ScalarKind.LOCAL: _patterned(f"{_DAY}[Tt ]{_CLOCK}", lambda text: F.upper(text).try_cast("timestamp_ntz")),
     ScalarKind.TIME: _patterned(f"{_CLOCK}{_OFFSET}?", lambda text: text),
     ScalarKind.DURATION: _patterned(_DURATION, lambda text: text),
     ScalarKind.UUID: _patterned(

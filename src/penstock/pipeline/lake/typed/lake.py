@@ -57,8 +57,7 @@ class TypedLake:
         """
         read = parsed(events)
         typed = [
-            read.typed(columns, f"event{number}", _is_of(kind))
-            for number, (kind, columns) in enumerate(self.types)
+            read.typed(columns, f"event{number}", _is_of(kind)) for number, (kind, columns) in enumerate(self.types)
         ]
         name = raw_name()
         table = F.when(name == REJECTED, F.lit(f"~{REJECTED}"))  # a type of that name has a raw table
@@ -72,8 +71,7 @@ class TypedLake:
         frame = with_steps(read.frame, [each.steps for each in typed])
         deleted = {DELETED: F.col("value").isNull()}
         fields = {
-            folder_of(kind.name): deleted
-            | {name: F.when(each.fits, value) for name, value in each.fields.items()}
+            folder_of(kind.name): deleted | {name: F.when(each.fits, value) for name, value in each.fields.items()}
             for (kind, _), each in zip(self.types, typed, strict=True)
         }
         frame = with_broken(frame, held, table, fields, deleted)

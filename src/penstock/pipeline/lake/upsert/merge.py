@@ -46,9 +46,7 @@ class KeyBuckets:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, at: TracebackType | None) -> None:
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -160,9 +158,7 @@ class _Merge:
 
     def __init__(self, table: Table, part: TablePart, order: Order, whole: bool) -> None:
         self._part, self._order, self._whole = part, order, whole
-        self._schema = pa.schema(
-            [each for each in table.arrow_schema() if table.parts_in_files or each.name != BUCKET]
-        )
+        self._schema = pa.schema([each for each in table.arrow_schema() if table.parts_in_files or each.name != BUCKET])
         self._standing = table.files_by(BUCKET)
         self.added: list[tuple[PartOf, DataFile]] = []
         self.removed: list[str] = []

@@ -33,6 +33,4 @@ def open_fetcher(url: str, names: Names, topic: str = "", kafka: KafkaSettings |
         from .sqlite import SqliteFetcher
 
         return SqliteFetcher(url, names)
-    raise StoreUnsupported(
-        "a pipeline", "a log that other processes can reach: in SQLite, PostgreSQL or files"
-    )
+    raise StoreUnsupported("a pipeline", "a log that other processes can reach: in SQLite, PostgreSQL or files")

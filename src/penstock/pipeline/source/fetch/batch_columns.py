@@ -79,10 +79,7 @@ def _quickly(chunk: BatchChunk, low: int, high: int, wants_headers: bool) -> pa.
     times, base_times, appended, bases = (
         np.asarray(each, np.int64)
         for each in zip(
-            *(
-                (h.max_timestamp, h.base_timestamp, h.has_append_time, h.base_offset)
-                for h, _ in chunk.batches
-            ),
+            *((h.max_timestamp, h.base_timestamp, h.has_append_time, h.base_offset) for h, _ in chunk.batches),
             strict=True,
         )
     )
@@ -291,9 +288,7 @@ def _taken(pieces: bytes, span: tuple[Numbers, Numbers]) -> pa.Array:
     if int(bounds.max()) > len(pieces) or int(lengths.min()) < -1:
         raise InvalidBatch("a field ends behind its record")
     bounds = np.maximum.accumulate(bounds)  # an absent piece may point anywhere
-    both = pa.Array.from_buffers(
-        pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(pieces)]
-    )
+    both = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(pieces)])
     places = np.arange(0, 2 * count, 2, dtype=np.int32)
     absent = lengths < 0
     return both.take(pa.array(places, mask=absent if absent.any() else None))

@@ -42,9 +42,7 @@ class KafkaFetcher:
                 yield from _columns(group, request.topic_id, piece._replace(start=low), wants)
 
 
-def _columns(
-    group: list[HeldBatch], topic_id: int, piece: Piece, wants_headers: bool
-) -> Iterator[pa.RecordBatch]:
+def _columns(group: list[HeldBatch], topic_id: int, piece: Piece, wants_headers: bool) -> Iterator[pa.RecordBatch]:
     chunk = BatchChunk(group, topic_id, piece.partition, UNPACKED_BYTES)
     try:
         found = columns(chunk, piece.start, piece.end, wants_headers=wants_headers)

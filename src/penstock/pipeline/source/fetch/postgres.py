@@ -56,9 +56,7 @@ class PostgresFetcher:
         return statement("log", "postgres", f"arrow_{name}", self._names)
 
     def _ask(self, request: Request) -> None:
-        lists = [",".join(str(each) for each in column) for column in zip(*request.pieces, strict=True)] or [
-            ""
-        ] * 3
+        lists = [",".join(str(each) for each in column) for column in zip(*request.pieces, strict=True)] or [""] * 3
         wanted = ["true" if request.wants(column) else "false" for column in WANTED]
         with closing(self._conn.cursor()) as cursor:
             cursor.execute(self._sql("ask"), (str(request.topic_id), *lists, *wanted))
