@@ -5,11 +5,8 @@ Spark's workers import them by name; a test puts one in the place of ours for th
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 from penstock.pipeline.lake.sink import DeltaSink, DeltaStreamWriter
@@ -18,18 +15,7 @@ from penstock.pipeline.source.fetch import sqlite
 from penstock.pipeline.source.options import read_all
 from penstock.pipeline.source.stream import StreamReader
 
-LOCKED_SECONDS = 1.0
 SMALL_BATCH_BYTES = 1 << 20
-HOLDER = """
-import sqlite3, sys
-conn = sqlite3.connect(sys.argv[1], isolation_level=None)
-conn.execute("PRAGMA locking_mode = EXCLUSIVE")
-conn.execute("BEGIN EXCLUSIVE")
-conn.execute("UPDATE penstock_head SET start_offset = start_offset")
-conn.execute("COMMIT")
-print("held", flush=True)
-sys.stdin.readline()
-"""
 
 
 class FarSink(DeltaSink):
@@ -46,28 +32,6 @@ class FarWriter(DeltaStreamWriter):
         file = Path(message.files[-1].table) / message.files[-1].name
         file.rename(file.with_suffix(".elsewhere"))
         return message
-
-
-class LockedSource(PenstockSource):
-    """The source, whose file another process has locked when a task begins to read."""
-
-    def streamReader(self, schema: Any) -> LockedReader:
-        return LockedReader(*read_all(self.options))
-
-
-class LockedReader(StreamReader):
-    def read(self, partition: Any) -> Iterator[Any]:
-        words = [sys.executable, "-c", HOLDER, self._options.url.removeprefix("sqlite:///")]
-        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-            assert holder.stdout is not None
-            assert holder.stdin is not None
-            assert holder.stdout.readline() == "held\n"
-            let_go = Timer(LOCKED_SECONDS, holder.stdin.close)
-            let_go.start()
-            try:
-                yield from super().read(partition)
-            finally:
-                let_go.join()
 
 
 class SmallBatches(PenstockSource):

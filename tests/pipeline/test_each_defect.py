@@ -33,7 +33,7 @@ from penstock.pipeline import formats
 from penstock.pipeline.lake.paths import tables_in
 from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import Command, Done
-from tests.pipeline.hurting import FarSink, LockedSource, SmallBatches
+from tests.pipeline.hurting import FarSink, SmallBatches
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_continue import places
 from tests.services.budget import level_from_environment
@@ -104,18 +104,6 @@ def test_files_that_the_driver_does_not_see_are_not_committed(lake: Lake) -> Non
     assert unreadable == []
     assert lake.run().code == 0
     assert places(lake.to) == sorted(lake.store.records())
-
-
-def test_a_file_that_is_locked_while_a_task_begins_is_waited_for(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_PIPELINE_RETRY_SECONDS", "1")  # a task that gave up would be tried again
-    lake.store.fill(60)
-    published = sorted(lake.store.records())
-    lake.store.close()
-    with lake.with_format("PenstockSource", LockedSource):
-        done = lake.run()
-    assert (done.code, done.out) == (0, "done: 60 rows in 1 batches\n"), done.err
-    assert "retrying" not in done.err
-    assert places(lake.to) == published
 
 
 def test_a_stream_at_rest_does_not_look_through_the_batches_before(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

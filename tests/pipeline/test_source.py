@@ -6,8 +6,11 @@ import json
 import logging
 import pickle
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterable
 from contextlib import closing
+from threading import Timer
 from typing import Any
 
 import pyarrow as pa
@@ -250,6 +253,41 @@ def test_a_query_opens_its_store_once(sqlite_store: LogStore, monkeypatch: pytes
         assert reader.partitions(before, place)
     reader.stop()
     assert len(opened) == 1
+
+
+HOLDER = """
+import sqlite3, sys
+conn = sqlite3.connect(sys.argv[1], isolation_level=None)
+conn.execute("PRAGMA locking_mode = EXCLUSIVE")
+conn.execute("BEGIN EXCLUSIVE")
+conn.execute("UPDATE penstock_head SET start_offset = start_offset")
+conn.execute("COMMIT")
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_file_that_is_locked_while_a_task_begins_is_waited_for(sqlite_store: LogStore) -> None:
+    """By a process that lets go a second later; nobody else has it open then."""
+    sqlite_store.fill(60)
+    reader = stream(sqlite_store)
+    start = reader.initialOffset()
+    tasks = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    published = sorted(sqlite_store.records())
+    reader.stop()
+    sqlite_store.close()
+    words = [sys.executable, "-c", HOLDER, sqlite_store.url.removeprefix("sqlite:///")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        assert holder.stdout.readline() == "held\n"
+        let_go = Timer(1, holder.stdin.close)
+        let_go.start()
+        try:
+            assert places(read_all(reader, tasks)) == published
+            assert let_go.finished.is_set()
+        finally:
+            let_go.join()
 
 
 def test_an_error_in_planning_leaves_no_store_open(sqlite_store: LogStore, monkeypatch: pytest.MonkeyPatch) -> None:

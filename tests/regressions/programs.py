@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock import Record, points
 from penstock.delivery.machine import Settlement
-from penstock.delivery.store import GroupStore, Owned
+from penstock.delivery.store import GroupStore, Owned, Written
 from penstock.membership import process
 from tests.crash.programs import await_word, die_with_the_test, say
 from tests.regressions.workers import a_worker, handled
@@ -71,10 +71,12 @@ def work(
     comes to that point; with `elsewhere` it is a member on another host, so that only its lease tells others
     that it is gone.
     """
-    settle = GroupStore.settle
+    confirm = GroupStore.confirm
 
-    def settle_and_tell(self: GroupStore, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
-        lost = settle(self, settled)
+    def confirm_and_tell(
+        self: GroupStore, settled: Mapping[int, tuple[Owned, Settlement]], written: Written
+    ) -> set[int]:
+        lost = confirm(self, settled, written)
         tell(settled=sorted(settled.keys() - lost), lost=sorted(lost))
         return lost
 
@@ -82,7 +84,7 @@ def work(
         tell(handling=handled(who, record))
         ACTS[act](record, argument)
 
-    GroupStore.settle = settle_and_tell  # type: ignore[method-assign]
+    GroupStore.confirm = confirm_and_tell  # type: ignore[method-assign]
     if elsewhere:
         process.this_host = lambda: "elsewhere"
     if stop_at is not None:

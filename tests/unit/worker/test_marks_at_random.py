@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
-from penstock.delivery.store import GroupStore
+from penstock.delivery.store import GroupStore, Written
 from penstock.delivery.verdict import Parked, Passed
 from penstock.errors import StoreUnreachable
 from penstock.worker.group import bounds
@@ -45,7 +46,7 @@ class World:
         self._names, self._gone = 0, list[str]()
         self._begun: dict[int, int] = {}  # by offset: the latest epoch it began in
         self.owners = [self._new(), self._new()]
-        self.losses = self.overmarked = 0
+        self.losses = self.overmarked = self.unheard = 0
 
     def _new(self) -> Owner:
         self._names += 1
@@ -118,20 +119,20 @@ class World:
     def _lose_answer(self, owner: Owner) -> None:
         """Settle, and hear nothing: it may be written or not."""
         store = owner.delivery._store
-        settle, is_written = GroupStore.settle, self.rng.random() < 0.5
+        is_written = self.rng.random() < 0.5
 
-        def lost(*args: object) -> set[int]:
+        def lost(settled: Any) -> Written:
             if is_written:
-                settle(store, *args)  # type: ignore[arg-type]
+                GroupStore.write(store, settled)
             raise StoreUnreachable("the store", "it is away")
 
-        store.settle = lost  # type: ignore[method-assign, assignment]
+        store.write = lost  # type: ignore[method-assign]
         try:
             owner.delivery.settle()
         except StoreUnreachable:
-            pass
+            self.unheard += 1
         finally:
-            del store.settle
+            del store.write
 
     def _check(self, owner: Owner) -> None:
         """Compare with the rows, and take back what has not begun of what is gone."""
@@ -177,4 +178,5 @@ def test_what_began_before_comes_marked_and_little_else(
         world.rng = random.Random(turn.seed)
         for _ in range(STEPS):
             world.step()
+    assert world.unheard > 0
     assert world.overmarked <= bounds.AHEAD * max(1, world.losses)
