@@ -16,6 +16,16 @@ from penstock.pipeline.source.options import read_all
 from penstock.pipeline.source.stream import StreamReader
 
 SMALL_BATCH_BYTES = 1 << 20
+HOLDER = """
+import sqlite3, sys
+conn = sqlite3.connect(sys.argv[1], isolation_level=None)
+conn.execute("PRAGMA locking_mode = EXCLUSIVE")
+conn.execute("BEGIN EXCLUSIVE")
+conn.execute("UPDATE penstock_head SET start_offset = start_offset")
+conn.execute("COMMIT")
+print("held", flush=True)
+sys.stdin.readline()
+"""
 
 
 class FarSink(DeltaSink):

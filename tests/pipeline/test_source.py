@@ -40,6 +40,7 @@ from penstock.pipeline.source.batch import BatchReader
 from penstock.pipeline.source.options import SourceOptions, read_options, written_offsets
 from penstock.pipeline.source.stream import StreamReader
 from penstock.pipeline.source.view import Heads, TopicView
+from tests.pipeline.hurting import HOLDER
 from tests.pipeline.stores import PARTITIONS, TOPIC, LogStore, row_of
 
 Rows = list[dict[str, Any]]
@@ -253,18 +254,6 @@ def test_a_query_opens_its_store_once(sqlite_store: LogStore, monkeypatch: pytes
         assert reader.partitions(before, place)
     reader.stop()
     assert len(opened) == 1
-
-
-HOLDER = """
-import sqlite3, sys
-conn = sqlite3.connect(sys.argv[1], isolation_level=None)
-conn.execute("PRAGMA locking_mode = EXCLUSIVE")
-conn.execute("BEGIN EXCLUSIVE")
-conn.execute("UPDATE penstock_head SET start_offset = start_offset")
-conn.execute("COMMIT")
-print("held", flush=True)
-sys.stdin.readline()
-"""
 
 
 def test_a_file_that_is_locked_while_a_task_begins_is_waited_for(sqlite_store: LogStore) -> None:
