@@ -12,7 +12,7 @@ from penstock.operate.dead_errors import DeadErrors, dead_errors
 from penstock.operate.lanes import WaitingLane
 from penstock.operate.paging import Page
 from penstock.operate.why import Answer as WhyAnswer
-from penstock.operate.why import why
+from penstock.operate.why import why as answers_to
 
 from .call import RestCall
 from .operations import GROUP, PAGING, Operations, Parameter, narrowing
@@ -21,6 +21,7 @@ from .shapes import RecordShown, record_shown
 ShortText = Annotated[str, msgspec.Meta(max_length=1024)]
 _DEAD = "/v1/groups/{group}/dead"
 _OF = narrowing(group="Only of this group.", topic="Only on this topic.", key="Only of this key.")
+_SELECTING = ("id", "key", "type", "topic", "since", "before", "all", "error")
 DELIVERY = Operations("dead letters")
 
 
@@ -62,14 +63,12 @@ def _narrowed(call: RestCall, *names: str) -> tuple[str | None, dict[str, Any]]:
 @DELIVERY.add(
     "GET",
     "/v1/dead",
-    "list_dead",
-    "List dead letters, the newest first.",
     *_OF,
     *narrowing(id="Only of this record.", type="Only of this type.", error="Only those whose reason begins so."),
     *PAGING,
 )
-def dead_letters(call: RestCall) -> Page[DeadLetter]:
-    """Return a page of dead letters."""
+def list_dead(call: RestCall) -> Page[DeadLetter]:
+    """List dead letters, the newest first."""
     of, given = _narrowed(call, "id", "key", "type", "error", "after")
     return call.of_topics_seen(dead.dead_letters(call.store, group=of, limit=call.of("limit", int), **given))
 
@@ -77,15 +76,13 @@ def dead_letters(call: RestCall) -> Page[DeadLetter]:
 @DELIVERY.add(
     "GET",
     f"{_DEAD}/{{topic}}/{{partition}}/{{offset}}",
-    "show_dead",
-    "Show a dead letter with its record.",
     GROUP,
     Parameter("topic", place="path", longest=249),
     Parameter("partition", int, place="path", least=0, most=9_999),
     Parameter("offset", int, place="path", least=0, most=(1 << 63) - 1),
 )
-def dead_shown(call: RestCall) -> DeadShown:
-    """Return a dead letter with its record."""
+def show_dead(call: RestCall) -> DeadShown:
+    """Show a dead letter with its record."""
     name, of = call.of("group", str), call.of("topic", str)
     call.allow(AccessRight.DESCRIBE, group(name))
     call.allow(AccessRight.READ, topic(of))
@@ -93,30 +90,13 @@ def dead_shown(call: RestCall) -> DeadShown:
     return DeadShown(found.letter, record_shown(found.record), found.damage)
 
 
-@DELIVERY.add(
-    "POST",
-    _DEAD,
-    "decide_dead",
-    "Put dead letters back, let their keys go on, or let them go.",
-    GROUP,
-    body=DeadDecision,
-)
-def decide(call: RestCall) -> LetterOutcome:
-    """Decide on dead letters of a group."""
+@DELIVERY.add("POST", _DEAD, GROUP, body=DeadDecision)
+def decide_dead(call: RestCall) -> LetterOutcome:
+    """Put dead letters back, let their keys go on, or let them go."""
     name, wanted = call.of("group", str), call.json(DeadDecision)
     call.allow(AccessRight.ALTER, group(name))
     call.allow_topic(wanted.topic)
-    picked = DeadSelection(
-        group=name,
-        id=wanted.id,
-        key=wanted.key,
-        type=wanted.type,
-        topic=wanted.topic,
-        since=wanted.since,
-        before=wanted.before,
-        all=wanted.all,
-        error=wanted.error,
-    )
+    picked = DeadSelection(group=name, **{each: getattr(wanted, each) for each in _SELECTING})
     more: dict[str, Any] = {"dry_run": wanted.dry_run, "actor": call.actor}
     if wanted.decision == "requeue":
         return dead.requeue(call.store, picked, last=wanted.last, **more)
@@ -126,12 +106,10 @@ def decide(call: RestCall) -> LetterOutcome:
 @DELIVERY.add(
     "GET",
     "/v1/dead/errors",
-    "list_errors",
-    "List what the newest dead letters died of.",
     *narrowing(group="Only of this group.", topic="Only on this topic.", type="Only of this type."),
 )
-def errors(call: RestCall) -> DeadErrors:
-    """Return the errors of the newest dead letters."""
+def list_errors(call: RestCall) -> DeadErrors:
+    """List what the newest dead letters died of."""
     of, given = _narrowed(call, "type")
     return dead_errors(call.store, group=of, seen=call.sees_topic, **given)
 
@@ -139,30 +117,22 @@ def errors(call: RestCall) -> DeadErrors:
 @DELIVERY.add(
     "GET",
     "/v1/lanes",
-    "list_lanes",
-    "List waiting lanes.",
     *_OF,
     Parameter("held", bool, "Only those that wait for a person, or only the others."),
     *PAGING,
     tag="lanes",
 )
-def waiting(call: RestCall) -> Page[WaitingLane]:
-    """Return a page of waiting lanes."""
+def list_lanes(call: RestCall) -> Page[WaitingLane]:
+    """List waiting lanes."""
     of, given = _narrowed(call, "key", "after")
     held, limit = call.get("held", bool), call.of("limit", int)
     return call.of_topics_seen(lanes.lanes(call.store, group=of, held=held, limit=limit, **given))
 
 
 @DELIVERY.add(
-    "GET",
-    "/v1/why",
-    "why",
-    "Say why it has not been delivered.",
-    Parameter("subject", help="An id, a key or the name of a group.", required=True),
-    *_OF,
-    tag="why",
+    "GET", "/v1/why", Parameter("subject", help="An id, a key or the name of a group.", required=True), *_OF, tag="why"
 )
-def asked_why(call: RestCall) -> list[WhyAnswer]:
-    """Return why an event has not been delivered."""
+def why(call: RestCall) -> list[WhyAnswer]:
+    """Say why it has not been delivered."""
     of, given = _narrowed(call, "key")
-    return why(call.store, call.of("subject", str), group=of, seen=call.sees_topic, **given)
+    return answers_to(call.store, call.of("subject", str), group=of, seen=call.sees_topic, **given)

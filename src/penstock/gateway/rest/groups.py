@@ -53,66 +53,55 @@ class GroupMoved(msgspec.Struct):
     partitions: int
 
 
-@GROUPS.add("GET", "/v1/groups", "list_groups", "List groups.", *PAGING)
-def listed(call: RestCall) -> Page[Group]:
-    """Return a page of the groups that the caller may know of."""
+@GROUPS.add("GET", "/v1/groups", *PAGING)
+def list_groups(call: RestCall) -> Page[Group]:
+    """List groups."""
     return administration.list_groups(call, call.get("after", str), call.of("limit", int))
 
 
-@GROUPS.add(
-    "POST", "/v1/groups", "create_group", "Make a group on a topic.", body=GroupWanted, answers={201: GroupShown}
-)
-def create(call: RestCall) -> RestAnswer:
-    """Create a group on a topic; an existing one stays as it is."""
+@GROUPS.add("POST", "/v1/groups", body=GroupWanted, answers={201: GroupShown})
+def create_group(call: RestCall) -> RestAnswer:
+    """Make a group on a topic."""
     wanted = call.json(GroupWanted)
     return RestAnswer(administration.create_group(call, wanted.name, wanted.topic, wanted.start), 201)
 
 
-@GROUPS.add("GET", _ONE, "show_group", "Show a group with its topics.", GROUP)
-def show(call: RestCall) -> GroupShown:
-    """Return a group with those of its topics that the caller may know of."""
+@GROUPS.add("GET", _ONE, GROUP)
+def show_group(call: RestCall) -> GroupShown:
+    """Show a group with its topics."""
     return administration.show_group(call, call.of("group", str))
 
 
-@GROUPS.add(
-    "GET", f"{_ONE}/partitions", "list_cursors", "List where a group is in each partition.", GROUP, _ON_TOPIC, *PAGING
-)
-def partitions(call: RestCall) -> Page[GroupPartition]:
-    """Return a page of a group's cursors."""
+@GROUPS.add("GET", f"{_ONE}/partitions", GROUP, _ON_TOPIC, *PAGING)
+def list_cursors(call: RestCall) -> Page[GroupPartition]:
+    """List where a group is in each partition."""
     name, given = call.of("group", str), call.texts("topic", "after")
     call.allow(AccessRight.DESCRIBE, group(name))
     call.allow_topic(given["topic"])
     return call.of_topics_seen(groups.partitions(call.store, name, limit=call.of("limit", int), **given))
 
 
-@GROUPS.add("POST", f"{_ONE}/pause", "pause_group", "Give it nothing for now.", GROUP)
-def pause(call: RestCall) -> Changed:
-    """Stop delivery to a group until it is resumed."""
+@GROUPS.add("POST", f"{_ONE}/pause", GROUP)
+def pause_group(call: RestCall) -> Changed:
+    """Give it nothing for now."""
     return Changed(administration.pause_group(call, call.of("group", str)))
 
 
-@GROUPS.add("POST", f"{_ONE}/resume", "resume_group", "Let it go on.", GROUP)
-def resume(call: RestCall) -> Changed:
-    """Resume a paused group."""
+@GROUPS.add("POST", f"{_ONE}/resume", GROUP)
+def resume_group(call: RestCall) -> Changed:
+    """Let it go on."""
     return Changed(administration.resume_group(call, call.of("group", str)))
 
 
-@GROUPS.add("DELETE", _ONE, "delete_group", "Forget a group: its cursors, lanes and dead letters.", GROUP)
-def delete(call: RestCall) -> Forgotten:
-    """Forget a group."""
+@GROUPS.add("DELETE", _ONE, GROUP)
+def delete_group(call: RestCall) -> Forgotten:
+    """Forget a group: its cursors, lanes and dead letters."""
     return administration.delete_group(call, call.of("group", str))
 
 
-@GROUPS.add(
-    "POST",
-    f"{_ONE}/move",
-    "move_group",
-    f"Move a group on a topic: {EARLIEST}, {LATEST}, a moment or an offset.",
-    GROUP,
-    body=GroupMove,
-)
-def move(call: RestCall) -> GroupMoved:
-    """Move a group on a topic, or report what would happen (`dry_run`)."""
+@GROUPS.add("POST", f"{_ONE}/move", GROUP, body=GroupMove)
+def move_group(call: RestCall) -> GroupMoved:
+    """Move a group on a topic: earliest, latest, a moment or an offset."""
     name, wanted = call.of("group", str), call.json(GroupMove)
     call.allow(AccessRight.ALTER, group(name))
     call.allow(AccessRight.DESCRIBE, topic(wanted.topic))

@@ -85,19 +85,9 @@ class LeaseState(msgspec.Struct):
     lease_seconds: float
 
 
-@LEASES.add(
-    "POST",
-    _PATH,
-    "lease_records",
-    "Take records for a group, to be answered for before the lease lapses.",
-    GROUP,
-    TOPIC,
-    CONVERT_TO,
-    body=LeaseWanted,
-    needs_body=False,
-)
-async def lease(call: RestCall) -> Leased:
-    """Lease records of a group to a client."""
+@LEASES.add("POST", _PATH, GROUP, TOPIC, CONVERT_TO, body=LeaseWanted, needs_body=False)
+async def lease_records(call: RestCall) -> Leased:
+    """Take records for a group, to be answered for before the lease lapses."""
     name, of = call.of("group", str), call.of("topic", str)
     call.allow(AccessRight.READ, group(name), topic(of))
     call.admit(of)
@@ -132,11 +122,9 @@ def _give_back(served: LeasedGroup, found: Lease) -> None:
     served.end(found)
 
 
-@LEASES.add(
-    "POST", f"{_ONE}/ack", "ack_records", "Settle records as done.", *_OF_ONE, body=Acknowledged, needs_body=False
-)
-async def ack(call: RestCall) -> LeaseState:
-    """Settle records as done; answered once that is stored."""
+@LEASES.add("POST", f"{_ONE}/ack", *_OF_ONE, body=Acknowledged, needs_body=False)
+async def ack_records(call: RestCall) -> LeaseState:
+    """Settle records as done."""
     wanted = await call.json_read(Acknowledged)
     served, found = await _found(call)
     count = await served.answer(_held(found, wanted.ranges), DONE)
@@ -144,17 +132,9 @@ async def ack(call: RestCall) -> LeaseState:
     return _state(found, count)
 
 
-@LEASES.add(
-    "POST",
-    f"{_ONE}/nack",
-    "nack_records",
-    "Settle records as failed: they wait with their keys, or are given up.",
-    *_OF_ONE,
-    body=NotHandled,
-    needs_body=False,
-)
-async def nack(call: RestCall) -> LeaseState:
-    """Settle records as failed; answered once that is stored."""
+@LEASES.add("POST", f"{_ONE}/nack", *_OF_ONE, body=NotHandled, needs_body=False)
+async def nack_records(call: RestCall) -> LeaseState:
+    """Settle records as failed: they wait with their keys, or are given up."""
     wanted = await call.json_read(NotHandled)
     served, found = await _found(call)
     held = found.unanswered if wanted.ranges is None else _held(found, wanted.ranges)
@@ -164,11 +144,9 @@ async def nack(call: RestCall) -> LeaseState:
     return _state(found, count)
 
 
-@LEASES.add(
-    "POST", f"{_ONE}/extend", "extend_lease", "Let a lease last longer.", *_OF_ONE, body=Extended, needs_body=False
-)
-async def extend(call: RestCall) -> LeaseState:
-    """Let a lease last longer, or end soon."""
+@LEASES.add("POST", f"{_ONE}/extend", *_OF_ONE, body=Extended, needs_body=False)
+async def extend_lease(call: RestCall) -> LeaseState:
+    """Let a lease last longer."""
     wanted = await call.json_read(Extended)
     served, found = await _found(call)
     served.extend(found.id, _seconds(call, wanted.lease_seconds))

@@ -161,15 +161,13 @@ class Operations:
         self,
         method: str,
         path: str,
-        id: str,
-        summary: str,
         *parameters: Parameter,
         tag: str = "",
         body: Any = None,
         answers: Mapping[int, Any] | None = None,
         **more: Any,
     ) -> Callable[[F], F]:
-        """Declare the operation that a function carries out.
+        """Declare the operation that a function carries out: its name is the id, its docstring the summary.
 
         `body`: the type of its JSON. `answers`: by status; usually 200 with what the function returns.
         """
@@ -181,8 +179,8 @@ class Operations:
                 Operation(
                     method=method,
                     path=path,
-                    id=id,
-                    summary=summary,
+                    id=call.__name__,
+                    summary=call.__doc__ or "",
                     tag=tag or self._tag,
                     call=call,
                     parameters=parameters,

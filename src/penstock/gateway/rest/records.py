@@ -20,7 +20,8 @@ from penstock.model.content import BINARY, JSON
 from penstock.model.record import TRACEPARENT, Record
 from penstock.model.token import TOKEN_LENGTH
 from penstock.operate import key_course
-from penstock.operate.browse import NEWEST, OLDEST, Browsed, BrowseStart, browse
+from penstock.operate.browse import NEWEST, OLDEST, Browsed, BrowseStart
+from penstock.operate.browse import browse as page_of
 from penstock.operate.key_course import KeyCourse
 from penstock.operate.producer import AppendedRecord, RecordWanted
 
@@ -85,8 +86,6 @@ class RecordsBrowsed(msgspec.Struct):
 @RECORDS.add(
     "POST",
     _PATH,
-    "publish",
-    "Add one record or many; answered once they are durable.",
     TOPIC,
     Parameter("key", help="The key of a plain record.", longest=255),
     Parameter("type", help="The event type of a plain record.", longest=255),
@@ -103,7 +102,7 @@ class RecordsBrowsed(msgspec.Struct):
     answers={201: Published},
 )
 async def publish(call: RestCall) -> RestAnswer:
-    """Add the records of a request to a topic; answered once they are durable."""
+    """Add one record or many; answered once they are durable."""
     name = call.of("topic", str)
     call.allow(AccessRight.WRITE, topic(name))
     if in_query(call.request, "at") is not None:  # ignored, it would be published at once
@@ -150,8 +149,6 @@ def _of_event(record: Record) -> RecordWanted:
 @RECORDS.add(
     "GET",
     "/v1/topics/{topic}/partitions/{partition}/records",
-    "read",
-    "Read records from an offset on; changes nothing.",
     TOPIC,
     PARTITION,
     Parameter("offset", int, "The first offset.", default=0, least=0, most=LAST_OFFSET),
@@ -160,7 +157,7 @@ def _of_event(record: Record) -> RecordWanted:
     Parameter("max_bytes", int, "About how many bytes.", default=1 << 20, least=1, most=1 << 26),
 )
 def read(call: RestCall) -> RecordsRead:
-    """Return records of a partition from an offset on; fewer than requested if they are large."""
+    """Read records from an offset on; changes nothing."""
     name = call.of("topic", str)
     call.allow(AccessRight.READ, topic(name))
     call.admit(name)
@@ -173,8 +170,6 @@ def read(call: RestCall) -> RecordsRead:
 @RECORDS.add(
     "GET",
     _PATH,
-    "browse",
-    "Show a page of a topic's records, across partitions.",
     TOPIC,
     Parameter("from", help=_BEGIN, default=NEWEST, longest=64),
     Parameter("partition", int, "Only this one.", least=0, most=9_999),
@@ -182,8 +177,8 @@ def read(call: RestCall) -> RecordsRead:
     Parameter("after", help="The `after` of the page before.", longest=8192, pattern="^[A-Za-z0-9_-]*$"),
     Parameter("limit", int, "Most records.", default=50, least=1, most=200),
 )
-def browsed(call: RestCall) -> RecordsBrowsed:
-    """Return a page of a topic's records."""
+def browse(call: RestCall) -> RecordsBrowsed:
+    """Show a page of a topic's records, across partitions."""
     found = browsed_records(call)
     return RecordsBrowsed(
         [record_shown(each.record) for each in found.items],
@@ -200,7 +195,7 @@ def browsed_records(call: RestCall) -> Browsed:
     call.allow(AccessRight.READ, topic(name))
     start, partition, limit = _start(call.of("from", str)), call.get("partition", int), call.of("limit", int)
     given = call.texts("key", "type", "after")
-    return browse(call.store, name, start=start, partition=partition, limit=limit, **given)
+    return page_of(call.store, name, start=start, partition=partition, limit=limit, **given)
 
 
 def _start(text: str) -> BrowseStart:
@@ -212,15 +207,10 @@ def _start(text: str) -> BrowseStart:
 
 
 @RECORDS.add(
-    "GET",
-    "/v1/key",
-    "show_key",
-    "Show the last records of a key, and what each group has done with them.",
-    Parameter("key", help="The key.", required=True),
-    Parameter("topic", help="Only on this topic."),
+    "GET", "/v1/key", Parameter("key", help="The key.", required=True), Parameter("topic", help="Only on this topic.")
 )
-def course(call: RestCall) -> KeyCourse:
-    """Return the last records of a key, and each group's progress with them."""
+def show_key(call: RestCall) -> KeyCourse:
+    """Show the last records of a key, and what each group has done with them."""
     of = call.get("topic", str)
     call.allow(AccessRight.DESCRIBE, CLUSTER)  # the answer names every group that reads the key
     call.allow_topic(of)

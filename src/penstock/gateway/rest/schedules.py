@@ -22,35 +22,33 @@ SCHEDULED, PERIODIC = Operations("scheduled"), Operations("periodic")
 @SCHEDULED.add(
     "GET",
     "/v1/scheduled",
-    "list_scheduled",
-    "List scheduled events, the next first.",
     *narrowing(topic="Only for this topic.", key="Only of this key.", owner="Only with this tag."),
     *PAGING,
 )
-def scheduled_events(call: RestCall) -> Page[ScheduledEvent]:
-    """Return a page of scheduled events."""
+def list_scheduled(call: RestCall) -> Page[ScheduledEvent]:
+    """List scheduled events, the next first."""
     of = call.get("topic", str)
     call.allow(AccessRight.DESCRIBE, CLUSTER if of is None else topic(of))
     picked = ScheduledSelection(topic=of, **call.texts("key", "owner"))
     return scheduled.scheduled(call.store, picked, after=call.get("after", str), limit=call.of("limit", int))
 
 
-@SCHEDULED.add("GET", _ONE, "show_scheduled", "Show one.", _ID)
-def scheduled_shown(call: RestCall) -> ScheduledEvent:
-    """Return a scheduled event."""
+@SCHEDULED.add("GET", _ONE, _ID)
+def show_scheduled(call: RestCall) -> ScheduledEvent:
+    """Show one."""
     return _scheduled(call, AccessRight.DESCRIBE)
 
 
-@SCHEDULED.add("DELETE", _ONE, "cancel_scheduled", "Take one back.", _ID)
-def cancel(call: RestCall) -> Changed:
-    """Cancel a scheduled event."""
+@SCHEDULED.add("DELETE", _ONE, _ID)
+def cancel_scheduled(call: RestCall) -> Changed:
+    """Take one back."""
     found = _scheduled(call, AccessRight.DELETE)
     return Changed(bool(scheduled.cancel(call.store, ScheduledSelection(id=found.id), actor=call.actor)))
 
 
-@SCHEDULED.add("POST", f"{_ONE}/run", "run_scheduled", "Make one due now.", _ID)
+@SCHEDULED.add("POST", f"{_ONE}/run", _ID)
 def run_scheduled(call: RestCall) -> Changed:
-    """Make a scheduled event due now."""
+    """Make one due now."""
     found = _scheduled(call, AccessRight.ALTER)
     scheduled.run_now(call.store, found.id, actor=call.actor)
     return Changed(True)
@@ -68,25 +66,26 @@ def _scheduled(call: RestCall, right: AccessRight) -> ScheduledEvent:
     return found
 
 
-@PERIODIC.add("GET", "/v1/periodic", "list_schedules", "List schedules.", *PAGING)
-def schedules(call: RestCall) -> Page[ScheduleShown]:
-    """Return a page of the schedules."""
+@PERIODIC.add("GET", "/v1/periodic", *PAGING)
+def list_schedules(call: RestCall) -> Page[ScheduleShown]:
+    """List schedules."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
     return periodic.schedules(call.store, after=call.get("after", str), limit=call.of("limit", int))
 
 
-@PERIODIC.add("GET", _NAMED, "show_schedule", "Show one.", _SCHEDULE)
-def schedule(call: RestCall) -> ScheduleShown:
-    """Return a schedule."""
+@PERIODIC.add("GET", _NAMED, _SCHEDULE)
+def show_schedule(call: RestCall) -> ScheduleShown:
+    """Show one."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
     return periodic.show(call.store, call.of("schedule", str))
 
 
-def _changing(change: Callable[..., bool | None]) -> Callable[[RestCall], Changed]:
+def _changing(id: str, summary: str, change: Callable[..., bool | None]) -> Callable[[RestCall], Changed]:
     def changed(call: RestCall) -> Changed:
         call.allow(AccessRight.ALTER, CLUSTER)
         return Changed(change(call.store, call.of("schedule", str), actor=call.actor) is not False)
 
+    changed.__name__, changed.__doc__ = id, summary
     return changed
 
 
@@ -95,6 +94,6 @@ for _word, _summary, _change in (
     ("resume", "Let it go on.", periodic.resume),
     ("run", "Let it tick now, once.", periodic.run_now),
 ):
-    PERIODIC.add("POST", f"{_NAMED}/{_word}", f"{_word}_schedule", _summary, _SCHEDULE)(_changing(_change))
-_FORGET = "Forget one that no worker declares."
-PERIODIC.add("DELETE", _NAMED, "remove_schedule", _FORGET, _SCHEDULE)(_changing(periodic.remove))
+    PERIODIC.add("POST", f"{_NAMED}/{_word}", _SCHEDULE)(_changing(f"{_word}_schedule", _summary, _change))
+_REMOVE = _changing("remove_schedule", "Forget one that no worker declares.", periodic.remove)
+PERIODIC.add("DELETE", _NAMED, _SCHEDULE)(_REMOVE)

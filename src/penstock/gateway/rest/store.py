@@ -6,10 +6,11 @@ import msgspec
 
 from penstock.access.resource import CLUSTER, AccessRight, Resource, ResourceKind
 from penstock.errors import InvalidInput
-from penstock.operate import audit, members, overview
+from penstock.operate import audit, members
 from penstock.operate.audit import AuditEntry
 from penstock.operate.members import MemberShown
 from penstock.operate.overview import StoreOverview
+from penstock.operate.overview import overview as store_overview
 from penstock.operate.paging import Page
 
 from .call import RestCall
@@ -40,11 +41,11 @@ class AccessExplained(msgspec.Struct):
     why: str
 
 
-@STORE.add("GET", "/v1/overview", "overview", "Show the store at a glance.")
-def looked_over(call: RestCall) -> StoreOverview:
-    """Return an overview of the store."""
+@STORE.add("GET", "/v1/overview")
+def overview(call: RestCall) -> StoreOverview:
+    """Show the store at a glance."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
-    return of_topics_seen(call, overview.overview(call.store, clock=call.door.clock))
+    return of_topics_seen(call, store_overview(call.store, clock=call.door.clock))
 
 
 def of_topics_seen(call: RestCall, found: StoreOverview) -> StoreOverview:
@@ -55,30 +56,23 @@ def of_topics_seen(call: RestCall, found: StoreOverview) -> StoreOverview:
     return replace(found, groups=tuple(groups))
 
 
-@STORE.add("GET", "/v1/members", "list_members", "List members.")
-def listed_members(call: RestCall) -> list[MemberShown]:
-    """Return the members."""
+@STORE.add("GET", "/v1/members")
+def list_members(call: RestCall) -> list[MemberShown]:
+    """List members."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
     return members.members(call.store, clock=call.door.clock)
 
 
-@STORE.add(
-    "GET",
-    "/v1/audit",
-    "list_audit",
-    "List who did what, the newest first.",
-    *narrowing(action="Only this action.", actor="Only what this person did."),
-    *PAGING,
-)
-def audited(call: RestCall) -> Page[AuditEntry]:
-    """Return a page of the audit."""
+@STORE.add("GET", "/v1/audit", *narrowing(action="Only this action.", actor="Only what this person did."), *PAGING)
+def list_audit(call: RestCall) -> Page[AuditEntry]:
+    """List who did what, the newest first."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
     return audit.audit(call.store, limit=call.of("limit", int), **call.texts("action", "actor", "after"))
 
 
-@ACCESS.add("GET", "/v1/access", "list_rules", "List who there is and the rules.")
-def rules(call: RestCall) -> AccessShown:
-    """Return the names in the policy, and the rules in force."""
+@ACCESS.add("GET", "/v1/access")
+def list_rules(call: RestCall) -> AccessShown:
+    """List who there is and the rules."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
     access = call.door.access
     found = [RuleShown(str(each), each.place) for each in access.rules]
@@ -88,15 +82,13 @@ def rules(call: RestCall) -> AccessShown:
 @ACCESS.add(
     "GET",
     "/v1/access/explain",
-    "explain_access",
-    "Say whether somebody may do something, and by which rule.",
     Parameter("principal", help="The name of a principal.", required=True, longest=200),
     Parameter("right", help="What to do.", required=True, pattern=f"^({'|'.join(AccessRight)})$"),
     Parameter("kind", help="To what.", required=True, pattern=f"^({'|'.join(ResourceKind)})$"),
     Parameter("name", help="Its name; the cluster has none.", longest=255),
 )
-def explained(call: RestCall) -> AccessExplained:
-    """Return whether a principal has a right, and by which rule."""
+def explain_access(call: RestCall) -> AccessExplained:
+    """Say whether somebody may do something, and by which rule."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
     right, kind = call.of("right", str), call.of("kind", str)
     if right not in list(AccessRight) or kind not in list(ResourceKind):

@@ -37,8 +37,6 @@ _QUIET_SECONDS = 10.0  # then a comment is sent, so that no proxy in between end
 @TAIL.add(
     "GET",
     "/v1/topics/{topic}/events",
-    "tail",
-    "Send records as they come, as server-sent events.",
     TOPIC,
     Parameter("from", help=f"{EARLIEST} or {LATEST}.", default=LATEST, pattern="^(earliest|latest)$"),
     Parameter("partition", int, "Only this one.", least=0, most=9_999),
@@ -47,7 +45,7 @@ _QUIET_SECONDS = 10.0  # then a comment is sent, so that no proxy in between end
     media_type="text/event-stream",
 )
 async def tail(call: RestCall) -> Response:
-    """Send a topic's records as they come, until the client goes."""
+    """Send records as they come, as server-sent events."""
     name = call.of("topic", str)
     call.allow(AccessRight.READ, topic(name))
     call.admit(name)

@@ -48,71 +48,56 @@ class SchemasShown(msgspec.Struct):
     schemas: list[ValueSchema]
 
 
-@TOPICS.add("GET", "/v1/topics", "list_topics", "List topics.", *PAGING)
-def listed(call: RestCall) -> Page[TopicShown]:
-    """Return a page of the topics that the caller may know of."""
+@TOPICS.add("GET", "/v1/topics", *PAGING)
+def list_topics(call: RestCall) -> Page[TopicShown]:
+    """List topics."""
     return administration.list_topics(call, call.get("after", str), call.of("limit", int))
 
 
-@TOPICS.add(
-    "POST", "/v1/topics", "create_topic", "Make a topic.", body=TopicWanted, answers={201: TopicShown, 200: TopicShown}
-)
-def create(call: RestCall) -> RestAnswer:
-    """Create a topic; an existing one stays as it is."""
+@TOPICS.add("POST", "/v1/topics", body=TopicWanted, answers={201: TopicShown, 200: TopicShown})
+def create_topic(call: RestCall) -> RestAnswer:
+    """Make a topic."""
     wanted = call.json(TopicWanted)
     shown, is_new = administration.create_topic(call, wanted.name, wanted.partitions, wanted.partitioner)
     return RestAnswer(shown, 201 if is_new else 200)
 
 
-@TOPICS.add("GET", _ONE, "show_topic", "Show a topic.", TOPIC)
-def show(call: RestCall) -> TopicShown:
-    """Return a topic."""
+@TOPICS.add("GET", _ONE, TOPIC)
+def show_topic(call: RestCall) -> TopicShown:
+    """Show a topic."""
     return administration.show_topic(call, call.of("topic", str))
 
 
-@TOPICS.add("GET", f"{_ONE}/partitions", "list_partitions", "List the partitions of a topic.", TOPIC, *PAGING)
-def partitions(call: RestCall) -> Page[TopicPartition]:
-    """Return a page of a topic's partitions, with their offset ranges."""
+@TOPICS.add("GET", f"{_ONE}/partitions", TOPIC, *PAGING)
+def list_partitions(call: RestCall) -> Page[TopicPartition]:
+    """List the partitions of a topic."""
     name = call.of("topic", str)
     call.allow(AccessRight.DESCRIBE, topic(name))
     return topics.partitions(call.store, name, after=call.get("after", str), limit=call.of("limit", int))
 
 
-@TOPICS.add(
-    "DELETE", _ONE, "delete_topic", "Delete a topic with all its records and every group's place in it.", TOPIC, _FORCE
-)
-def delete(call: RestCall) -> TopicDeleted:
-    """Delete a topic with all its records."""
+@TOPICS.add("DELETE", _ONE, TOPIC, _FORCE)
+def delete_topic(call: RestCall) -> TopicDeleted:
+    """Delete a topic with all its records and every group's place in it."""
     name, force = call.of("topic", str), call.of("force", bool)
     return TopicDeleted(administration.delete_topic(call, name, force=force))
 
 
-@TOPICS.add(
-    "GET", _SCHEMAS, "list_schemas", "List the schemas by which values of a topic are JSON and Protobuf.", TOPIC
-)
-def schemas(call: RestCall) -> SchemasShown:
-    """Return the schemas of a topic."""
+@TOPICS.add("GET", _SCHEMAS, TOPIC)
+def list_schemas(call: RestCall) -> SchemasShown:
+    """List the schemas by which values of a topic are JSON and Protobuf."""
     return SchemasShown(administration.list_schemas(call, call.of("topic", str)))
 
 
-@TOPICS.add(
-    "PUT",
-    _SCHEMAS,
-    "register_schema",
-    "Register a Protobuf message, described by a FileDescriptorSet, for values of a topic.",
-    TOPIC,
-    _TYPE,
-    _MESSAGE,
-    takes={PROTOBUF: {}, BINARY: {}},
-)
-def register(call: RestCall) -> SchemasShown:
-    """Register a schema; it replaces an existing one."""
+@TOPICS.add("PUT", _SCHEMAS, TOPIC, _TYPE, _MESSAGE, takes={PROTOBUF: {}, BINARY: {}})
+def register_schema(call: RestCall) -> SchemasShown:
+    """Register a Protobuf message, described by a FileDescriptorSet, for values of a topic."""
     name, of, message = call.of("topic", str), call.of("type", str), call.of("message", str)
     return SchemasShown(administration.register_schema(call, name, of, message, call.body))
 
 
-@TOPICS.add("DELETE", _SCHEMAS, "remove_schema", "Remove a schema.", TOPIC, _TYPE, answers={204: None})
-def remove(call: RestCall) -> RestAnswer:
-    """Remove a schema; stored records stay as they are."""
+@TOPICS.add("DELETE", _SCHEMAS, TOPIC, _TYPE, answers={204: None})
+def remove_schema(call: RestCall) -> RestAnswer:
+    """Remove a schema."""
     administration.remove_schema(call, call.of("topic", str), call.of("type", str))
     return RestAnswer(None, 204)
