@@ -12,8 +12,8 @@ from penstock.cli.exit_codes import EXIT_CODES
 from penstock.errors import Error, Fault, tree
 from penstock.errors.table import ErrorTable
 from penstock.gateway.grpc.problems import CODES
-from penstock.gateway.statuses import STATUSES
-from penstock.gateway.tinyq.answers import ANSWERS
+from penstock.gateway.problem import STATUSES
+from penstock.gateway.tinyq.door import ANSWERS
 from tests.architecture.source import assert_none
 from tools.tree import import_everything
 

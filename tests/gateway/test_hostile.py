@@ -14,7 +14,7 @@ import pytest
 
 from penstock.errors import InvalidInput
 from penstock.gateway import listener as listening
-from penstock.gateway.rest.bodies import ENCODINGS, _unpacked
+from penstock.gateway.rest.requests import ENCODINGS, _unpacked
 from tests.crash.waiting import wait_until
 from tests.gateway.served import JSON, ServedRest
 

@@ -21,7 +21,7 @@ from starlette.responses import Response
 
 from penstock.clock import Clock
 from penstock.errors import BodyTooLarge, InvalidInput, UnsupportedBody
-from penstock.gateway.rest.bodies import body_of
+from penstock.gateway.rest.requests import body_of
 from penstock.gateway.settings import GatewaySettings
 
 MOST_BYTES = 256 * 1024

@@ -20,8 +20,8 @@ from penstock.access.principal import Peer
 from penstock.errors import Error, Fault, MissingExtra, NotAllowed
 from penstock.gateway.lock import DOOR
 from penstock.gateway.rest.api import RestApi
-from penstock.gateway.rest.bodies import check_head
-from penstock.gateway.statuses import status_of
+from penstock.gateway.rest.requests import check_head
+from penstock.gateway.problem import status_of
 from penstock.redaction import traced
 
 from .acts import ACTS, LOOK, ActPlan, ConsoleAct

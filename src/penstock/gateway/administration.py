@@ -39,7 +39,7 @@ def create_topic(call: DoorCall, name: str, partitions: int, partitioner: str) -
     return _seen(call, topics.show(call.store, name)), is_new
 
 
-def delete_topic(call: DoorCall, name: str, *, force: bool) -> int:
+def delete_topic(call: DoorCall, name: str, force: bool) -> int:
     """Delete a topic with all its records; return how many there were."""
     call.allow(AccessRight.DELETE, topic(name))
     return topics.delete(call.store, name, force=force, actor=call.actor)

@@ -18,8 +18,7 @@ from penstock.access.principal import Peer, Principal, anonymous, is_loopback
 from penstock.access.resource import CLUSTER, AccessRight
 from penstock.errors import ForeignPage, GatewayBusy, Unauthenticated, UnknownHost
 
-from .problem import send_problem
-from .statuses import status_of
+from .problem import send_problem, status_of
 
 DOOR = "http"
 PLACE = "penstock.place"  # of the scope: the connection, which counts for its principal

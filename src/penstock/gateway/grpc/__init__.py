@@ -4,10 +4,9 @@
 |-------------------|--------------------------------------------------------------------------------|
 | `proto/`          | the description, and its compiled form (`python -m tools.protos`)              |
 | `messages.py`     | the messages and services of the description, as they are at run time          |
-| `call.py`         | one call and its principal: by metadata or a certificate                       |
 | `methods.py`      | from a method of the description to a function of this folder                  |
 | `problems.py`     | errors as a status with details                                                |
-| `door.py`         | state that all calls share; `listener.py` is the port                          |
+| `door.py`         | state that all calls share, and one call; `listener.py` is the port            |
 | the others        | the methods, by subject                                                        |
 
 Every rule is in the rooms below, and REST and gRPC share one function there for each act.

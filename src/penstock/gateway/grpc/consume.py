@@ -16,7 +16,7 @@ from penstock.model.record import Record
 
 from ..lease import DONE, Nacked, refusal
 from ..subscription import GroupSubscription
-from .call import GrpcCall
+from .door import GrpcCall
 from .messages import ReadResponse, SubscribeResponse, record_shown
 from .methods import Send
 from .problems import plain

@@ -10,7 +10,7 @@ from penstock.access.principal import Peer, anonymous
 from penstock.errors import GatewayBusy
 
 from ..readiness import OutboxProbe
-from .call import peer_of
+from .door import peer_of
 from .methods import refuse
 from .problems import problem_of
 

@@ -23,10 +23,8 @@ from penstock.access.resource import AccessRight, ResourceKind
 from penstock.errors import BodyLate, Error, GatewayBusy, InvalidInput, NotAllowed
 
 from ..door import SMALL_BYTES
-from .call import GrpcCall, principal_of
-from .door import GrpcDoor
-from .messages import service
-from .parts import check_parts
+from .door import GrpcCall, GrpcDoor, principal_of
+from .messages import check_parts, service
 from .problems import GrpcProblem, defect, problem_of
 
 _SHORT_SECONDS = 2.0  # for a message to arrive while room is short

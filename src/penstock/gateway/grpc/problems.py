@@ -19,7 +19,7 @@ from google.rpc.status_pb2 import Status
 from penstock.errors import Error, Fault, RateLimited
 from penstock.redaction import traced
 
-from ..statuses import status_of
+from ..problem import status_of
 
 logger = logging.getLogger("penstock.gateway")
 

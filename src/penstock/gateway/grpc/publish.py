@@ -19,7 +19,7 @@ from penstock.errors import Error, InvalidInput
 from penstock.operate.producer import AppendedRecord, RecordWanted
 
 from ..door import SMALL_BYTES
-from .call import GrpcCall
+from .door import GrpcCall
 from .messages import PublishResponse, place_shown, wanted
 from .methods import Send
 

@@ -19,9 +19,7 @@ from penstock.log.store import Store
 from ..door import Door
 from ..lock import DOOR
 from ..settings import GatewaySettings
-from .addresses import RestRoute, in_path, in_query
 from .answers import SAFE, AnswerShare, response_of
-from .bodies import body_of, check_head
 from .call import RestCall
 from .delivery import DELIVERY
 from .groups import GROUPS
@@ -29,6 +27,7 @@ from .leases import LEASES
 from .operations import Operation, described
 from .problems import defect, encoded, problem_of
 from .records import RECORDS
+from .requests import RestRoute, body_of, check_head, in_path, in_query
 from .schedules import PERIODIC, SCHEDULED
 from .store import ACCESS, STORE
 from .tail import TAIL

@@ -13,9 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from penstock.errors import Error, Fault, RateLimited, Unauthenticated
 from penstock.redaction import traced
 
-from ..problem import PROBLEM
+from ..problem import PROBLEM, status_of
 from ..problem import problem_of as told_of
-from ..statuses import status_of
 
 logger = logging.getLogger("penstock.gateway")
 

@@ -27,9 +27,9 @@ from penstock.operate.producer import AppendedRecord, RecordWanted
 
 from ..call import with_trace
 from ..door import SMALL_BYTES
-from .addresses import in_query
 from .call import RestCall
 from .operations import CONVERT_TO, PARTITION, TOPIC, Operations, Parameter, RestAnswer, moment, narrowing
+from .requests import in_query
 from .shapes import RecordShown, record_shown
 
 _PATH = "/v1/topics/{topic}/records"

@@ -80,7 +80,7 @@ def list_partitions(call: RestCall) -> Page[TopicPartition]:
 def delete_topic(call: RestCall) -> TopicDeleted:
     """Delete a topic with all its records and every group's place in it."""
     name, force = call.of("topic", str), call.of("force", bool)
-    return TopicDeleted(administration.delete_topic(call, name, force=force))
+    return TopicDeleted(administration.delete_topic(call, name, force))
 
 
 @TOPICS.add("GET", _SCHEMAS, TOPIC)

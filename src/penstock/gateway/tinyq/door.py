@@ -1,22 +1,36 @@
-"""State that all connections of a TinyQ port share: the store, admission, and threads that ask the store."""
+"""State that all connections of a TinyQ port share; its answers to errors; and broadcasts.
+
+In a broadcast a connection receives every record of a topic as it comes.
+"""
 
 import asyncio
 import hmac
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+from penstock import errors as e
 from penstock.access.access import Access
 from penstock.access.places import ConnectionPlaces
 from penstock.access.principal import Peer, Principal
 from penstock.access.resource import AccessRight, group, topic
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import InvalidInput
+from penstock.errors import Error, InvalidInput
+from penstock.errors.table import ErrorTable
 from penstock.log.store import Store
+from penstock.model.record import Record
+from penstock.operate.tail import StoreTail, some
 from penstock.operate.tinyq_port import SHARED, TinyqAdministration, TopicMode
+from penstock.wire.tinyq.codes import TinyqCode as C
 
 from ..door import Door
+from ..problem import STATUSES
 from ..settings import GatewaySettings, TinyqSettings
+from ..subscription import SendRecords
 
 BUILT_IN = "8d969eef6ecad3c29a3a629280e686cf0c3f5d5a86aff3ca12020c923adc6c92"  # of 123456, which TinyQ was made with
 DOOR = "tinyq"
+SendRecord = Callable[[Record], Awaitable[None]]
+_LOOK_SECONDS = 0.1  # between two looks for records to broadcast
+_AT_ONCE, _ABOUT_BYTES = 100, 1 << 20  # read together
 
 
 class TinyqDoor(Door):
@@ -83,3 +97,45 @@ class TinyqDoor(Door):
 
 def _abort(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
+
+
+# The first byte of an answer to TinyQ's clients: by the HTTP status of the error, except for a few.
+_BY_STATUS = {401: C.REFUSED, 403: C.REFUSED, 408: C.LATE, 413: C.SIZE_INVALID, 421: C.REFUSED, 429: C.BUSY}
+
+
+def _by_status(cls: type[Error]) -> C:
+    status = STATUSES.of(cls)
+    return _BY_STATUS.get(status, C.INTERNAL if status >= 500 else C.BODY_INVALID)
+
+
+ANSWERS = ErrorTable(_by_status, {C.BUSY: (e.StoreLocked, e.StoreBusy, e.BufferFull, e.GatewayBusy)})
+
+
+def answer_to(error: Error) -> C:
+    """Return the code of an error for TinyQ's clients."""
+    return ANSWERS.of(type(error))
+
+
+async def broadcast(door: TinyqDoor, principal: Principal, tail: StoreTail, name: str, send: SendRecord) -> None:
+    """Send every record of a topic from now on; the position belongs to this connection."""
+    while True:
+        door.check(principal, AccessRight.READ, name)
+        records: Iterator[Record] = iter(tail.records())
+        while found := await door.in_thread(lambda: some(records, _AT_ONCE, _ABOUT_BYTES)):  # noqa: B023
+            for each in found:
+                door.check(principal, AccessRight.READ, name)  # a slow client takes its time
+                await send(each)
+            values = [each.data for each in found]
+            await asyncio.sleep(door.access.charge_records(principal, name, values))
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def one_by_one(send: SendRecord, check: Callable[[], None]) -> SendRecords:
+    """Return a function that sends records, a frame for each, while the client may read them."""
+
+    async def send_all(records: Sequence[Record]) -> None:
+        for each in records:
+            check()  # a slow client takes its time
+            await send(each)
+
+    return send_all

@@ -26,7 +26,7 @@ from ..door import SMALL_BYTES
 from ..lease import DONE as ACKNOWLEDGED
 from ..lease import refusal
 from ..subscription import GroupSubscription
-from .answers import answer_to
+from .door import answer_to
 from .payload import TAGS, codecs, pack, tag_of, tagged, unpack
 
 if TYPE_CHECKING:

@@ -12,15 +12,14 @@ from penstock.errors import Error, InvalidInput, Unauthenticated, UnknownTopic
 from penstock.model.limits import check_topic
 from penstock.model.record import Record
 from penstock.operate.producer import AppendedRecord, RecordWanted
+from penstock.operate.tail import LATEST, StoreTail
 from penstock.operate.tinyq_port import SHARED, TopicMode
 from penstock.redaction import traced
 from penstock.wire.tinyq.codes import OLD_COMMANDS, TinyqCode, TinyqCommand, TinyqRefusal
 from penstock.wire.tinyq.frames import TinyqPassword, TinyqReader, TinyqRequest, encode_answer, published, topic_of
 
 from ..subscription import GroupSubscription
-from .answers import answer_to
-from .broadcast import SendRecord, broadcast, one_by_one, opened_tail
-from .door import DOOR, TinyqDoor
+from .door import DOOR, SendRecord, TinyqDoor, answer_to, broadcast, one_by_one
 from .negotiated import NegotiatedSession
 from .payload import RAW, tagged
 
@@ -254,7 +253,8 @@ class TinyqSession:
             raise InvalidInput(f"a connection has {_MOST_SUBSCRIPTIONS} subscriptions at most")
         mode = await door.readied(who, name, group or SHARED)
         if mode is TopicMode.BROADCAST and group is None:
-            self._begin(broadcast(door, who, await opened_tail(door, name), name, send))
+            opened = await door.in_thread(lambda: StoreTail(door.store, name, LATEST))
+            self._begin(broadcast(door, who, opened, name, send))
             return None
         longest = door.settings.lease_longest.total_seconds()
         subscription = GroupSubscription(

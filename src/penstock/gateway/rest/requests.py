@@ -1,4 +1,4 @@
-"""Request bodies: bounded in bytes and time, and unpacked within the same bounds.
+"""Parameters as they were sent; and bodies, bounded in bytes and time, unpacked within the same bounds.
 
 An announced length only serves to refuse it. gzip and deflate are unpacked piece by piece, so that a bomb is
 refused when it passes the bound, and is never held in memory.
@@ -7,13 +7,67 @@ refused when it passes the bound, and is never held in memory.
 import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable
+from urllib.parse import parse_qsl, unquote
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from penstock.access.byte_budget import ByteShare
 from penstock.errors import BodyLate, BodyTooLarge, InvalidInput, InvalidRequest, UnsupportedBody
 
 from ..settings import GatewaySettings
+
+_REPLACED = "\N{REPLACEMENT CHARACTER}"  # the server's substitute for bytes that are not text
+_SLASH = "\0"  # stands for a slash in a name during routing; no name holds a NUL
+
+
+class RestRoute(Route):
+    """A route by the path as sent, in which a slash within a name is %2F."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return whether a request is for this route, and its parameters."""
+        sent = scope.get("raw_path") or b""
+        if b"%2" not in sent or scope["type"] != "http":
+            return super().matches(scope)
+        parts = [unquote(each) for each in sent.partition(b"?")[0].decode("latin-1").split("/")]
+        if not any("/" in each for each in parts) or any(_SLASH in each for each in parts):
+            return super().matches(scope)
+        path = "/".join(each.replace("/", _SLASH) for each in parts)
+        match, found = super().matches({**scope, "path": path})
+        if match is Match.NONE:
+            return match, found
+        named = {
+            name: value.replace(_SLASH, "/") if isinstance(value, str) else value
+            for name, value in found["path_params"].items()
+        }
+        return match, {**found, "path_params": named}
+
+
+def in_path(request: Request, name: str) -> str:
+    """Return a parameter of the path. Raises InvalidInput if it is not UTF-8."""
+    value = str(request.path_params[name])
+    if _REPLACED in value:
+        sent: bytes = request.scope.get("raw_path") or b""
+        _check(name, unquote(sent.decode("latin-1"), errors="surrogateescape"))
+    return value
+
+
+def in_query(request: Request, name: str) -> str | None:
+    """Return a parameter of the query, if it is there. Raises InvalidInput if it is not UTF-8."""
+    value = request.query_params.get(name)
+    if value is not None and _REPLACED in value:
+        sent: bytes = request.scope["query_string"]
+        pairs = parse_qsl(sent.decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
+        _check(name, "".join(text for each, text in pairs if each == name))
+    return value
+
+
+def _check(name: str, sent: str) -> None:
+    """Refuse bytes that are not text: they would be taken for another name, key or id."""
+    if any("\udc80" <= each <= "\udcff" for each in sent):
+        raise InvalidInput(f"the parameter {name} is not UTF-8 once its %XX are read")
+
 
 HEAD_BYTES = 80 * 1024  # of names and values of all headers
 _UNPACKED_BYTES = 256 * 1024  # in one step of the loop
