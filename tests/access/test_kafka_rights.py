@@ -76,7 +76,7 @@ def test_who_may_write_nothing_is_given_no_producer_id(house: House, name: str, 
 def test_names_of_no_topic_do_not_refill_a_bucket() -> None:
     limits = (RateLimit("ana", "*", bytes_per_second=100),)
     access, ana = Access(AccessPolicy(limits=limits), clock=FakeClock()), Principal("ana")
-    topics, measures = SimpleNamespace(by_name={"orders": None}), SimpleNamespace(throttled=lambda _: None)
+    topics, measures = SimpleNamespace(by_name={"orders": None}), SimpleNamespace(throttled_ms=0)
     broker = cast(Any, SimpleNamespace(access=access, topics=topics, measures=measures))
     slot = cast(Any, SimpleNamespace(request=SimpleNamespace(client_id=""), session=SimpleNamespace(principal=ana)))
     charge = partial(Broker.charge, broker, slot, RateLimiter((), FakeClock()), 0)

@@ -221,7 +221,7 @@ def test_a_dead_broker_is_listed_for_a_while_and_a_stopped_one_is_not(brokers: t
 
 
 def test_a_coordinator_that_was_replaced_writes_nothing(postgres_store: str) -> None:
-    from penstock.broker.group_store import ClientGroupStore, generation_row
+    from penstock.broker.group import ClientGroupStore, generation_row
     from penstock.clock import SYSTEM
     from penstock.delivery.client_cursors import ClientCommit, ClientPlace
 

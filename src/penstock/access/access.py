@@ -20,8 +20,7 @@ from .policy import OPEN, AccessPolicy
 from .principal import Principal
 from .rate_limits import RateLimiter
 from .resource import AccessRight, Resource, ResourceKind
-from .rule import ANY, AccessRule
-from .rule_set import AccessVerdict
+from .rule import ANY, AccessRule, AccessVerdict
 
 
 class Access(Logins):

@@ -60,7 +60,9 @@ class AccessFile:
         try:
             tables = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as exc:
-            raise self._wrong(_without_values(exc)) from None
+            text = str(exc)  # it may quote a key, never a value
+            place = text[text.rfind("(") :] if "(at " in text else ""
+            raise self._wrong(f"it is no TOML {place}".strip()) from None
         self._know("the file", tables, _TOP)
         users, tokens = dict(self._users(tables)), dict(self._tokens(tables))
         jwt, remote = self._jwt(tables)
@@ -151,7 +153,8 @@ class AccessFile:
                 raise self._wrong(f"[jwt] {next(iter(of_url))} is of use with jwks_url only")
             place = self._path.parent / source
             if kind == "secret_file":
-                return shared_secret(rules, self._secret(place)), None
+                refuse_readable(place)
+                return shared_secret(rules, self._bytes(place).strip()), None
             keys = public_keys(rules, self._text(place))
             return JwtVerifier(rules, lambda: keys), None
         except ValueError as exc:
@@ -231,18 +234,13 @@ class AccessFile:
         except UnicodeDecodeError:
             raise InvalidAccessFile(str(path), "it is not UTF-8") from None
 
-    def _secret(self, path: Path) -> bytes:
-        refuse_readable(path)
-        return self._bytes(path).strip()
-
     def _bytes(self, path: Path) -> bytes:
         try:
             self.read[path] = path.read_bytes()
         except FileNotFoundError:
             self.read[path] = b""
-            raise InvalidAccessFile(
-                str(path), "there is no such file; write it, or correct its path where it is named"
-            ) from None
+            why = "there is no such file; write it, or correct its path where it is named"
+            raise InvalidAccessFile(str(path), why) from None
         except (OSError, ValueError) as exc:
             self.read[path] = b""
             raise InvalidAccessFile(str(path), getattr(exc, "strerror", None) or "it cannot be read") from None
@@ -260,10 +258,3 @@ def refuse_readable(path: Path) -> None:
         return  # reading the file will report the reason
     if mode & (stat.S_IROTH | stat.S_IWOTH):
         raise InvalidAccessFile(str(path), f"everybody may read it; run: chmod o-rw {quote(str(path))}")
-
-
-def _without_values(error: Exception) -> str:
-    """Return where a file is not valid TOML; the parser may quote a key, never a value."""
-    text = str(error)
-    place = text[text.rfind("(") :] if "(at " in text else ""
-    return f"it is no TOML {place}".strip()

@@ -15,10 +15,16 @@ No payload, key or secret is ever in it: no caller hands one in. Callers never w
 writes the lines that have gathered, every `_GATHER_SECONDS` at the latest, in one write to a file opened for
 appending, so processes may share it. Lines are lost and counted when the buffer is full. A file that was
 moved away is made again with the next lines. A kill loses the lines not written yet.
+
+Repeated refusals are counted: for each principal, address, right and kind, the first refused names get a line
+each, the rest one count. The same holds for failed logins from one network, by method and reason. So neither a
+loop that repeats a request nor a list of made-up names fills the file.
 """
 
 import logging
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -31,8 +37,77 @@ from penstock.clock import SYSTEM, Clock
 
 from .places import network_of
 from .principal import Peer, Principal
-from .refusals import REST, RefusalCounts
 from .resource import AccessRight, Resource
+
+REST = "others"  # names that got no line of their own
+_MOST_NAMES = 100  # of one principal, right and kind
+_MOST_NAMES_OF_ALL = 10_000
+_MOST_SOURCES = 1000  # principals with their rights and kinds
+_RefusalSource = tuple[str, str, str, str, str]
+
+
+# A principal, a right, a resource, a reason, and how often that was repeated since its line was written.
+CountedRefusal = tuple[Principal, str, str, str, int]
+
+
+@dataclass(slots=True)
+class _CountsOfSource:
+    principal: Principal
+    right: str
+    reason: str
+    until: float
+    names: dict[str, int] = field(default_factory=dict)
+    rest: int = 0
+
+
+class RefusalCounts:
+    """The refusals of the last seconds, bounded. Safe from any thread."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._lock = seconds, Lock()
+        self._sources: dict[_RefusalSource, _CountsOfSource] = {}
+        self._untold: list[CountedRefusal] = []
+        self._names = 0  # of all sources
+
+    def is_first(self, principal: Principal, right: str, kind: str, name: str, reason: str, now: float) -> bool:
+        """Count a refusal; return whether it has to be written now."""
+        source = (principal.name, principal.door, principal.address, right, kind)
+        with self._lock:
+            found = self._sources.get(source)
+            if found is not None and now >= found.until:
+                self._forget(source)
+                found = None
+            if found is None:
+                if len(self._sources) >= _MOST_SOURCES:
+                    self._forget(next(iter(self._sources)))
+                found = self._sources[source] = _CountsOfSource(principal, right, reason, now + self._seconds)
+            if name in found.names:
+                found.names[name] += 1
+            elif len(found.names) < _MOST_NAMES and self._names < _MOST_NAMES_OF_ALL:
+                found.names[name] = 0
+                self._names += 1
+                return True
+            else:
+                found.rest += 1
+            return False
+
+    def due(self, now: float) -> Iterator[CountedRefusal]:
+        """Yield the counts that are due, and forget them."""
+        with self._lock:
+            over = [source for source, each in self._sources.items() if now >= each.until]
+            for source in over:
+                self._forget(source)
+            told, self._untold = self._untold, []
+        yield from told
+
+    def _forget(self, source: _RefusalSource) -> None:
+        refused = self._sources.pop(source)
+        self._names -= len(refused.names)
+        who, right = refused.principal, refused.right
+        self._untold += [(who, right, name, refused.reason, count) for name, count in refused.names.items() if count]
+        if refused.rest:
+            self._untold.append((who, right, REST, "", refused.rest))
+
 
 logger = logging.getLogger("penstock.access")
 

@@ -8,7 +8,7 @@ which it may lack certificates that were revoked since; from then on no certific
 import hashlib
 import re
 import ssl
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,12 @@ class RevokedCertificates(NamedTuple):
 
     credentials: frozenset[str] = frozenset()
     ends: float | None = None  # seconds since 1970
+
+    def why_not(self, credential: str, now: float) -> str:
+        """Return why a certificate is not taken; empty if it is."""
+        if self.ends is not None and now >= self.ends:
+            return "the list of revoked certificates has run out, so no certificate is taken"
+        return "the certificate is revoked" if credential in self.credentials else ""
 
 
 def credential_of(certificate: Mapping[str, Any]) -> str:
@@ -56,12 +62,15 @@ def read_revoked(path: Path, authorities: bytes, now: float) -> RevokedCertifica
     if b"-----BEGIN CERTIFICATE" in held:
         # OpenSSL would take it for one more authority.
         raise InvalidCertificate(str(path), "it holds a certificate beside its lists; leave that out")
+    credentials: set[str] = set()
     for each in lists:
         why = _why_not(each, known, now)
         if why is not None:
             raise InvalidCertificate(str(path), f"the list of {each.issuer.rfc4514_string()} {why}")
+        issuer = [str(attribute.value) for attribute in each.issuer]
+        credentials |= {_credential(issuer, entry.serial_number) for entry in each}
     ends = [each.next_update_utc.timestamp() for each in lists if each.next_update_utc is not None]
-    return RevokedCertificates(frozenset(_credentials(lists)), min(ends, default=None))
+    return RevokedCertificates(frozenset(credentials), min(ends, default=None))
 
 
 def _why_not(revoked: Any, authorities: Iterable[Any], now: float) -> str | None:
@@ -74,12 +83,6 @@ def _why_not(revoked: Any, authorities: Iterable[Any], now: float) -> str | None
     if signers and not any(revoked.is_signature_valid(each.public_key()) for each in signers):
         return "is not signed by that authority; fetch it again"
     return None
-
-
-def _credentials(lists: Iterable[Any]) -> Iterator[str]:
-    for each in lists:
-        issuer = [str(attribute.value) for attribute in each.issuer]
-        yield from (_credential(issuer, entry.serial_number) for entry in each)
 
 
 def _credential(issuer: Iterable[str], number: int) -> str:
@@ -112,11 +115,12 @@ class CertificateNames(NamedTuple):
         if len(names) != 1:
             raise Unauthenticated(f"the certificate has {len(names)} names in the field {self.field}, not one")
         name = check_name(self.prefix + names[0])
-        shown = credential_of(certificate)
-        return Principal(name, peer.address, "certificate", shown, _expires(certificate), peer.door)
+        expires = expiry_of(certificate)
+        return Principal(name, peer.address, "certificate", credential_of(certificate), expires, peer.door)
 
 
-def _expires(certificate: Mapping[str, Any]) -> float | None:
+def expiry_of(certificate: Mapping[str, Any]) -> float | None:
+    """Return when a certificate expires, in seconds since 1970, if it tells."""
     try:
         return float(ssl.cert_time_to_seconds(certificate["notAfter"]))
     except (KeyError, ValueError):

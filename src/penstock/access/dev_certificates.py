@@ -11,12 +11,12 @@ Only the owner may read the keys. A file replaces another in one step, the key b
 
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from penstock.clock import SYSTEM, Clock
+from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.errors import InvalidCertificate, InvalidInput, MissingExtra, Unauthenticated
 
 from .principal import check_name
@@ -24,15 +24,28 @@ from .principal import check_name
 HOSTS = ("localhost", "127.0.0.1", "::1")
 _DAYS = 30
 _CA_DAYS = 365
+_OTHER_USES = (
+    *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+    *("encipher_only", "decipher_only"),
+)
 
 
 class DevCertificates:
     """Makes certificates in a folder."""
 
     def __init__(self, folder: Path, clock: Clock = SYSTEM) -> None:
-        self._folder = folder
-        self._now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
-        self._x509, self._keys, self._hashes, self._pem = _cryptography()
+        try:
+            from cryptography import x509
+            from cryptography.hazmat.primitives import hashes, serialization
+            from cryptography.hazmat.primitives.asymmetric import ec
+        except ImportError as exc:
+            raise MissingExtra("making certificates", "access") from exc
+        self._folder, self._now = folder, from_ms(clock.now_ms())
+        # Untyped: the extra may be missing where types are checked.
+        self._x509: Any = x509
+        self._keys: Any = ec
+        self._hashes: Any = hashes
+        self._pem: Any = serialization
 
     def make(self, clients: Sequence[str], hosts: Sequence[str] = ()) -> list[Path]:
         """Make the authority if it is missing, and server and clients anew; return the certificates.
@@ -48,9 +61,10 @@ class DevCertificates:
                 raise InvalidInput(f"{name!r} cannot be the name of a file here")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         authority = self._authority()
-        made = [self._issue(authority, "server", "server", [*HOSTS, *hosts])]
-        made += [self._issue(authority, name, name, []) for name in clients]
-        return [self._folder / "ca.pem", *made]
+        self._issue(authority, "server", [*HOSTS, *hosts])
+        for name in clients:
+            self._issue(authority, name, [])
+        return [self._folder / f"{name}.pem" for name in ("ca", "server", *clients)]
 
     def _authority(self) -> tuple[Any, Any]:
         certificate, key = self._folder / "ca.pem", self._folder / "ca.key"
@@ -61,80 +75,52 @@ class DevCertificates:
             except (OSError, ValueError) as exc:
                 why = f"it cannot be used again: {type(exc).__name__}"
                 raise InvalidCertificate(str(certificate), why) from None
-        x509, private = self._x509, self._new_key()
-        name = self._name("Penstock development authority")
-        built = (
-            self._builder(name, name, private, _CA_DAYS)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(self._usage(signs=True), critical=True)
-            .sign(private, self._hashes.SHA256())
-        )
-        self._write(key, self._key_bytes(private), 0o600)
-        self._write(certificate, built.public_bytes(self._pem.Encoding.PEM), 0o644)
-        return built, private
+        return self._made("ca", "Penstock development authority", _CA_DAYS, None, [])
 
-    def _issue(self, authority: tuple[Any, Any], file: str, common_name: str, hosts: Sequence[str]) -> Path:
-        x509, (issuer, issuer_key), private = self._x509, authority, self._new_key()
-        purposes = x509.oid.ExtendedKeyUsageOID
-        purpose = purposes.SERVER_AUTH if hosts else purposes.CLIENT_AUTH
-        builder = (
-            self._builder(self._name(common_name), issuer.subject, private, _DAYS)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(self._usage(signs=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
-        )
+    def _issue(self, authority: tuple[Any, Any], name: str, hosts: Sequence[str]) -> None:
+        """Make the certificate of a server, or without hosts that of a client."""
+        x509, purposes = self._x509, self._x509.oid.ExtendedKeyUsageOID
+        extensions = [
+            x509.ExtendedKeyUsage([purposes.SERVER_AUTH if hosts else purposes.CLIENT_AUTH]),
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority[1].public_key()),
+        ]
         if hosts:
-            names = x509.SubjectAlternativeName([self._host(each) for each in hosts])
-            builder = builder.add_extension(names, critical=False)
-        built = builder.sign(issuer_key, self._hashes.SHA256())
-        self._write(self._folder / f"{file}.key", self._key_bytes(private), 0o600)
-        path = self._folder / f"{file}.pem"
-        self._write(path, built.public_bytes(self._pem.Encoding.PEM), 0o644)
-        return path
+            extensions.append(x509.SubjectAlternativeName([self._host(each) for each in hosts]))
+        self._made(name, name, _DAYS, authority, extensions)
 
-    def _builder(self, subject: Any, issuer: Any, key: Any, days: int) -> Any:
-        return (
-            self._x509.CertificateBuilder()
+    def _made(
+        self, file: str, common_name: str, days: int, authority: tuple[Any, Any] | None, extensions: Sequence[Any]
+    ) -> tuple[Any, Any]:
+        """Make a certificate with a new key, signed by an authority or by itself, and write both."""
+        x509, pem, signs = self._x509, self._pem, authority is None
+        key = self._keys.generate_private_key(self._keys.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, common_name)])
+        uses = {"digital_signature": True, "key_cert_sign": signs, "crl_sign": signs}
+        builder = (
+            x509.CertificateBuilder()
             .subject_name(subject)
-            .issuer_name(issuer)
+            .issuer_name(subject if authority is None else authority[0].subject)
             .public_key(key.public_key())
-            .serial_number(self._x509.random_serial_number())
+            .serial_number(x509.random_serial_number())
             .not_valid_before(self._now - timedelta(hours=1))
             .not_valid_after(self._now + timedelta(days=days))
-            .add_extension(self._x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.BasicConstraints(ca=signs, path_length=0 if signs else None), critical=True)
+            .add_extension(x509.KeyUsage(**uses, **dict.fromkeys(_OTHER_USES, False)), critical=True)
         )
-
-    def _usage(self, *, signs: bool) -> Any:
-        return self._x509.KeyUsage(
-            digital_signature=True,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            key_cert_sign=signs,
-            crl_sign=signs,
-            encipher_only=False,
-            decipher_only=False,
-        )
-
-    def _name(self, common_name: str) -> Any:
-        part = self._x509.NameAttribute(self._x509.oid.NameOID.COMMON_NAME, common_name)
-        return self._x509.Name([part])
+        for each in extensions:
+            builder = builder.add_extension(each, critical=False)
+        built = builder.sign(key if authority is None else authority[1], self._hashes.SHA256())
+        private = key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption())
+        self._write(self._folder / f"{file}.key", private, 0o600)
+        self._write(self._folder / f"{file}.pem", built.public_bytes(pem.Encoding.PEM), 0o644)
+        return built, key
 
     def _host(self, host: str) -> Any:
         try:
             return self._x509.IPAddress(ip_address(host))
         except ValueError:
             return self._x509.DNSName(host)
-
-    def _new_key(self) -> Any:
-        return self._keys.generate_private_key(self._keys.SECP256R1())
-
-    def _key_bytes(self, key: Any) -> bytes:
-        pem = self._pem
-        made: bytes = key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption())
-        return made
 
     def _write(self, path: Path, data: bytes, mode: int) -> None:
         new = path.with_name(f".{path.name}.new")
@@ -145,13 +131,3 @@ class DevCertificates:
         finally:
             os.close(file)
         os.replace(new, path)
-
-
-def _cryptography() -> tuple[Any, Any, Any, Any]:
-    try:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-    except ImportError as exc:
-        raise MissingExtra("making certificates", "access") from exc
-    return x509, ec, hashes, serialization

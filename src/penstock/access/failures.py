@@ -19,7 +19,7 @@ import math
 import os
 from collections.abc import Callable
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from penstock.backoff import CHANCE
 from penstock.clock import Clock
@@ -27,6 +27,7 @@ from penstock.errors import Unauthenticated
 
 from .places import network_of
 
+T = TypeVar("T")
 _FREE, _FREE_OF_ADDRESS = 5, 50  # failures without a penalty
 _LONGEST_SECONDS = 60.0
 _DOUBLINGS = 6  # of a second, after which the longest time applies
@@ -88,7 +89,8 @@ class Failures:
         with self._lock:
             if name:
                 count = _more(self._names, self._digest(address, name), now)
-                pause = _pause(count.failures - _FREE)
+                beyond = min(count.failures - _FREE, _DOUBLINGS)  # a power of thousands overflows a float
+                pause = 0.0 if beyond < 0 else min(2.0**beyond, _LONGEST_SECONDS)
                 _put(self._names, self._digest(address, name), count._replace(until=now + pause))
             network = self._digest(address, "")
             _put(self._addresses, network, _more(self._addresses, network, now))
@@ -98,10 +100,7 @@ class Failures:
         digest = self._digest(address, name)
         with self._lock:
             self._names.pop(digest, None)
-            self._good.pop(digest, None)
-            self._good[digest] = None
-            if len(self._good) > _MOST:
-                self._good.pop(next(iter(self._good)))
+            _put(self._good, digest, None)
 
     def _digest(self, address: str, name: str) -> bytes:
         text = f"{network_of(address)}\0{name}".encode("utf-8", "surrogatepass")
@@ -116,15 +115,9 @@ def _more(counts: dict[bytes, _Count], key: bytes, now: float) -> _Count:
     return found._replace(failures=found.failures + 1, last=now)
 
 
-def _put(counts: dict[bytes, _Count], key: bytes, count: _Count) -> None:
-    counts.pop(key, None)
-    counts[key] = count
-    if len(counts) > _MOST:
-        counts.pop(next(iter(counts)))
-
-
-def _pause(beyond: int) -> float:
-    """Return how many seconds a failure costs, by the number of failures beyond the free ones."""
-    if beyond < 0:
-        return 0.0
-    return min(2.0 ** min(beyond, _DOUBLINGS), _LONGEST_SECONDS)  # a power of thousands overflows a float
+def _put(kept: dict[bytes, T], key: bytes, value: T) -> None:
+    """Keep a value as the latest; the oldest goes when there are too many."""
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > _MOST:
+        kept.pop(next(iter(kept)))

@@ -20,8 +20,7 @@ from .password import token_digest
 from .policy import AccessPolicy, User, token_credential
 from .principal import ANONYMOUS, LONGEST_NAME, SHARED, Peer, Principal, anonymous
 from .rate_limits import RateLimiter
-from .rule import AccessRule
-from .rule_set import RuleSet
+from .rule import AccessRule, RuleSet
 from .scram import MECHANISMS, ScramExchange, ScramSecret
 
 _WRONG = "name or password is wrong"
@@ -74,17 +73,17 @@ class Logins:
 
     def wait_for_turn(self, method: str, peer: Peer, name: str) -> float:
         """Return the same for a secret that is not cached after a success."""
-        try:
-            return self._failures.turn(peer.address, name)
-        except Unauthenticated as exc:
-            raise self._failed(method, peer, name, exc, counts=False) from None
+        return self._turn(method, peer, name, name)
 
     def wait_for_secret(self, secret: str, peer: Peer) -> float:
         """The same before `authenticate_secret`; not for a secret that was right at this address before."""
+        return self._turn("password", peer, "", secret)
+
+    def _turn(self, method: str, peer: Peer, name: str, known_by: str) -> float:
         try:
-            return self._failures.turn(peer.address, secret)
+            return self._failures.turn(peer.address, known_by)
         except Unauthenticated as exc:
-            raise self._failed("password", peer, "", exc) from None
+            raise self._failed(method, peer, name, exc, counts=False) from None
 
     def authenticate_secret(self, name: str, secret: str, fits: Callable[[str], bool] | None, peer: Peer) -> Principal:
         """Return the principal of a secret without a name, which people choose: the door's own, or a token.
@@ -100,7 +99,9 @@ class Logins:
             return Principal(name, peer.address, "password", SHARED + name, None, peer.door)
 
         try:
-            if fits is None or self._is_bearer(secret):
+            policy = self._force.policy  # a token is one of the file, or of the form of a JWT where those hold
+            is_jwt = policy.jwt is not None and secret.count(".") == 2
+            if fits is None or is_jwt or token_digest(secret) in policy.tokens:
                 found = self.authenticate_bearer(secret, peer)
             else:
                 found = self._authenticated("password", peer, "", f"shared\0{name}\0{secret}", find)
@@ -109,11 +110,6 @@ class Logins:
             raise
         self._failures.succeeded(peer.address, secret)
         return found
-
-    def _is_bearer(self, secret: str) -> bool:
-        """Return whether a secret is a token: one of the file, or of the form of a JWT where those hold."""
-        policy = self._force.policy
-        return token_digest(secret) in policy.tokens or (policy.jwt is not None and secret.count(".") == 2)
 
     def of_certificate(self, certificate: Mapping[str, Any], peer: Peer = CODE) -> Principal:
         """Return the principal of a certificate verified by TLS (`getpeercert()`). Raises Unauthenticated."""
@@ -126,12 +122,9 @@ class Logins:
 
     def check_revoked(self, certificate: Mapping[str, Any], peer: Peer) -> None:
         """Refuse a revoked certificate, whatever other credential comes with it. Raises Unauthenticated."""
-        revoked = self.revoked
-        if revoked.ends is not None and self._now() >= revoked.ends:
-            why = "the list of revoked certificates has run out, so no certificate is taken"
+        why = self.revoked.why_not(credential_of(certificate), self._now())
+        if why:
             raise self.refuse("certificate", peer, why)
-        if credential_of(certificate) in revoked.credentials:
-            raise self.refuse("certificate", peer, "the certificate is revoked")
 
     def of_nobody(self, peer: Peer = CODE) -> Principal:
         """Return the anonymous principal, if the policy admits it. Raises Unauthenticated."""
@@ -171,9 +164,7 @@ class Logins:
         if principal.is_anonymous:
             return policy.admits_anonymous
         if principal.method == "certificate":
-            revoked = self.revoked
-            has_ended = revoked.ends is not None and self._now() >= revoked.ends
-            return not has_ended and principal.credential not in revoked.credentials
+            return not self.revoked.why_not(principal.credential, self._now())
         if principal.is_shared:
             return True  # the shared secret is not in the access file
         if principal.method == "jwt":  # its keys may change without a new policy
@@ -211,7 +202,8 @@ class Logins:
             if not peer.is_private:
                 raise self._failed(method, peer, name, _unsafe())
             return known._replace(address=peer.address, door=peer.door)
-        self._check_failures(method, peer, name)
+        if name:
+            self._check_failures(method, peer, name)
         try:
             if not peer.is_private:
                 raise _unsafe()
@@ -234,8 +226,7 @@ class Logins:
     def _check_failures(self, method: str, peer: Peer, name: str) -> None:
         """Refuse a name that has to wait; this is not another failure. Raises Unauthenticated."""
         try:
-            if name:
-                self._failures.check(peer.address, name)
+            self._failures.check(peer.address, name)
         except Unauthenticated as exc:
             raise self._failed(method, peer, name, exc, counts=False) from None
 

@@ -46,11 +46,17 @@ class PasswordHash(NamedTuple):
         return f"scrypt${numbers}${b64encode(self.salt).decode()}${b64encode(self.hash).decode()}"
 
 
-def hash_password(password: str) -> PasswordHash:
-    """Return the stored form of a new password. Raises InvalidInput."""
+def new_secret(password: str) -> bytes:
+    """Return a new password as bytes. Raises InvalidInput if it is too long, or empty."""
     secret = password.encode()
     if not secret or len(secret) > LONGEST_SECRET:
         raise InvalidInput(f"a password has from 1 to {LONGEST_SECRET} bytes")
+    return secret
+
+
+def hash_password(password: str) -> PasswordHash:
+    """Return the stored form of a new password. Raises InvalidInput."""
+    secret = new_secret(password)
     made = PasswordHash(_COST, 8, 1, os.urandom(16), b"")
     return made._replace(hash=_scrypt(secret, made))
 
@@ -61,9 +67,8 @@ def parse_password_hash(text: str) -> PasswordHash | None:
     if found is None:
         return None
     cost, block, lanes = int(found[1]), int(found[2]), int(found[3])
-    if not (10 <= cost <= 20 and 1 <= block <= 32 and 1 <= lanes <= 16):
-        return None
-    if 128 * block * (1 << cost) > _MOST_MEMORY:
+    is_usable = 10 <= cost <= 20 and 1 <= block <= 32 and 1 <= lanes <= 16
+    if not is_usable or 128 * block * (1 << cost) > _MOST_MEMORY:
         return None
     try:
         return PasswordHash(cost, block, lanes, b64decode(found[4]), b64decode(found[5]))

@@ -45,12 +45,47 @@ class KeysUrl(NamedTuple):
     stale_seconds: float = STALE_SECONDS
 
 
-class RemoteKeys:
+class LookThread:
+    """Calls `look` again and again in a thread of its own, between `start` and `stop`."""
+
+    def __init__(self, name: str, look_seconds: float, failed: str) -> None:
+        """`failed`: what the log says of a defect."""
+        self._name, self._look_seconds, self._failed = name, look_seconds, failed
+        self._stopped = Event()
+        self._thread: Thread | None = None
+
+    def look(self) -> None:
+        """Look once, in the caller's thread."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start the thread."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(_JOIN_SECONDS)
+            self._thread = None
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._look_seconds):
+            try:
+                self.look()
+            except Exception as exc:
+                logger.error(self._failed, exc_info=traced(exc))
+
+
+class RemoteKeys(LookThread):
     """The keys behind one URL. `look` fetches them in the caller's thread; `start` keeps them up to date."""
 
     def __init__(self, rules: JwtRules, at: KeysUrl, clock: Clock = SYSTEM) -> None:
         """Raises ValueError, MissingExtra."""
         pyjwt()
+        super().__init__("penstock-keys", _LOOK_SECONDS, "a look at the keys of tokens failed")
         self.rules, self.at = rules, at
         self._url, self._clock = _checked(at.url), clock
         self._tls = _tls(at.authority) if self._url.scheme == "https" else None
@@ -58,8 +93,7 @@ class RemoteKeys:
         self._fetched: float | None = None  # time of the last success
         self._tried: float | None = None
         self._failure = ""
-        self._wanted, self._stopped = Event(), Event()
-        self._thread: Thread | None = None
+        self._wanted = Event()
         self.verifier = JwtVerifier(rules, self._in_force, self._wanted.set)
 
     @property
@@ -89,19 +123,6 @@ class RemoteKeys:
             self._keys, self._fetched, self._failure = found, self._clock.monotonic(), ""
         self._tried = self._clock.monotonic()
 
-    def start(self) -> None:
-        """Start the thread."""
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="penstock-keys", daemon=True)
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(_JOIN_SECONDS)
-            self._thread = None
-
     def _is_due(self, now: float) -> bool:
         if self._tried is None:
             return True
@@ -110,7 +131,8 @@ class RemoteKeys:
 
     def _fetch(self) -> str:
         """Return the document. Raises OSError, HTTPException, ValueError."""
-        connection = self._connection()
+        kind = http.client.HTTPConnection if self._tls is None else http.client.HTTPSConnection
+        connection = kind(self._url.hostname or "", self._url.port)
         end = socket.create_connection((connection.host, connection.port), _WAIT_SECONDS)
         if self._tls is not None:
             end = self._tls.wrap_socket(end, server_hostname=connection.host, do_handshake_on_connect=False)
@@ -135,18 +157,6 @@ class RemoteKeys:
         finally:
             late.cancel()
             connection.close()
-
-    def _connection(self) -> http.client.HTTPConnection:
-        host, port = self._url.hostname or "", self._url.port
-        kind = http.client.HTTPConnection if self._tls is None else http.client.HTTPSConnection
-        return kind(host, port)
-
-    def _run(self) -> None:
-        while not self._stopped.wait(_LOOK_SECONDS):
-            try:
-                self.look()
-            except Exception as exc:
-                logger.error("a look at the keys of tokens failed", exc_info=traced(exc))
 
 
 def _checked(url: str) -> SplitResult:

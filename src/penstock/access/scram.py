@@ -21,9 +21,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import NamedTuple
 
-from penstock.errors import InvalidInput, Unauthenticated
+from penstock.errors import Unauthenticated
 
-from .password import LONGEST_SECRET
+from .password import LONGEST_SECRET, new_secret
 
 MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS = 16_384
@@ -61,8 +61,7 @@ class ScramSecret(NamedTuple):
 
 def scram_secret(mechanism: str, password: str) -> ScramSecret:
     """Return the stored form of a new password. Raises InvalidInput."""
-    if not password or len(password.encode()) > LONGEST_SECRET:
-        raise InvalidInput(f"a password has from 1 to {LONGEST_SECRET} bytes")
+    new_secret(password)
     return _secret(mechanism, password, os.urandom(16), ITERATIONS)
 
 
@@ -111,8 +110,7 @@ class ScramExchange:
         if other and other.replace("=2C", ",").replace("=3D", "=") != self.name:
             raise Unauthenticated("nobody may act for somebody else")
         found_secret, made_up = self._find(self.name), self._make_up(self.name)  # equal time
-        self._is_known, self._secret = found_secret is not None, found_secret or made_up
-        secret = self._secret
+        self._is_known, self._secret = found_secret is not None, (secret := found_secret or made_up)
         self._flag, self._full_nonce = f"{flag},{f'a={other}' if other else ''},", nonce + self._nonce
         salt = b64encode(secret.salt).decode()
         server = f"r={self._full_nonce},s={salt},i={secret.iterations}"

@@ -9,6 +9,8 @@ refused.
 import logging
 import os
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +19,7 @@ from penstock.clock import SYSTEM, Clock
 from penstock.errors import InvalidAccessFile, InvalidCertificate
 
 from .access_file import refuse_readable
-from .certificates import RevokedCertificates, read_revoked
+from .certificates import RevokedCertificates, expiry_of, read_revoked
 
 logger = logging.getLogger("penstock.access")
 
@@ -145,19 +147,15 @@ class ServerTls:
 
     def reload(self) -> None:
         """Put the current files in force. Raises InvalidCertificate; then nothing has changed."""
-        read, revoked = self._read(), RevokedCertificates()
-        if self.files.client_crl is not None:
-            revoked = read_revoked(self.files.client_crl, read.client_ca or b"", self._clock.now_ms() / 1000)
+        files, revoked = self.files, RevokedCertificates()
+        _check_readable(files)
+        ca = None if files.client_ca is None else files.client_ca.read_bytes()
+        read = TlsIdentity(files.certificate.read_bytes(), files.key.read_bytes(), ca, files.is_client_required)
+        if files.client_crl is not None:
+            revoked = read_revoked(files.client_crl, ca or b"", self._clock.now_ms() / 1000)
         self.context.current, self.identity, self.revoked = self._loaded(), read, revoked
         if revoked.ends is not None:
             metrics.REVOCATION_EXPIRES.set(revoked.ends)
-
-    def _read(self) -> TlsIdentity:
-        files = self.files
-        _check_readable(files)
-        ca = None if files.client_ca is None else files.client_ca.read_bytes()
-        certificate, key = files.certificate.read_bytes(), files.key.read_bytes()
-        return TlsIdentity(certificate, key, ca, files.is_client_required)
 
     def _loaded(self) -> ssl.SSLContext:
         files = self.files
@@ -165,20 +163,14 @@ class ServerTls:
         made.handshakes, made.sslobject_class = self._handshakes, WatchedHandshake
         made.minimum_version = ssl.TLSVersion.TLSv1_2
         made.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-        try:
+        with _named(files.certificate, "it fits no key"):
             made.load_cert_chain(files.certificate, files.key, password=_no_password)
-        except (OSError, ValueError) as exc:
-            raise InvalidCertificate(str(files.certificate), _why(exc, "it fits no key")) from None
         if files.client_ca is not None:
-            try:
+            with _named(files.client_ca, "it holds no authority"):
                 made.load_verify_locations(files.client_ca)
-            except (OSError, ValueError) as exc:
-                raise InvalidCertificate(str(files.client_ca), _why(exc, "it holds no authority")) from None
             if files.client_crl is not None:
-                try:
+                with _named(files.client_crl, "it holds no list"):
                     made.load_verify_locations(files.client_crl)
-                except (OSError, ValueError) as exc:
-                    raise InvalidCertificate(str(files.client_crl), _why(exc, "it holds no list")) from None
                 made.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
             required, optional = ssl.CERT_REQUIRED, ssl.CERT_OPTIONAL
             made.verify_mode = required if files.is_client_required else optional
@@ -191,9 +183,8 @@ class ServerTls:
 def certificate_expires(path: Path) -> float | None:
     """Return when a certificate expires, in seconds since 1970, if the standard library can tell."""
     try:
-        shown: dict[str, Any] = ssl._ssl._test_decode_cert(str(path))  # type: ignore[attr-defined]
-        return float(ssl.cert_time_to_seconds(shown["notAfter"]))
-    except (AttributeError, OSError, ValueError, KeyError):
+        return expiry_of(ssl._ssl._test_decode_cert(str(path)))  # type: ignore[attr-defined]
+    except (AttributeError, OSError):
         return None
 
 
@@ -207,9 +198,14 @@ def _check_readable(files: TlsFiles) -> None:
         raise InvalidCertificate(str(files.key), str(exc).partition(": ")[2]) from None
 
 
-def _why(error: Exception, what: str) -> str:
-    reason = getattr(error, "reason", None) or getattr(error, "strerror", None)
-    return f"{what}: {reason}" if reason else what
+@contextmanager
+def _named(path: Path, what: str) -> Iterator[None]:
+    """Raise InvalidCertificate with the name of the file for an error within."""
+    try:
+        yield
+    except (OSError, ValueError) as exc:
+        reason = getattr(exc, "reason", None) or getattr(exc, "strerror", None)
+        raise InvalidCertificate(str(path), f"{what}: {reason}" if reason else what) from None
 
 
 def _no_password() -> str:

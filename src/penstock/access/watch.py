@@ -9,20 +9,19 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
 
 from penstock import metrics
 from penstock.clock import SYSTEM, Clock
 from penstock.database.database import Database
 from penstock.errors import AccessError, Error, InvalidAccessFile, InvalidCertificate, LeftOpen, MissingExtra
-from penstock.redaction import traced, words
+from penstock.redaction import words
 
 from .access import Access
 from .access_file import AccessFile
 from .policy import AccessPolicy
 from .principal import Principal
-from .remote_keys import RemoteKeys
-from .rule_set import stored_rules
+from .remote_keys import LookThread, RemoteKeys
+from .rule import stored_rules
 from .tls import ServerTls
 
 logger = logging.getLogger("penstock.access")
@@ -32,7 +31,7 @@ _STEADY_SECONDS, _STEADY_LOOKS = 0.05, 20  # within which a writer has to finish
 OURS = Principal("penstock", method="process")
 
 
-class AccessWatch:
+class AccessWatch(LookThread):
     """Puts changes in force, between `start` and `stop`."""
 
     def __init__(
@@ -46,14 +45,13 @@ class AccessWatch:
         clock: Clock = SYSTEM,
     ) -> None:
         """`path`: the access file. Sources that are None are not watched."""
+        super().__init__("penstock-access", look_seconds, "a look at who may do what failed")
         self._access, self._path, self._database, self._tls = access, path, database, tls
-        self._look_seconds, self._clock = look_seconds, clock
+        self._clock = clock
         self._read: dict[Path, bytes] = {}
         self._shown: dict[Path, bytes] = {}
         self._keys: RemoteKeys | None = None
         self._broken: dict[str, str] = {}  # by file: the failure that was logged
-        self._stopped = Event()
-        self._thread: Thread | None = None
 
     def load(self, *, waits: bool = False) -> None:
         """Put everything in force for the first time; here a broken source is an error. Raises AccessError.
@@ -74,26 +72,21 @@ class AccessWatch:
         self._look_at_keys()
 
     def start(self) -> None:
-        """Start the thread."""
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="penstock-access", daemon=True)
-            self._thread.start()
-            if self._keys is not None:
-                self._keys.start()
+        """Start the thread, and that of the keys."""
+        super().start()
+        if self._keys is not None:
+            self._keys.start()
 
     def stop(self) -> None:
-        """Stop the thread."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(5)
-            self._thread = None
+        """Stop the threads."""
+        super().stop()
         if self._keys is not None:
             self._keys.stop()
 
     def look(self) -> None:
         """Check all sources once, in the caller's thread."""
         if self._path is not None and self._is_changed([self._path, *self._read], self._read):
-            self._take("access", self._look_at_file)
+            self._take("access", lambda: self._access.install(self._policy()))
         if self._tls is not None and self._is_changed(self._tls.files.paths(), self._shown):
             self._take("tls", self._look_at_certificates)
         if self._tls is not None:
@@ -119,9 +112,6 @@ class AccessWatch:
         return found != known
 
     # -- each source
-
-    def _look_at_file(self) -> None:
-        self._access.install(self._policy())
 
     def _look_at_certificates(self) -> None:
         assert self._tls is not None
@@ -216,13 +206,6 @@ class AccessWatch:
         if old is not None:
             old.stop()
         return policy
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._look_seconds):
-            try:
-                self.look()
-            except Exception as exc:
-                logger.error("a look at who may do what failed", exc_info=traced(exc))
 
 
 def _contents(paths: list[Path]) -> dict[Path, bytes]:

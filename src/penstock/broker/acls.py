@@ -19,15 +19,14 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.access.resource import CLUSTER, AccessRight, ResourceKind
-from penstock.access.rule import ANY, AccessRule, matches, parse_rule
-from penstock.access.rule_set import PLACE, RuleSet
+from penstock.access.rule import ANY, PLACE, AccessRule, RuleSet, matches, parse_rule
 from penstock.errors import Error, InvalidRule
 from penstock.wire.kafka.apis.security import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
 from .call import ClientCall, Reply, RequestHandler
-from .error_codes import number_of
+from .error_codes import error_fields
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -50,6 +49,10 @@ _RIGHTS = {
     12: AccessRight.WRITE,
 }
 _KIND_NUMBERS = {kind: number for number, kind in _KINDS.items()}
+_REFUSED: Message = {
+    "error_code": E.CLUSTER_AUTHORIZATION_FAILED,
+    "error_message": "it needs the right to alter the cluster",
+}
 _RIGHT_NUMBERS = {right: number for number, right in reversed(_RIGHTS.items())}
 
 
@@ -111,45 +114,20 @@ def rule_of(asked: Message, place: str) -> AccessRule:
     return parse_rule(f"{effect} {principal[len(_USER) :]} {action} {kind} {name}", place)
 
 
-class AclFilter(NamedTuple):
-    """A filter on ACLs."""
-
-    resource_type: int
-    resource_name: str | None
-    pattern_type: int
-    principal: str | None
-    host: str | None
-    operation: int
-    permission_type: int
-
-    def fits(self, acl: Acl) -> bool:
-        """Return whether an ACL passes the filter."""
-        return (
-            self.resource_type in (_ANY, acl.resource_type)
-            and self._names(acl)
-            and self.principal in (None, acl.principal)
-            and self.host in (None, acl.host)
-            and self.operation in (_ANY, acl.operation)
-            and self.permission_type in (_ANY, acl.permission_type)
-        )
-
-    def _names(self, acl: Acl) -> bool:
-        if self.pattern_type == _MATCH and self.resource_name is not None:
-            pattern = acl.resource_name + ANY if acl.pattern_type == _PREFIXED else acl.resource_name
-            return matches(pattern, self.resource_name)
-        return self.pattern_type in (_ANY, _MATCH, acl.pattern_type) and self.resource_name in (None, acl.resource_name)
-
-
-def filter_of(asked: Message) -> AclFilter:
-    """Return the filter of a request."""
-    return AclFilter(
-        asked["resource_type_filter"],
-        asked["resource_name_filter"],
-        asked["pattern_type_filter"],
-        asked["principal_filter"],
-        asked["host_filter"],
-        asked["operation"],
-        asked["permission_type"],
+def _fits(acl: Acl, wanted: Message) -> bool:
+    """Return whether an ACL passes the filter of a request."""
+    name, pattern = wanted["resource_name_filter"], wanted["pattern_type_filter"]
+    if pattern == _MATCH and name is not None:
+        is_named = matches(acl.resource_name + ANY if acl.pattern_type == _PREFIXED else acl.resource_name, name)
+    else:
+        is_named = pattern in (_ANY, _MATCH, acl.pattern_type) and name in (None, acl.resource_name)
+    return (
+        is_named
+        and wanted["resource_type_filter"] in (_ANY, acl.resource_type)
+        and wanted["principal_filter"] in (None, acl.principal)
+        and wanted["host_filter"] in (None, acl.host)
+        and wanted["operation"] in (_ANY, acl.operation)
+        and wanted["permission_type"] in (_ANY, acl.permission_type)
     )
 
 
@@ -157,14 +135,7 @@ def by_resource(acls: list[Acl]) -> Iterator[Message]:
     """Yield ACLs grouped by resource, as answers list them."""
     resources: dict[tuple[int, str, int], list[Message]] = {}
     for acl in dict.fromkeys(acls):
-        resources.setdefault(acl[:3], []).append(
-            {
-                "principal": acl.principal,
-                "host": acl.host,
-                "operation": acl.operation,
-                "permission_type": acl.permission_type,
-            }
-        )
+        resources.setdefault(acl[:3], []).append(acl._asdict())  # with fields that the answer does not have here
     for (kind, name, pattern), found in resources.items():
         yield {"resource_type": kind, "resource_name": name, "pattern_type": pattern, "acls": found}
 
@@ -174,20 +145,20 @@ class Acls:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-
-    def handlers(self) -> dict[int, RequestHandler]:
-        """Return the handler of each request."""
-        return {DESCRIBE_ACLS.key: self.describe, CREATE_ACLS.key: self.create, DELETE_ACLS.key: self.delete}
+        self.handlers: dict[int, RequestHandler] = {
+            DESCRIBE_ACLS.key: self.describe,
+            CREATE_ACLS.key: self.create,
+            DELETE_ACLS.key: self.delete,
+        }
 
     async def describe(self, call: ClientCall) -> Reply:
         """Return the rules that pass a filter."""
         call.check(AccessRight.DESCRIBE, CLUSTER)
-        wanted = filter_of(call.body)
         acls = [
             acl
             async for rule in call.each(self._broker.access.rules)
             for part in rule.parts()
-            if wanted.fits(acl := acl_of(part))
+            if _fits(acl := acl_of(part), call.body)
         ]
         return {"resources": list(by_resource(acls))}
 
@@ -195,7 +166,7 @@ class Acls:
         """Add valid rules to the database; each gets an answer of its own."""
         asked = call.body["creations"]
         if not call.may(AccessRight.ALTER, CLUSTER):
-            return {"results": [_refused()] * len(asked)}
+            return {"results": [_REFUSED] * len(asked)}
         results: list[Message] = []
         rules: list[AccessRule] = []
         async for each in call.each(asked):
@@ -203,26 +174,24 @@ class Acls:
                 rules.append(rule_of(each, PLACE))
                 results.append({})
             except InvalidRule as exc:
-                results.append(_error_fields(exc))
+                results.append(error_fields(exc))
         stored = self._broker.access.stored
         try:
             self._check_door(call, (*stored, *rules))
-            by = call.principal.name
-            await self._change(partial(self._broker.administration.add_rules, rules, by))
+            await self._change(partial(self._broker.administration.add_rules, rules, call.principal.name))
         except Error as exc:
-            results = [each or _error_fields(exc) for each in results]
+            results = [each or error_fields(exc) for each in results]
         return {"results": results}
 
     async def delete(self, call: ClientCall) -> Reply:
         """Remove the rules in the database that pass some filters."""
         asked = call.body["filters"]
         if not call.may(AccessRight.ALTER, CLUSTER):
-            return {"filter_results": [_refused()] * len(asked)}
-        filters = [filter_of(each) async for each in call.each(asked)]
+            return {"filter_results": [_REFUSED] * len(asked)}
         stored = self._broker.access.stored
         acls = [(each, acl_of(each)) async for each in call.each(stored)]
         found = [
-            [each async for each, acl in call.each(acls) if wanted.fits(acl)] async for wanted in call.each(filters)
+            [each async for each, acl in call.each(acls) if _fits(acl, wanted)] async for wanted in call.each(asked)
         ]
         going = {each for some in found for each in some}
         try:
@@ -232,7 +201,7 @@ class Acls:
             remove = self._broker.administration.remove_rules
             await self._change(partial(remove, sorted(going, key=str), by, last=last))
         except Error as exc:
-            return {"filter_results": [_error_fields(exc)] * len(filters)}
+            return {"filter_results": [error_fields(exc)] * len(asked)}
         return {
             "filter_results": [
                 {"matching_acls": [acl_of(each)._asdict() for each in dict.fromkeys(some)]} for some in found
@@ -250,14 +219,3 @@ class Acls:
     async def _change(self, change: Callable[[], tuple[AccessRule, ...]]) -> None:
         """Change the rules in the database, and put them in force here at once."""
         self._broker.access.install(stored=await self._broker.run(change))
-
-
-def _refused() -> Message:
-    return {
-        "error_code": int(E.CLUSTER_AUTHORIZATION_FAILED),
-        "error_message": "it needs the right to alter the cluster",
-    }
-
-
-def _error_fields(error: Error) -> Message:
-    return {"error_code": int(number_of(error)), "error_message": str(error)}

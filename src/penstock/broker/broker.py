@@ -33,8 +33,7 @@ from penstock.wire.kafka.layout import Message
 from penstock.wire.kafka.stepwise import CodecSteps, decode_request, encode_answer
 
 from .acls import Acls
-from .administration import Administration
-from .call import ClientCall, Reply, RequestHandler
+from .call import Administration, ClientCall, Refused, Reply, RequestHandler
 from .cluster import Cluster
 from .coordinator import Coordinator
 from .error_codes import number_of
@@ -92,7 +91,7 @@ class Broker:
         self.access_settings = access_settings or AccessSettings.load()
         self.administration = administration
         self.topics = Topics(store.log, store.bounds, clock)
-        self.cluster = Cluster(store, clock, self._nodes_changed)
+        self.cluster = Cluster(store, clock, lambda: self.metadata.forget())
         self.produce_quota = _quota(self.settings.produce_bytes_per_second, clock)
         self.fetch_quota = _quota(self.settings.fetch_bytes_per_second, clock)
         self._host, self._port, self._advertised = host, port, advertised
@@ -120,13 +119,13 @@ class Broker:
         RetentionTask(self)
         offsets = GroupOffsets(self, self.groups)
         self.handlers: dict[int, RequestHandler] = {
-            **self.metadata.handlers(),
-            **self.groups.handlers(),
-            **TopicAdmin(self).handlers(),
-            **Acls(self).handlers(),
-            **offsets.handlers(),
-            **TransactionHandler(self, self.groups, offsets).handlers(),
-            **GroupAdmin(self, self.groups).handlers(),
+            **self.metadata.handlers,
+            **self.groups.handlers,
+            **TopicAdmin(self).handlers,
+            **Acls(self).handlers,
+            **offsets.handlers,
+            **TransactionHandler(self, self.groups, offsets).handlers,
+            **GroupAdmin(self, self.groups).handlers,
         }
 
     # -- for callers outside
@@ -197,13 +196,6 @@ class Broker:
         """Whether the caller is in the loop's thread."""
         return get_ident() == self._loop_thread
 
-    def look(self, slot: Slot, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Run a query of the store in a thread of the pool, and continue with its result."""
-        self.spawn(slot, self._looked(work, then))
-
-    async def _looked(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        then(await self.run(work))
-
     async def run(self, work: Callable[[], T]) -> T:
         """Run a query of the store in a thread of the pool."""
         found = await self.loop.run_in_executor(self._pool, work)
@@ -250,7 +242,7 @@ class Broker:
         return False
 
     def _refuse(self, session: Session) -> None:
-        self.measures.refused()
+        self.measures.refused += 1
         if not self.is_stopping:
             logger.warning(
                 "a connection of %s is refused: it holds its share of broker.connections", session.peer.address
@@ -277,8 +269,7 @@ class Broker:
             known = (each for each in sizes.items() if each[0] in self.topics.by_name)
             waits += [self.access.charge(slot.session.principal, *each) for each in known]
         throttle_ms = int(max(waits) * 1000)
-        if throttle_ms:
-            self.measures.throttled(throttle_ms)
+        self.measures.throttled_ms += throttle_ms
         return throttle_ms
 
     # -- requests
@@ -286,7 +277,7 @@ class Broker:
     def begin(self, slot: Slot) -> None:
         """Begin to answer a request. Raises InvalidRequest."""
         request, session = slot.request, slot.session
-        self.measures.asked(request.key)
+        self.measures.requests[request.key] += 1
         self.slices.begin()
         if not session.is_admitted and request.key not in _FOR_ALL:
             session.refuse(self.access.refuse("nothing", session.peer, "nothing was shown before a request"))
@@ -302,24 +293,22 @@ class Broker:
             self._call(slot)
 
     def _call(self, slot: Slot) -> None:
-        request, api = slot.request, slot.request.api
-        assert api is not None
-        if len(request.data) > _LONG_BYTES:
+        request = slot.request
+        if len(request.data) <= _LONG_BYTES:
+            self._handle(slot, slot.api.decode_request(request.data, request.version, request.at))
+        else:
             self.spawn(slot, self._call_in_slices(slot))
-            return
-        self._handle(slot, api.decode_request(request.data, request.version, request.at))
 
     async def _call_in_slices(self, slot: Slot) -> None:
-        request, api = slot.request, slot.request.api
-        assert api is not None
-        self._handle(slot, await self.slices.run(decode_request(api, request.data, request.version, request.at)))
+        request = slot.request
+        self._handle(slot, await self.slices.run(decode_request(slot.api, request.data, request.version, request.at)))
 
     def _handle(self, slot: Slot, body: Message) -> None:
         request = slot.request
         call = ClientCall(slot.session.principal, request.client_id, request.version, body, self.access, self.slices)
         try:
             answer = self.handlers[request.key](call)
-        except Error as exc:
+        except (Error, Refused) as exc:
             self._fail(slot, exc)
             return
         if isinstance(answer, dict | bytes):
@@ -328,39 +317,34 @@ class Broker:
             self.spawn(slot, self._finish(slot, answer))
 
     def _fill(self, slot: Slot, answer: Reply) -> None:
-        api = slot.request.api
-        assert api is not None
         if isinstance(answer, bytes):
             slot.fill([answer])
         elif _is_long(answer):
             self.spawn(slot, self._fill_in_slices(slot, answer))
         else:
-            slot.fill([api.encode_answer(answer, slot.request.version)])
+            slot.fill([slot.api.encode_answer(answer, slot.request.version)])
 
     async def _fill_in_slices(self, slot: Slot, answer: Message) -> None:
-        api = slot.request.api
-        assert api is not None
-        slot.fill([await self.slices.run(encode_answer(api, answer, slot.request.version))])
+        slot.fill([await self.slices.run(encode_answer(slot.api, answer, slot.request.version))])
 
     async def _finish(self, slot: Slot, answer: Awaitable[Reply]) -> None:
         try:
             message = await answer
         except InvalidRequest:
             raise
-        except Error as exc:
+        except (Error, Refused) as exc:
             self._fail(slot, exc)
             return
         self._fill(slot, message)
 
-    def _fail(self, slot: Slot, error: Error) -> None:
+    def _fail(self, slot: Slot, error: Error | Refused) -> None:
         """Reply with an error if the answer has a field for one; else end the connection."""
-        api = slot.request.api
-        assert api is not None
-        if any(field.name == "error_code" and field.is_in(slot.request.version) for field in api.answer):
-            answer = {"error_code": int(number_of(error, api.key)), "error_message": str(error)}
-            slot.fill([api.encode_answer(answer, slot.request.version)])
+        api, version = slot.api, slot.request.version
+        if any(field.name == "error_code" and field.is_in(version) for field in api.answer):
+            answer = {"error_code": number_of(error, api.key, version), "error_message": str(error)}
+            slot.fill([api.encode_answer(answer, version)])
         else:
-            slot.session.refuse(error)
+            self.failed(slot, error)
 
     def _refuse_version(self, slot: Slot) -> None:
         """Answer an unsupported version: ApiVersions with those supported, in version 0; else a number."""
@@ -406,15 +390,19 @@ class Broker:
         await self.run(lambda: self.cluster.start(host, port))
         self._stops.append(self.batches.watch(self.fetches.moved))
         self._stops.append(self.access.watch(lambda: self.call_soon(self.fetches.wake_all)))
-        server = await self.loop.create_server(
-            lambda: Session(self), sock=self._socket, ssl=self._tls, **self._tls_waits()
+        login = self.access_settings.login_wait.total_seconds()
+        waits: dict[str, Any] = (
+            {"ssl_handshake_timeout": login, "ssl_shutdown_timeout": _STOP_SECONDS} if self._tls else {}
         )
+        server = await self.loop.create_server(lambda: Session(self), sock=self._socket, ssl=self._tls, **waits)
         ticking = self.loop.create_task(self._tick())
         self._ready.set()
         await self._stopped.wait()
         server.close()
         ticking.cancel()
-        await self._wait_for_answers()
+        end = self.clock.monotonic() + _STOP_SECONDS
+        while any(each.pending for each in self.sessions) and self.clock.monotonic() < end:
+            await asyncio.sleep(0.01)  # requests in progress are answered and sent
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
             for task in late:
@@ -426,12 +414,6 @@ class Broker:
             session.abort()
         await server.wait_closed()
         self.measures.forget()
-
-    async def _wait_for_answers(self) -> None:
-        """Wait until every request in progress is answered and sent, for a limited time."""
-        end = self.clock.monotonic() + _STOP_SECONDS
-        while any(each.pending for each in self.sessions) and self.clock.monotonic() < end:
-            await asyncio.sleep(0.01)
 
     def _begin_stop(self) -> None:
         self.is_stopping = True
@@ -470,7 +452,7 @@ class Broker:
         for session in sorted((each for each in self.sessions if each.is_full), key=lambda each: each.full_since):
             if not self.flow.is_short or now - session.full_since < _TIMEOUT_SECONDS:
                 return
-            self.measures.refused()
+            self.measures.refused += 1
             logger.warning("connection of %s ended: it does not take its answers", session.principal.address)
             session.abort()
 
@@ -484,12 +466,6 @@ class Broker:
             elif now - session.began > longest:
                 session.refuse(Unauthenticated("nothing was shown in time"))
 
-    def _tls_waits(self) -> dict[str, Any]:
-        if self._tls is None:
-            return {}
-        wait = self.access_settings.login_wait.total_seconds()
-        return {"ssl_handshake_timeout": wait, "ssl_shutdown_timeout": _STOP_SECONDS}
-
     async def _refresh(self) -> None:
         try:
             await self.run(self.topics.refresh)
@@ -497,9 +473,6 @@ class Broker:
             logger.debug("topics were not read: %s", exc)
         finally:
             self._looking = False
-
-    def _nodes_changed(self) -> None:
-        self.metadata.forget()
 
 
 def _quota(bytes_per_second: int, clock: Clock) -> RateLimiter:

@@ -1,12 +1,14 @@
-"""One request as its handler gets it, and helpers that handlers share."""
+"""One request as its handler gets it; and the changes that handlers make to a store beyond records."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import NamedTuple, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from penstock.access.access import Access
 from penstock.access.principal import Principal
 from penstock.access.resource import AccessRight, Resource, ResourceKind
+from penstock.access.rule import AccessRule
 from penstock.errors import NotAllowed
+from penstock.log.contract import Compaction, Keep, Topic
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.layout import Message
 
@@ -57,3 +59,47 @@ class ClientCall(NamedTuple):
 
 Reply = Message | bytes  # as fields, or encoded already
 RequestHandler = Callable[[ClientCall], Reply | Awaitable[Reply]]
+
+
+class Administration(Protocol):
+    """Creates, deletes, grows and sets topics; deletes groups. Each call is one operation, with its audit."""
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        partitioner: str,
+        keep: Keep,
+        configs: Mapping[str, str],
+        compaction: Compaction | None = None,
+    ) -> None:
+        """Create a topic. Raises InvalidTopic, InvalidPartitions, PartitionsDiffer if it exists."""
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. Raises UnknownTopic, TopicBusy."""
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions. Raises UnknownTopic, InvalidGrowth."""
+
+    def set_topic(
+        self, topic: Topic, keep: Keep, configs: Mapping[str, str | None], compaction: Compaction | None
+    ) -> None:
+        """Set a topic's retention, compaction, and other configs; None removes one.
+
+        Raises UnknownTopic, StoreUnsupported.
+        """
+
+    def trim_topic(self, topic: Topic, partition: int, before: int) -> None:
+        """Delete the records of a partition before an offset. Raises OffsetOutOfRange."""
+
+    def add_rules(self, rules: Sequence[AccessRule], by: str) -> tuple[AccessRule, ...]:
+        """Add access rules to the database; return all rules it has then."""
+
+    def remove_rules(self, rules: Sequence[AccessRule], by: str, *, last: bool) -> tuple[AccessRule, ...]:
+        """Remove access rules from the database; return all rules it has then.
+
+        Raises LeftOpen if none would be left, unless `last`.
+        """
+
+    def delete_group(self, name: str) -> None:
+        """Delete a group and its offsets. Raises UnknownGroup."""

@@ -6,8 +6,9 @@ before its members learn their assignments, so after a restart they go on withou
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from penstock.access import resource
 from penstock.access.resource import AccessRight
@@ -18,15 +19,14 @@ from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
 from .call import ClientCall, Refused, Reply, RequestHandler
-from .group import MEMBER_BYTES, ConsumerGroup, GroupMember, GroupState
-from .group_store import ClientGroupStore, Hold, generation_row
+from .group import MEMBER_BYTES, ClientGroupStore, ConsumerGroup, GroupMember, GroupState, Hold, generation_row
 
 if TYPE_CHECKING:
     from .broker import Broker
 
 logger = logging.getLogger("penstock.groups")
 
-_MOST_PROTOCOLS, _MOST_ASSIGNMENTS = (100, 20_000)  # more than any group has, and few enough to be worked at once
+_MOST_PROTOCOLS, _MOST_ASSIGNMENTS = 100, 20_000  # more than any group has, and few enough to be worked at once
 _FIRST_WITH_PROMISED_IDS, _FIRST_WITH_SKIP, _FIRST_WITH_MANY_LEAVING = 4, 9, 3
 _FIRST_WITHOUT_PROTOCOL = 7  # its refusals may leave the protocol out
 _LONGEST_PROMISED = 1000  # member ids of a group that were given out and not used yet
@@ -34,13 +34,13 @@ _MOST_IDLE, _IDLE_SECONDS = 1000, 10.0  # of groups without members in memory: m
 _WEIGH_SECONDS = 1.0
 
 
+@dataclass(slots=True)
 class HeldGroup:
     """A group that is coordinated here."""
 
-    __slots__ = ("group", "hold", "used_at")
-
-    def __init__(self, hold: Hold, group: ConsumerGroup, used_at: float) -> None:
-        self.hold, self.group, self.used_at = hold, group, used_at
+    hold: Hold
+    group: ConsumerGroup
+    used_at: float
 
 
 class Coordinator:
@@ -53,10 +53,7 @@ class Coordinator:
         self._loading: dict[str, asyncio.Future[HeldGroup]] = {}
         self._bytes, self._next_weighing = 0, 0.0
         broker.ticks.append(self.tick)
-
-    def handlers(self) -> dict[int, RequestHandler]:
-        """Return the handler of each request."""
-        return {
+        self.handlers: dict[int, RequestHandler] = {
             JOIN_GROUP.key: self.join,
             SYNC_GROUP.key: self.sync,
             HEARTBEAT.key: self.heartbeat,
@@ -132,8 +129,7 @@ class Coordinator:
         if self.held.get(held.group.name) is held:
             del self.held[held.group.name]
         for each in held.group.members.values():
-            _answer_join(each, {"error_code": int(E.NOT_COORDINATOR)})
-            _answer_sync(each, {"error_code": int(E.NOT_COORDINATOR)})
+            _refuse(each, E.NOT_COORDINATOR)
 
     # -- joining
 
@@ -143,7 +139,7 @@ class Coordinator:
             return await self._join(call)
         except Refused as exc:
             nameless = {"protocol_name": None} if call.version >= _FIRST_WITHOUT_PROTOCOL else {}
-            return {"error_code": int(exc.number), "member_id": call.body["member_id"], **nameless}
+            return {"error_code": exc.number, "member_id": call.body["member_id"], **nameless}
 
     async def _join(self, call: ClientCall) -> Message:
         body, settings = call.body, self._broker.settings
@@ -202,7 +198,7 @@ class Coordinator:
             raise Refused(E.COORDINATOR_NOT_AVAILABLE)
         id = group.new_member_id(call.client_id, None)
         group.promised[id] = self._now() + session
-        return {"error_code": int(E.MEMBER_ID_REQUIRED), "member_id": id}
+        return {"error_code": E.MEMBER_ID_REQUIRED, "member_id": id}
 
     async def _newcomer(self, call: ClientCall, held: HeldGroup, id: str) -> Message:
         group, body = held.group, call.body
@@ -229,8 +225,7 @@ class Coordinator:
     async def _restarted(self, call: ClientCall, held: HeldGroup, known: GroupMember) -> Message:
         """Let a restarted static member take its old place: its assignment stays the same."""
         group, former = held.group, known.id
-        _answer_join(known, {"error_code": int(E.FENCED_INSTANCE_ID)})
-        _answer_sync(known, {"error_code": int(E.FENCED_INSTANCE_ID)})
+        _refuse(known, E.FENCED_INSTANCE_ID)
         same = known.metadata(group.protocol) == dict(_protocols(call.body)).get(group.protocol)
         member = group.replace(known, group.new_member_id(call.client_id, known.instance_id))
         _update(member, call.body)
@@ -252,11 +247,10 @@ class Coordinator:
         group = held.group
         if group.state is not GroupState.PREPARING:
             self._prepare(group)
-        _answer_join(member, {"error_code": int(E.UNKNOWN_MEMBER_ID)})
-        waiting: asyncio.Future[Message] = self._broker.loop.create_future()
-        member.joining = waiting
+        _answer_join(member, {"error_code": E.UNKNOWN_MEMBER_ID})
+        member.joining = waiting = self._broker.loop.create_future()
         self._form_if_complete(held)
-        return await waiting
+        return cast(Message, await waiting)
 
     def _prepare(self, group: ConsumerGroup) -> None:
         """Start a rebalance: all members have to join again."""
@@ -267,7 +261,7 @@ class Coordinator:
         longest = max((each.rebalance_ms for each in group.members.values()), default=0)
         group.join_deadline = now + max(longest / 1000, delay)
         for each in group.members.values():
-            _answer_sync(each, {"error_code": int(E.REBALANCE_IN_PROGRESS)})
+            _answer_sync(each, {"error_code": E.REBALANCE_IN_PROGRESS})
 
     def _form_if_complete(self, held: HeldGroup) -> None:
         group, now = held.group, self._now()
@@ -307,12 +301,6 @@ class Coordinator:
 
     async def sync(self, call: ClientCall) -> Reply:
         """Return a member's assignment; the leader sends those of all."""
-        try:
-            return await self._sync(call)
-        except Refused as exc:
-            return {"error_code": int(exc.number)}
-
-    async def _sync(self, call: ClientCall) -> Message:
         body = call.body
         held = await self.find_known(call, body["group_id"])
         group = held.group
@@ -328,7 +316,7 @@ class Coordinator:
         if len(body["assignments"]) > _MOST_ASSIGNMENTS:
             raise Refused(E.INVALID_REQUEST)
         self._weigh_in(group, sum(len(each["assignment"]) for each in body["assignments"]))
-        _answer_sync(member, {"error_code": int(E.UNKNOWN_MEMBER_ID)})
+        _answer_sync(member, {"error_code": E.UNKNOWN_MEMBER_ID})
         waiting: asyncio.Future[Message] = self._broker.loop.create_future()
         member.syncing = waiting
         if member.id == group.leader:
@@ -345,7 +333,7 @@ class Coordinator:
         except Error as exc:
             logger.warning("group %s could not be written: %s", group.name, exc, extra={"group": group.name})
             for each in group.members.values():
-                _answer_sync(each, {"error_code": int(E.COORDINATOR_NOT_AVAILABLE)})
+                _answer_sync(each, {"error_code": E.COORDINATOR_NOT_AVAILABLE})
             if group.state is GroupState.COMPLETING:
                 self._prepare(group)
             return
@@ -362,19 +350,15 @@ class Coordinator:
     async def heartbeat(self, call: ClientCall) -> Reply:
         """Record a heartbeat, and tell the member of a rebalance."""
         body = call.body
-        try:
-            held = self.held.get(body["group_id"])
-            if held is None:
-                held = await self.find_known(call, body["group_id"])
-            else:
-                self.check(call, body["group_id"], AccessRight.READ)
-            group = held.group
-            member = checked(group, body["member_id"], body["group_instance_id"], body["generation_id"])
-            self._heard(member)
-            if group.state is GroupState.PREPARING:
-                raise Refused(E.REBALANCE_IN_PROGRESS)
-        except Refused as exc:
-            return {"error_code": int(exc.number)}
+        held = self.held.get(body["group_id"])
+        if held is None:
+            held = await self.find_known(call, body["group_id"])
+        else:
+            self.check(call, body["group_id"], AccessRight.READ)
+        group = held.group
+        self._heard(checked(group, body["member_id"], body["group_instance_id"], body["generation_id"]))
+        if group.state is GroupState.PREPARING:
+            raise Refused(E.REBALANCE_IN_PROGRESS)
         return {"error_code": 0}
 
     async def leave(self, call: ClientCall) -> Reply:
@@ -385,13 +369,13 @@ class Coordinator:
         try:
             held = await self.find_known(call, body["group_id"])
             left = [
-                each | {"error_code": int(self._leave(held, each["member_id"], each["group_instance_id"]))}
+                each | {"error_code": self._leave(held, each["member_id"], each["group_instance_id"])}
                 async for each in call.each(leaving)
             ]
         except Refused as exc:
             if exc.number is not E.UNKNOWN_MEMBER_ID:
-                return {"error_code": int(exc.number)}
-            left = [each | {"error_code": int(exc.number)} async for each in call.each(leaving)]
+                raise
+            left = [each | {"error_code": exc.number} async for each in call.each(leaving)]
         return {"members": left} if many else {"error_code": left[0]["error_code"]}
 
     def _leave(self, held: HeldGroup, id: str, instance: str | None) -> E:
@@ -415,8 +399,7 @@ class Coordinator:
     def _remove(self, held: HeldGroup, member: GroupMember) -> None:
         group = held.group
         group.remove(member)
-        _answer_join(member, {"error_code": int(E.UNKNOWN_MEMBER_ID)})
-        _answer_sync(member, {"error_code": int(E.UNKNOWN_MEMBER_ID)})
+        _refuse(member, E.UNKNOWN_MEMBER_ID)
         if not group.members:
             self._form(held)
         elif group.state in (GroupState.STABLE, GroupState.COMPLETING):
@@ -443,11 +426,8 @@ class Coordinator:
             self._form_if_complete(held)
         if now >= self._next_weighing:
             self._next_weighing = now + _WEIGH_SECONDS
-            self._weigh()
+            self._bytes = sum(each.group.memory_bytes for each in self.held.values())
             self._drop_idle(now)
-
-    def _weigh(self) -> None:
-        self._bytes = sum(each.group.memory_bytes for each in self.held.values())
 
     def _drop_idle(self, now: float) -> None:
         """Bound the number and age of groups without members in memory: the store has them."""
@@ -477,6 +457,12 @@ def checked(group: ConsumerGroup, id: str, instance: str | None, generation: int
     if generation != group.generation:
         raise Refused(E.ILLEGAL_GENERATION)
     return member
+
+
+def _refuse(member: GroupMember, number: E) -> None:
+    """Answer what a member waits for with an error."""
+    _answer_join(member, {"error_code": number})
+    _answer_sync(member, {"error_code": number})
 
 
 def _protocols(body: Message) -> list[tuple[str, bytes]]:

@@ -8,28 +8,13 @@ KAFKA_STORAGE_ERROR to a partition, and one that ends a transaction gives up aft
 from penstock import errors as e
 from penstock.errors import Error, Fault, InvalidBatch
 from penstock.errors.table import ErrorTable
-from penstock.wire.kafka.apis.groups import (
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    LIST_GROUPS,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    OFFSET_FETCH,
-    SYNC_GROUP,
-)
-from penstock.wire.kafka.apis.transactions import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    INIT_PRODUCER_ID,
-    LIST_TRANSACTIONS,
-    TXN_OFFSET_COMMIT,
-)
+from penstock.wire.kafka.apis import groups, transactions
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
+from penstock.wire.kafka.layout import Message
 
+from .call import Refused
+
+_LONGEST_MESSAGE = 1000  # characters of a message: it may quote a name
 _ODD = E.UNKNOWN_SERVER_ERROR
 _AWAY = E.KAFKA_STORAGE_ERROR  # clients ask for the leader again, wait, and retry
 
@@ -94,31 +79,38 @@ ERROR_NUMBERS = ErrorTable(
 )
 
 _ASKS_AGAIN = (  # clients look up the coordinator again, which may have moved, and retry
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    END_TXN,
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    LIST_GROUPS,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    SYNC_GROUP,
-    TXN_OFFSET_COMMIT,
+    *(groups.JOIN_GROUP, groups.SYNC_GROUP, groups.HEARTBEAT, groups.LEAVE_GROUP),
+    *(groups.LIST_GROUPS, groups.DESCRIBE_GROUPS, groups.DELETE_GROUPS, groups.OFFSET_COMMIT, groups.OFFSET_DELETE),
+    *(transactions.ADD_PARTITIONS_TO_TXN, transactions.ADD_OFFSETS_TO_TXN),
+    *(transactions.TXN_OFFSET_COMMIT, transactions.END_TXN),
 )
 # Some clients of these APIs do not know COORDINATOR_NOT_AVAILABLE: Java's look up the coordinator of a
 # transactional id that does not exist, and aiokafka and older Java consumers fail.
-_WAITS = (INIT_PRODUCER_ID, LIST_TRANSACTIONS, OFFSET_FETCH)
+_WAITS = (transactions.INIT_PRODUCER_ID, transactions.LIST_TRANSACTIONS, groups.OFFSET_FETCH)
 _COORDINATOR_AWAY = {each.key: E.COORDINATOR_NOT_AVAILABLE for each in _ASKS_AGAIN} | {
     each.key: E.COORDINATOR_LOAD_IN_PROGRESS for each in _WAITS
 }
+# The first version of an API whose clients know PRODUCER_FENCED; older ones know INVALID_PRODUCER_EPOCH.
+_FENCED_SINCE = {
+    transactions.INIT_PRODUCER_ID.key: 4,
+    transactions.ADD_PARTITIONS_TO_TXN.key: 2,
+    transactions.ADD_OFFSETS_TO_TXN.key: 2,
+    transactions.END_TXN.key: 2,
+}
 
 
-def number_of(error: Error, key: int | None = None) -> E:
-    """Return Kafka's number of an error, in the answer to an API where that matters."""
+def number_of(error: Error | Refused, key: int = -1, version: int = 0) -> E:
+    """Return Kafka's number of an error, in the answer to a version of an API where that matters."""
+    if isinstance(error, Refused):
+        is_unknown = error.number is E.PRODUCER_FENCED and version < _FENCED_SINCE.get(key, 0)
+        return E.INVALID_PRODUCER_EPOCH if is_unknown else error.number
     if isinstance(error, InvalidBatch) and error.is_damaged:  # clients send it again, but no other bad batch
         return E.CORRUPT_MESSAGE
     number = ERROR_NUMBERS.of(type(error))
-    return _COORDINATOR_AWAY.get(key, number) if number is _AWAY and key is not None else number
+    return _COORDINATOR_AWAY.get(key, number) if number is _AWAY else number
+
+
+def error_fields(error: Error | Refused) -> Message:
+    """Return the fields for an error in an answer about topics or rules."""
+    number = E.TOPIC_AUTHORIZATION_FAILED if isinstance(error, e.NotAllowed) else number_of(error)
+    return {"error_code": number, "error_message": str(error)[:_LONGEST_MESSAGE]}

@@ -8,7 +8,9 @@ the store nothing.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +20,7 @@ from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.errors import Damaged, Error, OffsetOutOfRange
 from penstock.log.contract import Topic
-from penstock.wire.kafka.error_numbers import ErrorNumber
+from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.hot import FetchedPart, Wanted, WantedPart, decode_fetch, encode_fetched
 from penstock.wire.kafka.stepwise import CodecSteps
 
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.broker")
 
 LEADER_EPOCH = 0
-_LASTING = (ErrorNumber.KAFKA_STORAGE_ERROR, ErrorNumber.CORRUPT_MESSAGE, ErrorNumber.UNKNOWN_SERVER_ERROR)
+# Errors of a read that would fail again in a moment: clients that retry at once would do nothing else, and some
+# have no back-off of their own. So they answer a fetch only when its time is up.
+_LASTING = (E.KAFKA_STORAGE_ERROR, E.CORRUPT_MESSAGE, E.UNKNOWN_SERVER_ERROR)
 Key = tuple[int, int]
 _STEP_PARTS = 16  # of a request, in one step
 _MOST_WOKEN = 32  # fetches that one record wakes in one step of the loop
@@ -82,32 +86,21 @@ class KnownEnds:
                 self._known[key] = _AtEnd(end, start)
 
 
+@dataclass(eq=False, slots=True)
 class FetchUnderWay:
     """A fetch in progress. Lives in the loop's thread."""
 
-    __slots__ = (
-        "deadline",
-        "is_answered",
-        "is_looking",
-        "is_woken",
-        "keys",
-        "looked_ms",
-        "may",
-        "rules",
-        "slot",
-        "timer",
-        "wanted",
-    )
-
-    def __init__(self, slot: Slot, wanted: Wanted, keys: Sequence[Key], deadline: float) -> None:
-        self.slot, self.wanted, self.keys, self.deadline = slot, wanted, keys, deadline
-        self.rules: object = None  # the rules by which it may read
-        self.may: Sequence[bool] = ()
-        self.is_looking = True  # it looks, or a thread reads for it
-        self.is_woken = False  # it was woken meanwhile
-        self.is_answered = False
-        self.timer: asyncio.TimerHandle | None = None
-        self.looked_ms: int | None = None  # time of its last look, while spans are recorded
+    slot: Slot
+    wanted: Wanted
+    keys: Sequence[Key]
+    deadline: float
+    rules: object = None  # the rules by which it may read
+    may: Sequence[bool] = ()
+    is_looking: bool = True  # it looks, or a thread reads for it
+    is_woken: bool = False  # it was woken meanwhile
+    is_answered: bool = False
+    timer: asyncio.TimerHandle | None = None
+    looked_ms: int | None = None  # time of its last look, while spans are recorded
 
 
 class Waiters:
@@ -173,7 +166,7 @@ class FetchHandler:
         request, broker = slot.request, self._broker
         wanted = yield from decode_fetch(request.data, request.version, request.at)
         if wanted.session_id or wanted.session_epoch > 0:
-            not_found = int(ErrorNumber.FETCH_SESSION_ID_NOT_FOUND)
+            not_found = int(E.FETCH_SESSION_ID_NOT_FOUND)
             slot.fill((yield from encode_fetched((), request.version, error=not_found)))
             return
         longest = broker.settings.fetch_wait.total_seconds()
@@ -218,7 +211,9 @@ class FetchHandler:
         found: list[FetchedPart | None] = []
         missing: list[int] = []
         for place, (part, allowed) in enumerate(zip(wanted.parts, fetch.may, strict=True)):
-            each = self._at_once(part, wanted.committed, left) if allowed else _refused(part)
+            each = (
+                self._at_once(part, wanted.committed, left) if allowed else _failed(part, E.TOPIC_AUTHORIZATION_FAILED)
+            )
             found.append(each)
             if each is None:
                 missing.append(place)
@@ -230,23 +225,29 @@ class FetchHandler:
             yield from self._settle(fetch, [each for each in found if each is not None])
             return
         broker.flow.answer(most)  # count the bytes before they are read
+        read = partial(self._read_all, [wanted.parts[at] for at in missing], left, wanted.committed)
+        broker.spawn(fetch.slot, self._read_missing(fetch, found, missing, read, most))
 
-        def then(looked: list[FetchedPart]) -> None:
-            for place, each in zip(missing, looked, strict=True):
-                found[place] = each
-            parts = [each for each in found if each is not None]
-            broker.work(fetch.slot, self._settle(fetch, parts))
-
-        def read() -> list[FetchedPart]:
-            try:
-                return self._read_all([wanted.parts[at] for at in missing], left, wanted.committed)
-            except BaseException:
-                broker.call_soon(self._forget, fetch)  # and its connection ends
-                raise
-            finally:
-                broker.call_soon(broker.flow.answer, -most)
-
-        broker.look(fetch.slot, read, then)
+    async def _read_missing(
+        self,
+        fetch: FetchUnderWay,
+        found: list[FetchedPart | None],
+        missing: list[int],
+        read: Callable[[], list[FetchedPart]],
+        most: int,
+    ) -> None:
+        """Fill the missing places with what a thread of the pool reads, and settle."""
+        broker = self._broker
+        try:
+            looked = await broker.run(read)
+        except BaseException:
+            self._forget(fetch)  # and its connection ends
+            raise
+        finally:
+            broker.flow.answer(-most)
+        for place, each in zip(missing, looked, strict=True):
+            found[place] = each
+        broker.work(fetch.slot, self._settle(fetch, [each for each in found if each is not None]))
 
     def _settle(self, fetch: FetchUnderWay, parts: Sequence[FetchedPart]) -> CodecSteps[None]:
         """Answer if there is enough, or time is up; else wait."""
@@ -258,7 +259,7 @@ class FetchHandler:
                 yield
             if part.pieces:
                 sizes[part.topic] += part.size
-            is_told = is_told or _is_told_at_once(part)
+            is_told = is_told or (part.error != 0 and part.error not in _LASTING)
         size = sizes.total()
         left = fetch.deadline - broker.clock.monotonic()
         is_over = left <= 0 or broker.is_stopping or slot.session.is_closed
@@ -275,7 +276,7 @@ class FetchHandler:
         self.waiters.remove(fetch)
         throttle_ms = broker.charge(slot, broker.fetch_quota, size, sizes)
         for topic, given in sizes.items():
-            broker.measures.fetched(topic, given)
+            broker.measures.fetched[topic] += given
         topics = ((name, list(some)) for name, some in groupby(parts, key=lambda part: part.topic))
         pieces = yield from encode_fetched(topics, slot.request.version, throttle_ms=throttle_ms)
         slot.fill(pieces, throttle_ms)
@@ -322,9 +323,9 @@ class FetchHandler:
         topic = self._broker.topics.by_name.get(part.topic)
         if topic is None or not 0 <= part.partition < topic.partitions:
             self._broker.look_for_topics()
-            return FetchedPart(part.topic, part.partition, int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION))
+            return _failed(part, E.UNKNOWN_TOPIC_OR_PARTITION)
         if part.leader_epoch > LEADER_EPOCH:
-            return FetchedPart(part.topic, part.partition, int(ErrorNumber.UNKNOWN_LEADER_EPOCH))
+            return _failed(part, E.UNKNOWN_LEADER_EPOCH)
         known = self.ends.at((topic.id, part.partition), part.offset)
         if known is None:
             if max_bytes <= 0:
@@ -341,7 +342,7 @@ class FetchHandler:
             if left <= 0:
                 each: FetchedPart | None = _not_at_its_end(part)
             elif topic is None:
-                each = FetchedPart(part.topic, part.partition, int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION))
+                each = _failed(part, E.UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 each = self._read(topic, part, min(left, max(part.max_bytes, 1)), committed)
             assert each is not None
@@ -368,12 +369,11 @@ class FetchHandler:
             fetch = batches.fetch_at_once if at_once else batches.fetch
             fetched = fetch(topic, part.partition, part.offset, max_bytes=max_bytes, committed=committed)
         except OffsetOutOfRange as exc:
-            number = int(number_of(exc))
-            return FetchedPart(part.topic, part.partition, number, -1, -1, -1)
+            return FetchedPart(part.topic, part.partition, int(number_of(exc)), -1, -1, -1)
         except Error as exc:
             if isinstance(exc, Damaged):
                 self._tell(topic, part.partition, exc)
-            return FetchedPart(part.topic, part.partition, int(number_of(exc)))
+            return _failed(part, number_of(exc))
         if fetched is None:
             return None
         if not fetched.pieces and part.offset == fetched.end == fetched.stable:
@@ -384,17 +384,8 @@ class FetchHandler:
         )
 
 
-def _is_told_at_once(part: FetchedPart) -> bool:
-    """Return whether the state of a partition answers a fetch before its time is up.
-
-    A read that fails now would fail again in a moment: clients that retry at once would do nothing else, and
-    some have no back-off of their own.
-    """
-    return part.error not in _LASTING and part.error != 0
-
-
-def _refused(part: WantedPart) -> FetchedPart:
-    return FetchedPart(part.topic, part.partition, int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED))
+def _failed(part: WantedPart, number: E) -> FetchedPart:
+    return FetchedPart(part.topic, part.partition, int(number))
 
 
 def _not_at_its_end(part: WantedPart) -> FetchedPart:

@@ -1,4 +1,4 @@
-"""One group of consumers as its coordinator sees it: members, generations, and pending joins. No I/O.
+"""A group of consumers as its coordinator sees it: members, generations, pending joins; and groups in the store.
 
 | state      | meaning                                                              | ends with           |
 |------------|----------------------------------------------------------------------|---------------------|
@@ -7,16 +7,25 @@
 | COMPLETING | a generation is formed; its leader has to send the assignments       | the leader's sync   |
 | STABLE     | every member has an assignment                                       | a join, a departure |
 
-Members hold their pending answers (`joining`, `syncing`); the caller that drives the group sends them.
+Members hold their pending answers (`joining`, `syncing`); the caller that drives the group sends them. A
+coordinator loads a group once, and writes it under its epoch.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
+
+from penstock.clock import Clock, own_ms
+from penstock.database.database import Transaction
+from penstock.delivery import client_cursors
+from penstock.delivery.client_cursors import ClientCommit, ClientPlace, commit_places, forget_places
+from penstock.delivery.groups import GroupKind, join_group
+from penstock.log.store import Store
 
 MEMBER_BYTES = 1024  # of a member, beside its metadata and assignment
 
@@ -30,7 +39,7 @@ class GroupState(StrEnum):
     STABLE = "Stable"
 
 
-class StoredMember(msgspec.Struct, frozen=True):
+class StoredMember(msgspec.Struct):
     """A member as stored."""
 
     id: str
@@ -40,21 +49,12 @@ class StoredMember(msgspec.Struct, frozen=True):
     session_ms: int
     rebalance_ms: int
     protocols: list[tuple[str, bytes]]
-    assignment: bytes
+    assignment: bytes = b""
 
 
-@dataclass(slots=True)
-class GroupMember:
+class GroupMember(StoredMember):
     """A consumer of a group. `deadline`: when it is removed without a heartbeat."""
 
-    id: str
-    instance_id: str | None
-    client_id: str
-    host: str
-    session_ms: int
-    rebalance_ms: int
-    protocols: list[tuple[str, bytes]]
-    assignment: bytes = b""
     deadline: float = 0.0
     joining: Any = None  # the pending answer to its join
     syncing: Any = None  # the pending answer to its sync
@@ -93,9 +93,8 @@ class ConsumerGroup:
     @property
     def memory_bytes(self) -> int:
         """About how much memory its members take, including expected ones."""
-        return sum(each.memory_bytes for each in self.members.values()) + sum(
-            MEMBER_BYTES + len(id) for id in self.promised
-        )
+        promised = sum(MEMBER_BYTES + len(id) for id in self.promised)
+        return promised + sum(each.memory_bytes for each in self.members.values())
 
     @property
     def is_idle(self) -> bool:
@@ -118,13 +117,10 @@ class ConsumerGroup:
     def replace(self, old: GroupMember, id: str) -> GroupMember:
         """Give a static member another id: it has restarted."""
         del self.members[old.id]
-        was_leader = self.leader == old.id
-        old.id = id
-        self.members[id] = old
-        assert old.instance_id is not None
-        self.instances[old.instance_id] = id
-        if was_leader:
+        if self.leader == old.id:
             self.leader = id
+        old.id = id
+        self.add(old)
         return old
 
     def remove(self, member: GroupMember) -> None:
@@ -137,11 +133,9 @@ class ConsumerGroup:
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
         """Return whether a member with these protocols can join."""
-        others = list(self.members.values())
-        if not others:
+        if not self.members:
             return True
-        common = self._common(others)
-        return protocol_type == self.protocol_type and any(name in common for name in protocols)
+        return protocol_type == self.protocol_type and not self._common().isdisjoint(protocols)
 
     def missing(self) -> list[GroupMember]:
         """Return the members that have not joined again yet."""
@@ -154,15 +148,129 @@ class ConsumerGroup:
         if not members:
             self.state, self.protocol = GroupState.EMPTY, ""
             return
-        common = self._common(members)
-        votes: dict[str, int] = {}
-        for each in members:
-            choice = next(name for name, _ in each.protocols if name in common)
-            votes[choice] = votes.get(choice, 0) + 1
+        common = self._common()
+        votes = Counter(next(name for name, _ in each.protocols if name in common) for each in members)
         self.protocol = max(votes, key=lambda name: (votes[name], name))
         self.state = GroupState.COMPLETING
         for each in members:
             each.assignment = b""
 
-    def _common(self, members: list[GroupMember]) -> set[str]:
-        return set.intersection(*({name for name, _ in each.protocols} for each in members))
+    def _common(self) -> set[str]:
+        return set.intersection(*({name for name, _ in each.protocols} for each in self.members.values()))
+
+
+_members = msgspec.json.Decoder(list[GroupMember]).decode
+
+
+class Hold(NamedTuple):
+    """A coordinator's hold on a group: its row, and the epoch in which it may write the row."""
+
+    group_id: int
+    epoch: int
+
+
+class ListedGroup(NamedTuple):
+    """A summary of a group of clients."""
+
+    name: str
+    protocol_type: str
+    has_members: bool
+
+
+class ClientGroupStore:
+    """Reads and writes groups for one broker. Safe from any thread; every call asks the store."""
+
+    def __init__(self, store: Store, clock: Clock, owner: str) -> None:
+        self._database, self._clock, self._owner = store.database, clock, owner
+
+    def take(self, name: str) -> tuple[Hold, ConsumerGroup]:
+        """Become the coordinator of a group and return its stored state. Raises GroupKindDiffers."""
+        return self._database.run(lambda tx: self._take(tx, name))
+
+    def _take(self, tx: Transaction, name: str) -> tuple[Hold, ConsumerGroup]:
+        group_id = join_group(tx, name, GroupKind.CLIENT, own_ms(self._clock))
+        tx.change("broker", "kafka_group_add", group_id=group_id, owner=self._owner)
+        tx.rows("broker", "kafka_group_lock", group_id=group_id)
+        tx.change("broker", "kafka_group_take", group_id=group_id, owner=self._owner)
+        (row,) = tx.rows("broker", "kafka_group_find", group_id=group_id)
+        _, epoch, generation, protocol_type, protocol, leader, members = row
+        group = ConsumerGroup(name, GroupState.EMPTY, generation, protocol_type, protocol)
+        for each in _members(members):
+            group.add(each)
+        if group.members:
+            group.state, group.leader = GroupState.STABLE, leader
+        return Hold(group_id, epoch), group
+
+    def write(self, hold: Hold, row: Mapping[str, Any]) -> bool:
+        """Store a generation (`generation_row`); return whether the group is still coordinated here."""
+        params = {**hold._asdict(), "owner": self._owner, **row}
+        return self._database.run(lambda tx: bool(tx.change("broker", "kafka_group_put", **params)))
+
+    def commit(self, hold: Hold, commits: Mapping[ClientPlace, ClientCommit]) -> bool:
+        """Store offsets of a group; return whether it is still coordinated here."""
+
+        return self._changed(hold, lambda tx: commit_places(tx, hold.group_id, commits))
+
+    def _changed(self, hold: Hold, work: Callable[[Transaction], object]) -> bool:
+        """Change a group in the store, if it is still coordinated here; return whether it is."""
+
+        def change(tx: Transaction) -> bool:
+            is_ours = self.holds(tx, hold)
+            if is_ours:
+                work(tx)
+            return is_ours
+
+        return self._database.run(change)
+
+    def holds(self, tx: Transaction, hold: Hold) -> bool:
+        """Return whether a group is still coordinated here, and lock it until the transaction ends."""
+        rows = tx.rows("broker", "kafka_group_lock", group_id=hold.group_id)
+        return rows == [(self._owner, hold.epoch)]
+
+    def forget(self, hold: Hold, places: Iterable[ClientPlace]) -> bool:
+        """Delete the offsets of a group in some partitions."""
+        wanted = list(places)
+        return self._changed(hold, lambda tx: forget_places(tx, hold.group_id, wanted) if wanted else None)
+
+    def committed(self, name: str) -> tuple[dict[ClientPlace, ClientCommit], set[ClientPlace]]:
+        """Return the offsets of a group, and the partitions that open transactions may change."""
+
+        def look(tx: Transaction) -> tuple[dict[ClientPlace, ClientCommit], set[ClientPlace]]:
+            rows = tx.rows("delivery", "group_find", name=name)
+            if not rows:
+                return {}, set()
+            ((group_id, _),) = rows
+            return client_cursors.committed_places(tx, group_id), client_cursors.pending_places(tx, group_id)
+
+        return self._database.look(look)
+
+    def listed(self) -> list[ListedGroup]:
+        """Return summaries of all groups of clients."""
+
+        def look(tx: Transaction) -> list[ListedGroup]:
+            known = {id: (type, bool(members)) for id, type, members in tx.rows("broker", "kafka_groups")}
+            rows = tx.rows("delivery", "client_groups")
+            return [ListedGroup(name, *known.get(id, ("", False))) for id, name in rows]
+
+        return self._database.look(look)
+
+    def is_known(self, name: str) -> bool:
+        """Return whether a group of clients of that name exists."""
+        rows = self._database.look(lambda tx: tx.rows("delivery", "group_find", name=name))
+        return any(kind == GroupKind.CLIENT.value for _, kind in rows)
+
+    def delete(self, hold: Hold) -> None:
+        """Delete the members of a group."""
+        self._database.run(lambda tx: tx.change("broker", "kafka_group_delete", group_id=hold.group_id))
+
+
+def generation_row(group: ConsumerGroup) -> dict[str, Any]:
+    """Return the columns of a group's row for its present generation."""
+    members = [each.stored() for each in group.members.values()]
+    return {
+        "generation": group.generation,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "leader": group.leader,
+        "members": msgspec.json.encode(members).decode(),
+    }

@@ -26,19 +26,18 @@ class GroupAdmin:
 
     def __init__(self, broker: "Broker", groups: Coordinator) -> None:
         self._broker, self._groups = broker, groups
-
-    def handlers(self) -> dict[int, RequestHandler]:
-        """Return the handler of each request."""
-        return {LIST_GROUPS.key: self.list, DESCRIBE_GROUPS.key: self.describe, DELETE_GROUPS.key: self.delete}
+        self.handlers: dict[int, RequestHandler] = {
+            LIST_GROUPS.key: self.list,
+            DESCRIBE_GROUPS.key: self.describe,
+            DELETE_GROUPS.key: self.delete,
+        }
 
     async def list(self, call: ClientCall) -> Reply:
         """Return the groups that are coordinated here."""
         states = {each.lower() for each in call.body["states_filter"] or ()}
         found = []
         async for each in call.each(await self._broker.run(self._groups.store.listed)):
-            if not self._broker.cluster.is_mine(each.name):
-                continue
-            if not call.sees(resource.group(each.name)):
+            if not self._broker.cluster.is_mine(each.name) or not call.sees(resource.group(each.name)):
                 continue
             held = self._groups.held.get(each.name)
             stored = GroupState.STABLE if each.has_members else GroupState.EMPTY
@@ -61,7 +60,7 @@ class GroupAdmin:
                 return {"group_id": name, "group_state": _DEAD}
             held = await self._groups.find(call, name, AccessRight.DESCRIBE)
         except Refused as exc:
-            return {"group_id": name, "error_code": int(exc.number)}
+            return {"group_id": name, "error_code": exc.number}
         group = held.group
         return {
             "group_id": name,
@@ -76,26 +75,24 @@ class GroupAdmin:
         results = []
         async for name in call.each(call.body["groups_names"]):
             try:
-                number = await self._delete(call, name)
-            except Refused as exc:
-                number = exc.number
-            except Error as exc:
+                await self._delete(call, name)
+                number = E.NONE
+            except (Error, Refused) as exc:
                 number = number_of(exc, DELETE_GROUPS.key)
-            results.append({"group_id": name, "error_code": int(number)})
+            results.append({"group_id": name, "error_code": number})
         return {"results": results}
 
-    async def _delete(self, call: ClientCall, name: str) -> E:
+    async def _delete(self, call: ClientCall, name: str) -> None:
         if not call.may(AccessRight.DELETE, resource.group(name)):
-            return E.GROUP_AUTHORIZATION_FAILED
+            raise Refused(E.GROUP_AUTHORIZATION_FAILED)
         if not await self._broker.run(partial(self._groups.store.is_known, name)):
-            return E.GROUP_ID_NOT_FOUND
+            raise Refused(E.GROUP_ID_NOT_FOUND)
         held = await self._groups.find(call, name, AccessRight.DELETE)
         if held.group.state is not GroupState.EMPTY:
-            return E.NON_EMPTY_GROUP
+            raise Refused(E.NON_EMPTY_GROUP)
         self._groups.drop(held)
         await self._broker.run(partial(self._groups.store.delete, held.hold))
         await self._broker.run(partial(self._broker.administration.delete_group, name))
-        return E.NONE
 
 
 def _member(group: ConsumerGroup, member: GroupMember) -> Message:

@@ -30,10 +30,11 @@ class GroupOffsets:
 
     def __init__(self, broker: "Broker", groups: Coordinator) -> None:
         self._broker, self._groups = broker, groups
-
-    def handlers(self) -> dict[int, RequestHandler]:
-        """Return the handler of each request."""
-        return {OFFSET_COMMIT.key: self.commit, OFFSET_FETCH.key: self.fetch, OFFSET_DELETE.key: self.delete}
+        self.handlers: dict[int, RequestHandler] = {
+            OFFSET_COMMIT.key: self.commit,
+            OFFSET_FETCH.key: self.fetch,
+            OFFSET_DELETE.key: self.delete,
+        }
 
     # -- committing
 
@@ -110,21 +111,14 @@ class GroupOffsets:
         return {"groups": groups}
 
     async def _fetch(self, call: ClientCall, name: str, wanted: list[Message] | None, stable: bool) -> Message:
-        number = E.NONE
-        if not name:
-            number = E.INVALID_GROUP_ID
-        elif not call.may(AccessRight.DESCRIBE, resource.group(name)):
-            number = E.GROUP_AUTHORIZATION_FAILED
-        elif self._broker.is_stopping or not self._broker.cluster.is_mine(name):
-            number = E.NOT_COORDINATOR
-        else:
-            try:
-                known, open_places = await self._broker.run(partial(self._groups.store.committed, name))
-                unstable = open_places if stable else set()
-                return {"topics": await self._places(call, wanted, known, unstable)}
-            except Error as exc:
-                number = number_of(exc, OFFSET_FETCH.key)
-        return {"error_code": int(number), "topics": await _all_failed(call, wanted, number)}
+        try:
+            self._groups.check(call, name, AccessRight.DESCRIBE)
+            known, open_places = await self._broker.run(partial(self._groups.store.committed, name))
+            unstable = open_places if stable else set()
+            return {"topics": await self._places(call, wanted, known, unstable)}
+        except (Error, Refused) as exc:
+            number = number_of(exc, OFFSET_FETCH.key)
+        return {"error_code": number, "topics": await _all_failed(call, wanted, number)}
 
     async def _places(
         self,
@@ -168,33 +162,28 @@ class GroupOffsets:
     async def delete(self, call: ClientCall) -> Reply:
         """Delete the offsets of a group without members in some partitions."""
         body = call.body
-        try:
-            self._groups.check(call, body["group_id"], AccessRight.DELETE)
-            if not await self._broker.run(partial(self._groups.store.is_known, body["group_id"])):
-                raise Refused(E.GROUP_ID_NOT_FOUND)
-            held = await self._groups.find(call, body["group_id"], AccessRight.DELETE)
-        except Refused as exc:
-            return {"error_code": int(exc.number)}
+        self._groups.check(call, body["group_id"], AccessRight.DELETE)
+        if not await self._broker.run(partial(self._groups.store.is_known, body["group_id"])):
+            raise Refused(E.GROUP_ID_NOT_FOUND)
+        held = await self._groups.find(call, body["group_id"], AccessRight.DELETE)
         is_used = held.group.state is not GroupState.EMPTY
-        topics, places = [], []
+        numbers: dict[tuple[str, int], E] = {}
+        places = []
         async for each in call.each(body["topics"]):
-            topic = self._broker.topics.by_name.get(each["name"])
-            number = E.GROUP_SUBSCRIBED_TO_TOPIC if is_used else E.NONE
-            if not call.may(AccessRight.READ, resource.topic(each["name"])):
-                number = E.TOPIC_AUTHORIZATION_FAILED
-            elif topic is None:
-                number = E.UNKNOWN_TOPIC_OR_PARTITION
-            elif not is_used:
-                places += [ClientPlace(topic.id, one["partition_index"]) async for one in call.each(each["partitions"])]
-            partitions = [
-                {"partition_index": one["partition_index"], "error_code": int(number)}
-                async for one in call.each(each["partitions"])
-            ]
-            topics.append({"name": each["name"], "partitions": partitions})
+            name, topic = each["name"], self._broker.topics.by_name.get(each["name"])
+            may = call.may(AccessRight.READ, resource.topic(name))
+            async for one in call.each(each["partitions"]):
+                partition = one["partition_index"]
+                if not may:
+                    numbers[name, partition] = E.TOPIC_AUTHORIZATION_FAILED
+                elif topic is None:
+                    numbers[name, partition] = E.UNKNOWN_TOPIC_OR_PARTITION
+                elif not is_used:
+                    places.append(ClientPlace(topic.id, partition))
         if not await self._broker.run(partial(self._groups.store.forget, held.hold, places)):
             self._groups.drop(held)
-            return {"error_code": int(E.NOT_COORDINATOR)}
-        return {"topics": topics}
+            raise Refused(E.NOT_COORDINATOR)
+        return {"topics": await answered(call, numbers, E.GROUP_SUBSCRIBED_TO_TOPIC if is_used else E.NONE)}
 
 
 def _text(metadata: str | None) -> str | None:
@@ -204,29 +193,21 @@ def _text(metadata: str | None) -> str | None:
 
 async def answered(call: ClientCall, numbers: Mapping[tuple[str, int], E], rest: E) -> list[Message]:
     """Return a number for every partition that a request names."""
-    return [
-        {
-            "name": each["name"],
-            "partitions": [
-                {
-                    "partition_index": one["partition_index"],
-                    "error_code": int(numbers.get((each["name"], one["partition_index"]), rest)),
-                }
-                async for one in call.each(each["partitions"])
-            ],
-        }
-        async for each in call.each(call.body["topics"])
-    ]
+    topics = []
+    async for each in call.each(call.body["topics"]):
+        name = each["name"]
+        partitions = [
+            {"partition_index": (at := one["partition_index"]), "error_code": numbers.get((name, at), rest)}
+            async for one in call.each(each["partitions"])
+        ]
+        topics.append({"name": name, "partitions": partitions})
+    return topics
 
 
 async def _all_failed(call: ClientCall, wanted: list[Message] | None, number: E) -> list[Message]:
-    return [
-        {
-            "name": each["name"],
-            "partitions": [
-                {"partition_index": partition, "committed_offset": _NOWHERE, "metadata": "", "error_code": int(number)}
-                async for partition in call.each(each["partition_indexes"])
-            ],
-        }
-        async for each in call.each(wanted or ())
-    ]
+    failed = {"committed_offset": _NOWHERE, "metadata": "", "error_code": number}
+    topics = []
+    async for each in call.each(wanted or ()):
+        partitions = [{"partition_index": at, **failed} async for at in call.each(each["partition_indexes"])]
+        topics.append({"name": each["name"], "partitions": partitions})
+    return topics

@@ -18,61 +18,42 @@ class BrokerMeasures:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._requests: Counter[int] = Counter()
-        self._produced: Counter[str] = Counter()
-        self._fetched: Counter[str] = Counter()
+        self.requests: Counter[int] = Counter()  # by API
+        self.produced: Counter[str] = Counter()  # bytes of records that were written, by topic
+        self.fetched: Counter[str] = Counter()  # bytes of records that were sent, by topic
+        self.throttled_ms = 0  # the waiting times that were sent to clients
+        self.refused = 0  # connections that were refused, or ended for their behaviour
         self._damaged: Counter[str] = Counter()
         self._seconds: list[float] = []
-        self._throttled_ms = self._refused = 0
-
-    def asked(self, key: int) -> None:
-        """Count a request."""
-        self._requests[key] += 1
-
-    def produced(self, topic: str, size: int) -> None:
-        """Count bytes of records that were written."""
-        self._produced[topic] += size
 
     def answered(self, seconds: float) -> None:
         """Record how long a produce request took to be acknowledged."""
         if len(self._seconds) < _MOST_TIMES:
             self._seconds.append(seconds)
 
-    def fetched(self, topic: str, size: int) -> None:
-        """Count bytes of records that were sent."""
-        self._fetched[topic] += size
-
     def damaged(self, topic: str) -> None:
         """Count a client's read that met damage."""
         self._damaged[topic] += 1
 
-    def throttled(self, throttle_ms: int) -> None:
-        """Count a throttle time that was sent to a client."""
-        self._throttled_ms += throttle_ms
-
-    def refused(self) -> None:
-        """Count a connection that was refused, or ended for its behaviour."""
-        self._refused += 1
-
     def tell(self) -> None:
         """Publish the counts since the last time, and the gauges."""
-        for key, count in self._requests.items():
+        for key, count in self.requests.items():
             name = APIS[key].name if key in APIS else _UNKNOWN
             metrics.KAFKA_REQUESTS.add(count, api=name)
         for series, counts in (
-            (metrics.KAFKA_PRODUCED, self._produced),
-            (metrics.KAFKA_FETCHED, self._fetched),
+            (metrics.KAFKA_PRODUCED, self.produced),
+            (metrics.KAFKA_FETCHED, self.fetched),
             (metrics.KAFKA_DAMAGED, self._damaged),
         ):
             for topic, count in counts.items():
                 series.add(count, topic=topic)
             counts.clear()
-        self._requests.clear()
+        self.requests.clear()
         metrics.KAFKA_PRODUCE_SECONDS.observe(*self._seconds)
         self._seconds.clear()
-        metrics.KAFKA_THROTTLED.add(self._throttled_ms / 1000)
-        metrics.KAFKA_REFUSED.add(self._refused)
-        self._throttled_ms = self._refused = 0
+        metrics.KAFKA_THROTTLED.add(self.throttled_ms / 1000)
+        metrics.KAFKA_REFUSED.add(self.refused)
+        self.throttled_ms = self.refused = 0
         broker, store = self._broker, self._broker.store.name
         metrics.KAFKA_CONNECTIONS.set(len(broker.sessions), store=store)
         metrics.KAFKA_BYTES.set(broker.flow.requests.used, store=store, of="requests")

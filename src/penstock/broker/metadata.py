@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.access import resource
 from penstock.access.resource import CLUSTER, AccessRight
-from penstock.errors import Error, UnknownPartition, UnknownTopic
+from penstock.errors import Error
 from penstock.log.contract import OffsetRange, Topic
 from penstock.model.limits import check_topic
 from penstock.model.partition import KAFKA
@@ -18,7 +18,7 @@ from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.layout import Message
 from penstock.wire.kafka.stepwise import encode_element
 
-from .call import ClientCall, Reply, RequestHandler
+from .call import ClientCall, Refused, Reply, RequestHandler
 from .error_codes import number_of
 from .fetch import LEADER_EPOCH
 from .slices import parts_of
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from .broker import Broker
 
 _LATEST, _EARLIEST, _LATEST_TIME = -1, -2, -3
-_GROUP, _TRANSACTION = 0, 1
+_COORDINATED = {  # by their kind: the resource of a name, and the answer to clients without a right to it
+    0: (resource.group, ErrorNumber.GROUP_AUTHORIZATION_FAILED),
+    1: (resource.transaction, ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+_NOWHERE: Message = {"offset": -1, "timestamp": -1, "leader_epoch": -1}
 _BROKERS, _CONTROLLERS = 1, 2
 _FIRST_WITH_SOFTWARE, _FIRST_WITHOUT_NAMES = 3, 12
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -40,10 +44,7 @@ class ClusterMetadata:
         self._broker = broker
         self._encoded: dict[tuple[str, int], bytes] = {}
         self._encoded_of: tuple[int, Any] = (-1, None)
-
-    def handlers(self) -> dict[int, RequestHandler]:
-        """Return the handler of each request."""
-        return {
+        self.handlers: dict[int, RequestHandler] = {
             API_VERSIONS.key: self.api_versions,
             METADATA.key: self.metadata,
             DESCRIBE_CLUSTER.key: self.describe_cluster,
@@ -69,7 +70,7 @@ class ClusterMetadata:
         """Return the supported versions."""
         names = call.body["client_software_name"], call.body["client_software_version"]
         if call.version >= _FIRST_WITH_SOFTWARE and not all(_SOFTWARE.fullmatch(each) for each in names):
-            return {"error_code": int(ErrorNumber.INVALID_REQUEST)}
+            raise Refused(ErrorNumber.INVALID_REQUEST)
         return {"api_keys": self.own_versions(), "supported_features": ()}
 
     def _brokers(self, name: str) -> list[Message]:
@@ -82,11 +83,9 @@ class ClusterMetadata:
         call.check(AccessRight.DESCRIBE, CLUSTER)
         kind = call.body["endpoint_type"]
         if kind != _BROKERS:
-            number = ErrorNumber.UNSUPPORTED_ENDPOINT_TYPE
-            if kind == _CONTROLLERS:
-                number = ErrorNumber.MISMATCHED_ENDPOINT_TYPE
-            message = "there are brokers to ask about, and nothing else"
-            return {"error_code": int(number), "error_message": message}
+            is_known = kind == _CONTROLLERS
+            number = ErrorNumber.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorNumber.UNSUPPORTED_ENDPOINT_TYPE
+            raise Refused(number, "there are brokers to ask about, and nothing else")
         return {
             "cluster_id": self._broker.topics.cluster_id,
             "controller_id": self._broker.cluster.nodes[0].id,
@@ -106,20 +105,15 @@ class ClusterMetadata:
         }
 
     def _coordinator(self, call: ClientCall, kind: int, name: str) -> Message:
-        number, message = ErrorNumber.NONE, None
-        if kind == _GROUP:
-            if not call.may(AccessRight.DESCRIBE, resource.group(name)):
-                number = ErrorNumber.GROUP_AUTHORIZATION_FAILED
-        elif kind == _TRANSACTION:
-            if not call.may(AccessRight.DESCRIBE, resource.transaction(name)):
-                number = ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        else:
-            number, message = ErrorNumber.INVALID_REQUEST, f"there are no coordinators of kind {kind}"
-        if number is not ErrorNumber.NONE:
-            failed = {"error_code": int(number), "error_message": message}
-            return failed | {"node_id": -1, "host": "", "port": -1}
+        nowhere: Message = {"error_message": None, "node_id": -1, "host": "", "port": -1}
+        if kind not in _COORDINATED:
+            message = f"there are no coordinators of kind {kind}"
+            return nowhere | {"error_code": ErrorNumber.INVALID_REQUEST, "error_message": message}
+        made, refused = _COORDINATED[kind]
+        if not call.may(AccessRight.DESCRIBE, made(name)):
+            return nowhere | {"error_code": refused}
         node = self._broker.cluster.coordinator(name)
-        return {"error_code": 0, "error_message": None, "node_id": node.id, "host": node.host, "port": node.port}
+        return {"error_message": None, "node_id": node.id, "host": node.host, "port": node.port}
 
     # -- topics
 
@@ -135,13 +129,12 @@ class ClusterMetadata:
             ]
         else:
             found = await self._named(call, wanted)
-        answer = {
+        return {
             "brokers": self._brokers("node_id"),
             "cluster_id": topics.cluster_id,
             "controller_id": self._broker.cluster.nodes[0].id,
             "topics": found,
         }
-        return answer
 
     async def _named(self, call: ClientCall, wanted: list[Message]) -> list[Any]:
         """Return the topics that a request names, by name or id, each once."""
@@ -179,18 +172,14 @@ class ClusterMetadata:
             if name not in topics.by_name and call.may(AccessRight.CREATE, resource.topic(name)) and _is_valid(name)
         ]
         if missing:
-            await self._broker.run(lambda: self._create(missing))
+            create = partial(self._broker.store.log.create_topic, partitions=settings.partitions, partitioner=KAFKA)
+            await self._broker.run(lambda: [create(name) for name in missing])
             await self._broker.refresh_topics()
-
-    def _create(self, names: list[str]) -> None:
-        for name in names:
-            self._broker.store.log.create_topic(name, partitions=self._broker.settings.partitions, partitioner=KAFKA)
 
     async def _topic(self, call: ClientCall, topic: Topic) -> Any:
         """Return a topic, encoded; cached until topics or brokers change."""
         if not call.may(AccessRight.DESCRIBE, resource.topic(topic.name)):
-            number = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
-            return {"error_code": number, "name": topic.name, "partitions": ()}
+            return {"error_code": ErrorNumber.TOPIC_AUTHORIZATION_FAILED, "name": topic.name, "partitions": ()}
         of = (self._broker.topics.version, self._broker.cluster.nodes)
         if of != self._encoded_of:
             self._encoded, self._encoded_of = {}, of
@@ -203,18 +192,16 @@ class ClusterMetadata:
 
     async def _described(self, call: ClientCall, topic: Topic) -> Message:
         leader = self._broker.cluster.leader
-        partitions = []
-        async for number in call.each(range(topic.partitions)):
-            node = leader(topic.id, number)
-            partitions.append(
-                {
-                    "partition_index": number,
-                    "leader_id": node,
-                    "leader_epoch": LEADER_EPOCH,
-                    "replica_nodes": (node,),
-                    "isr_nodes": (node,),
-                }
-            )
+        partitions = [
+            {
+                "partition_index": number,
+                "leader_id": (node := leader(topic.id, number)),
+                "leader_epoch": LEADER_EPOCH,
+                "replica_nodes": (node,),
+                "isr_nodes": (node,),
+            }
+            async for number in call.each(range(topic.partitions))
+        ]
         uuid = self._broker.topics.uuid(topic)
         return {"name": topic.name, "topic_id": uuid, "is_internal": False, "partitions": partitions}
 
@@ -237,15 +224,12 @@ class ClusterMetadata:
         async for each in call.each(call.body["topics"]):
             found: list[Message] = []
             async for some in call.each(parts_of(each["partitions"])):
-                found += await self._found_places(call, each["name"], some)
+                if call.may(AccessRight.DESCRIBE, resource.topic(each["name"])):  # before a thread is used
+                    found += await self._broker.run(partial(self._places, call, each["name"], some))
+                else:
+                    found += _all_failed(some, ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
             answers.append({"name": each["name"], "partitions": found})
         return {"topics": answers}
-
-    async def _found_places(self, call: ClientCall, name: str, asked: list[Message]) -> list[Message]:
-        if not call.may(AccessRight.DESCRIBE, resource.topic(name)):  # before a thread is used
-            number = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
-            return [{"partition_index": each["partition_index"], "error_code": number} for each in asked]
-        return await self._broker.run(partial(self._places, call, name, asked))
 
     def _places(self, call: ClientCall, name: str, asked: list[Message]) -> list[Message]:
         """Return the requested offsets of one topic. In a thread of the pool."""
@@ -253,14 +237,13 @@ class ClusterMetadata:
             topic = self._broker.topics.get(name)
             bounds = self._broker.store.log.all_bounds(topic)
         except Error as exc:
-            number = _topic_number(exc)
-            return [{"partition_index": each["partition_index"], "error_code": number} for each in asked]
+            return _all_failed(asked, number_of(exc))
         found = []
         for each in asked:
             partition, moment = each["partition_index"], each["timestamp"]
             answer: Message = {"partition_index": partition}
             if partition not in bounds:
-                answer["error_code"] = int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION)
+                answer["error_code"] = ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION
             elif each["current_leader_epoch"] > LEADER_EPOCH:
                 answer["error_code"] = int(ErrorNumber.UNKNOWN_LEADER_EPOCH)
             else:
@@ -280,27 +263,22 @@ class ClusterMetadata:
         if moment == _LATEST_TIME and version >= 7:
             return self._latest(topic, within)
         if moment == -5 and version >= 9:  # records in remote storage: there are none
-            return {"offset": -1, "timestamp": -1, "leader_epoch": -1}
+            return _NOWHERE
         if moment < 0:
             return {"error_code": int(ErrorNumber.UNSUPPORTED_VERSION)}
         offset = log.offsets_at(topic, moment, [within]).get(partition, within.high)
-        if offset >= within.high:
-            return {"offset": -1, "timestamp": -1, "leader_epoch": -1}
-        return self._found(topic, partition, offset)
+        return _NOWHERE if offset >= within.high else self._found(topic, partition, offset)
 
     def _found(self, topic: Topic, partition: int, offset: int) -> Message:
-        time_ms = self._time_at(topic, partition, offset)
-        return {"offset": offset, "timestamp": time_ms, "leader_epoch": LEADER_EPOCH}
-
-    def _time_at(self, topic: Topic, partition: int, offset: int) -> int:
         ranges = [OffsetRange(partition, offset, offset + 1)]
         chunk = self._broker.store.log.read_ranges(topic, ranges, max_bytes=1, bare=True)
-        return chunk.entries[0].timestamp_ms if chunk.entries else -1
+        time_ms = chunk.entries[0].timestamp_ms if chunk.entries else -1
+        return {"offset": offset, "timestamp": time_ms, "leader_epoch": LEADER_EPOCH}
 
     def _latest(self, topic: Topic, within: OffsetRange) -> Message:
         """Return the offset of the record with the latest time, found by bisecting the time."""
         if within.low == within.high:
-            return {"offset": -1, "timestamp": -1, "leader_epoch": -1}
+            return _NOWHERE
         log, low, high = self._broker.store.log, 0, 1 << 48
         while high - low > 1:  # a record is at or after `low`, none at or after `high`
             middle = (low + high) // 2
@@ -345,10 +323,5 @@ def _is_valid(name: str) -> bool:
     return True
 
 
-def _topic_number(error: Error) -> int:
-    if isinstance(error, UnknownTopic | UnknownPartition):
-        return int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION)
-    number = number_of(error)
-    if number is ErrorNumber.CLUSTER_AUTHORIZATION_FAILED:
-        number = ErrorNumber.TOPIC_AUTHORIZATION_FAILED
-    return int(number)
+def _all_failed(asked: list[Message], number: ErrorNumber) -> list[Message]:
+    return [{"partition_index": each["partition_index"], "error_code": number} for each in asked]

@@ -110,12 +110,9 @@ class ProduceHandler:
         elif not access.allowed(principal, AccessRight.WRITE, resource.topic(part.topic)):
             number = ErrorNumber.TOPIC_AUTHORIZATION_FAILED
         elif slot.request.version < _FIRST_WITH_BATCHES:
-            number, message = ErrorNumber.UNSUPPORTED_FOR_MESSAGE_FORMAT, None
+            number = ErrorNumber.UNSUPPORTED_FOR_MESSAGE_FORMAT
         else:
-            number, message = _form(slot.request.version, part)
-            if number is ErrorNumber.NONE and name is None and _is_transactional(part):
-                number = ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-                message = "a batch of a transaction needs its transactional id"
+            number, message = _form(slot.request.version, name, part)
         if number is ErrorNumber.NONE:
             topic = self._broker.topics.by_name.get(part.topic)
             if topic is not None and 0 <= part.partition < topic.partitions:
@@ -125,11 +122,9 @@ class ProduceHandler:
                     return Write(topic, part.partition, part.records, name)
                 message = f"it has {len(part.records)} bytes, and {MESSAGE_BYTES} of its topic is {limit}"
                 return AnsweredPart(part.partition, int(ErrorNumber.MESSAGE_TOO_LARGE), message=message)
-            error = (
-                UnknownTopic(part.topic)
-                if topic is None
-                else UnknownPartition(topic.name, part.partition, topic.partitions)
-            )
+            error: Error = UnknownTopic(part.topic)
+            if topic is not None:
+                error = UnknownPartition(topic.name, part.partition, topic.partitions)
             self._broker.look_for_topics()
             number, message = number_of(error), str(error)
         return AnsweredPart(part.partition, int(number), message=message)
@@ -152,7 +147,7 @@ class ProduceHandler:
                 result = next(results)
                 answer = _answered(part.partition, result)
                 if result.error is None:
-                    self._broker.measures.produced(part.topic, size)
+                    self._broker.measures.produced[part.topic] += size
             failed = failed or bool(answer.error)
             if has_limits:
                 sizes[part.topic] += size
@@ -170,7 +165,7 @@ class ProduceHandler:
             slot.session.close()
 
 
-def _form(version: int, part: ProducedPart) -> tuple[ErrorNumber, str | None]:
+def _form(version: int, transactional_id: str | None, part: ProducedPart) -> tuple[ErrorNumber, str | None]:
     """Return the first error in the form of some records, as far as their first bytes show it."""
     records = part.records
     if records is None or len(records) < HEADER_BYTES:
@@ -179,16 +174,13 @@ def _form(version: int, part: ProducedPart) -> tuple[ErrorNumber, str | None]:
         return ErrorNumber.INVALID_RECORD, "only record batches of version 2 are taken"
     if version < _FIRST_WITH_ZSTD and records[_ATTRIBUTES_AT] & _CODEC_BITS == Compression.ZSTD:
         return ErrorNumber.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later"
+    if transactional_id is None and records[_ATTRIBUTES_AT] & _TRANSACTIONAL_BIT:
+        number = ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return number, "a batch of a transaction needs its transactional id"
     return ErrorNumber.NONE, None
 
 
-def _is_transactional(part: ProducedPart) -> bool:
-    """Return whether records are part of a transaction; a write of several batches has no producer."""
-    return part.records is not None and bool(part.records[_ATTRIBUTES_AT] & _TRANSACTIONAL_BIT)
-
-
 def _answered(partition: int, written: WriteResult) -> AnsweredPart:
-    error: Error | None = written.error
-    if error is not None:
+    if (error := written.error) is not None:
         return AnsweredPart(partition, int(number_of(error)), start=written.start, message=str(error))
     return AnsweredPart(partition, 0, written.base_offset, written.timestamp_ms, written.start)

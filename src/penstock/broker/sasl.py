@@ -13,10 +13,9 @@ password, and the connection ends.
 
 import asyncio
 import re
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.access.logins import ScramLogin
 from penstock.access.principal import Principal
@@ -38,11 +37,11 @@ _THREADS = 2
 _FORM = "the bytes are none of that mechanism"
 
 
-class Login:
+class Login(NamedTuple):
     """The exchange that a connection has begun: its mechanism, and the state of SCRAM."""
 
-    def __init__(self, mechanism: str, scram: ScramLogin | None) -> None:
-        self.mechanism, self.scram = mechanism, scram
+    mechanism: str
+    scram: ScramLogin | None
 
 
 class Sasl:
@@ -62,9 +61,8 @@ class Sasl:
 
     def begin(self, slot: Slot) -> None:
         """Answer a request. Raises InvalidRequest."""
-        request, api = slot.request, slot.request.api
-        assert api is not None
-        body = api.decode_request(request.data, request.version, request.at)
+        request = slot.request
+        body = slot.api.decode_request(request.data, request.version, request.at)
         if request.key == SASL_HANDSHAKE.key:
             self._handshake(slot, body["mechanism"])
         else:
@@ -92,7 +90,7 @@ class Sasl:
     async def _authenticate(self, slot: Slot, data: bytes) -> None:
         session, login = slot.session, slot.session.login
         if login is None:
-            self._answer(slot, {"error_code": int(E.ILLEGAL_SASL_STATE), "error_message": "SaslHandshake first"})
+            self._answer(slot, {"error_code": E.ILLEGAL_SASL_STATE, "error_message": "SaslHandshake first"})
             session.close()
             return
         try:
@@ -103,8 +101,7 @@ class Sasl:
                 raise Unauthenticated("a connection stays with who it belongs to")
         except Unauthenticated as exc:
             session.login = None
-            number = int(E.SASL_AUTHENTICATION_FAILED)
-            self._answer(slot, {"error_code": number, "error_message": str(exc)})
+            self._answer(slot, {"error_code": E.SASL_AUTHENTICATION_FAILED, "error_message": str(exc)})
             session.close()
             return
         lifetime = 0
@@ -113,7 +110,8 @@ class Sasl:
             if not session.admit(principal):  # no answer: to clients a failed login is final, this is not
                 session.close()
                 return
-            lifetime = self._lifetime_ms(principal)
+            if principal.expires is not None:
+                lifetime = max(1, int(principal.expires * 1000) - self._broker.clock.now_ms())
         self._answer(slot, {"auth_bytes": answer, "session_lifetime_ms": lifetime})
 
     def _wait(self, session: Session, login: Login, data: bytes) -> float:
@@ -128,12 +126,10 @@ class Sasl:
         if login.scram is not None:
             answer = login.scram.step(data)
             return login.scram.principal, answer
-        step: Callable[[Session, bytes], Principal] = self._plain if login.mechanism == "PLAIN" else self._bearer
-        return step(session, data), b""
-
-    def _plain(self, session: Session, data: bytes) -> Principal:
+        if login.mechanism != "PLAIN":
+            return self._bearer(session, data), b""
         name, password = self._name_and_password(session, data)
-        return self._broker.access.authenticate_basic(name, password, session.peer)
+        return self._broker.access.authenticate_basic(name, password, session.peer), b""
 
     def _name_and_password(self, session: Session, data: bytes) -> tuple[str, str]:
         parts = _text(data).split("\0")
@@ -151,11 +147,6 @@ class Sasl:
         if found is not None and found[1] and found[1] != principal.name:
             raise self._broker.access.refuse("bearer", session.peer, "nobody may act for somebody else")
         return principal
-
-    def _lifetime_ms(self, principal: Principal) -> int:
-        if principal.expires is None:
-            return 0
-        return max(1, int(principal.expires * 1000) - self._broker.clock.now_ms())
 
     def _answer(self, slot: Slot, message: Message) -> None:
         slot.fill([SASL_AUTHENTICATE.encode_answer(message, slot.request.version)])

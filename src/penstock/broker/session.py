@@ -17,6 +17,7 @@ from penstock.redaction import words
 from penstock.wire.kafka.apis.records import PRODUCE
 from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.connection import KafkaRequest, RequestReader, answer_head
+from penstock.wire.kafka.layout import Api
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -43,14 +44,19 @@ class Slot:
         self.size = 0
         self.is_done = False
 
+    @property
+    def api(self) -> Api:
+        """The API of the request, which is known."""
+        found = self.request.api
+        assert found is not None
+        return found
+
     def fill(self, pieces: list[Buffer], throttle_ms: int = 0) -> None:
         """Reply with these bytes, one after another."""
         request = self.request
         size = sum(len(each) for each in pieces)
         self.pieces = [answer_head(request.api, request.version, request.correlation_id, size), *pieces]
         self.size = size
-        if not self.session.is_closed:
-            self.session.owe(size)
         self.session.filled(self, throttle_ms)
 
     def fill_bare(self, data: bytes) -> None:
@@ -223,15 +229,10 @@ class Session(asyncio.BufferedProtocol):
         """Whether the client has yet to take an answer."""
         return self._is_full
 
-    def owe(self, size: int) -> None:
-        """Count an answer that is ready."""
-        self._owed += size
-        self._broker.flow.answer(size)
-
     def refuse(self, error: Error) -> None:
         """End the connection: its bytes cannot be parsed."""
         if not self.is_closed:
-            self._broker.measures.refused()
+            self._broker.measures.refused += 1
             logger.info("connection of %s ended: %s", self.peer.address, words(error))
             self.close()
 
@@ -252,6 +253,9 @@ class Session(asyncio.BufferedProtocol):
         slot.is_done = True
         if self.is_closed:
             return
+        if slot.size:
+            self._owed += slot.size
+            self._broker.flow.answer(slot.size)
         if throttle_ms:
             self._throttled = True
             self._broker.loop.call_later(throttle_ms / 1000, self._unthrottle)

@@ -7,30 +7,22 @@ from typing import TYPE_CHECKING, Any
 from penstock.access import resource
 from penstock.access.resource import CLUSTER, AccessRight
 from penstock.delivery.retention_rule import RetentionSettings
-from penstock.errors import Error, InvalidConfig, NotAllowed, OffsetOutOfRange
+from penstock.errors import Error, InvalidConfig, OffsetOutOfRange
 from penstock.log.contract import Keep, Topic
-from penstock.log.topics import MESSAGE_BYTES, check_growth
+from penstock.log.topics import check_growth
 from penstock.model.limits import check_topic
 from penstock.model.partition import check_partitions
+from penstock.wire.kafka.apis import topics as apis
 from penstock.wire.kafka.apis.records import DELETE_RECORDS
-from penstock.wire.kafka.apis.topics import (
-    ALTER_CONFIGS,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    DESCRIBE_CONFIGS,
-    INCREMENTAL_ALTER_CONFIGS,
-)
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
 from .call import ClientCall, Refused, Reply, RequestHandler
-from .error_codes import number_of
+from .error_codes import error_fields
 from .topic_configs import (
     CLEANUP,
     LISTS,
-    TOMBSTONES,
-    UNIMPORTANT,
+    RESET,
     Setting,
     TopicConfig,
     compaction_of,
@@ -46,9 +38,9 @@ if TYPE_CHECKING:
 _TOPIC, _BROKER = 2, 4  # kinds of resources that have configs
 _OF_TOPIC, _DEFAULT = 1, 5  # sources of a config
 _SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3  # kinds of an incremental change
-_LONGEST_MESSAGE = 1000  # characters of a message: it may quote a name
+_BY_HAND = "partitions are not assigned to brokers by hand"
 _FIRST_WITH_IDS = 6  # of DeleteTopics
-TWICE: Message = {"error_code": int(E.INVALID_REQUEST), "error_message": "it is named twice"}
+_TWICE: Message = {"error_code": E.INVALID_REQUEST, "error_message": "it is named twice"}
 ReadConfigs = Callable[[Message, Mapping[str, str | None]], dict[str, str | None]]
 
 
@@ -57,17 +49,14 @@ class TopicAdmin:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-
-    def handlers(self) -> dict[int, RequestHandler]:
-        """Return the handler of each request."""
-        return {
-            CREATE_TOPICS.key: self.create,
-            DELETE_TOPICS.key: self.delete,
-            CREATE_PARTITIONS.key: self.grow,
+        self.handlers: dict[int, RequestHandler] = {
+            apis.CREATE_TOPICS.key: self.create,
+            apis.DELETE_TOPICS.key: self.delete,
+            apis.CREATE_PARTITIONS.key: self.grow,
             DELETE_RECORDS.key: self.trim,
-            DESCRIBE_CONFIGS.key: self.describe,
-            ALTER_CONFIGS.key: self.alter,
-            INCREMENTAL_ALTER_CONFIGS.key: self.alter_some,
+            apis.DESCRIBE_CONFIGS.key: self.describe,
+            apis.ALTER_CONFIGS.key: partial(self._alter, _all),
+            apis.INCREMENTAL_ALTER_CONFIGS.key: partial(self._alter, _some),
         }
 
     async def _done(self, call: ClientCall, right: AccessRight, name: str, work: Callable[[], Any]) -> Message:
@@ -83,8 +72,7 @@ class TopicAdmin:
 
     async def create(self, call: ClientCall) -> Reply:
         """Create topics."""
-        asked, twice = await once(call, call.body["topics"])
-        topics: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
+        asked, topics = await _once(call, call.body["topics"])
         async for each in call.each(asked):
             answer = await self._done(call, AccessRight.CREATE, each["name"], partial(self._create, call, each))
             if not answer["error_code"]:
@@ -95,15 +83,14 @@ class TopicAdmin:
     def _create(self, call: ClientCall, asked: Message) -> None:
         name = asked["name"]
         if asked["assignments"]:
-            raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
+            raise Refused(E.INVALID_REPLICA_ASSIGNMENT, _BY_HAND)
         if asked["replication_factor"] not in (-1, 1):
             raise Refused(E.INVALID_REPLICATION_FACTOR, "the store replicates, topics do not: use 1 or -1")
-        for each in asked["configs"]:
-            if each["value"] is None:
-                raise Refused(E.INVALID_CONFIG, f"{each['name']} has no value")
-        setting = read_configs(
-            {each["name"]: each["value"] for each in asked["configs"]}, self._broker.settings.batch_bytes
-        )
+        given = {each["name"]: each["value"] for each in asked["configs"]}
+        for key, value in given.items():
+            if value is None:
+                raise Refused(E.INVALID_CONFIG, f"{key} has no value")
+        setting = read_configs(given, self._broker.settings.batch_bytes)
         self._check_compaction(setting)
         self._broker.topics.refresh()
         if name in self._broker.topics.by_name:
@@ -145,32 +132,28 @@ class TopicAdmin:
             {"name": name, "topic_id": None} async for name in call.each(call.body["topic_names"])
         ]
         nameless = [each async for each in call.each(asked) if each["name"] is None]
-        named, twice = await once(call, asked)
-        responses: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
+        named, responses = await _once(call, asked)
         async for each in call.each([*named, *nameless]):
             if call.version >= _FIRST_WITH_IDS and (each["name"] is None) != bool(each["topic_id"].int):
-                either = {"error_code": int(E.INVALID_REQUEST), "error_message": "either a name or an id"}
-                responses.append({"name": each["name"], "topic_id": each["topic_id"], **either})
+                responses.append(each | {"error_code": E.INVALID_REQUEST, "error_message": "either a name or an id"})
                 continue
             by_id = known.by_uuid.get(each["topic_id"]) if each["name"] is None else None
             name = each["name"] if by_id is None else by_id.name
             may_know = name is not None and call.sees(resource.topic(name))
             if name is None or (each["name"] is None and not may_know):  # an id must not reveal a name
-                responses.append({"name": None, "topic_id": each["topic_id"], "error_code": int(E.UNKNOWN_TOPIC_ID)})
+                responses.append({"name": None, "topic_id": each["topic_id"], "error_code": E.UNKNOWN_TOPIC_ID})
                 continue
             uuid = {"topic_id": known.uuid(known.by_name[name])} if may_know and name in known.by_name else {}
-            answer = await self._done(call, AccessRight.DELETE, name, partial(self._delete, name))
+            answer = await self._done(
+                call, AccessRight.DELETE, name, partial(self._broker.administration.delete_topic, name)
+            )
             responses.append({"name": name, **uuid, **answer})
         await self._broker.refresh_topics()
         return {"responses": responses}
 
-    def _delete(self, name: str) -> None:
-        self._broker.administration.delete_topic(name)
-
     async def grow(self, call: ClientCall) -> Reply:
         """Give topics more partitions."""
-        asked, twice = await once(call, call.body["topics"])
-        results: list[Message] = [{"name": name, **TWICE} async for name in call.each(twice)]
+        asked, results = await _once(call, call.body["topics"])
         async for each in call.each(asked):
             answer = await self._done(call, AccessRight.ALTER, each["name"], partial(self._grow, call, each))
             results.append({"name": each["name"], **answer})
@@ -180,7 +163,7 @@ class TopicAdmin:
     def _grow(self, call: ClientCall, asked: Message) -> None:
         topic = self._broker.topics.get(asked["name"])
         if asked["assignments"]:
-            raise Refused(E.INVALID_REPLICA_ASSIGNMENT, "partitions are not assigned to brokers by hand")
+            raise Refused(E.INVALID_REPLICA_ASSIGNMENT, _BY_HAND)
         if asked["count"] <= topic.partitions:
             raise Refused(E.INVALID_PARTITIONS, f"it has {topic.partitions} partitions already")
         check_growth(topic, asked["count"])
@@ -199,10 +182,10 @@ class TopicAdmin:
                 try:
                     call.check(AccessRight.DELETE, resource.topic(each["name"]))
                     low = await self._broker.run(partial(self._trim, each["name"], number, one["offset"]))
-                    partitions.append({"partition_index": number, "low_watermark": low})
+                    answer = {"low_watermark": low}
                 except (Error, Refused) as exc:
-                    failed = {"low_watermark": -1, "error_code": int(error_fields(exc)["error_code"])}
-                    partitions.append({"partition_index": number, **failed})
+                    answer = {"low_watermark": -1, **error_fields(exc)}
+                partitions.append({"partition_index": number, **answer})
             topics.append({"name": each["name"], "partitions": partitions})
         return {"topics": topics}
 
@@ -229,15 +212,12 @@ class TopicAdmin:
                     call.check(AccessRight.DESCRIBE, resource.topic(name))
                 elif kind == _BROKER:
                     call.check(AccessRight.DESCRIBE, CLUSTER)
-                found = await self._broker.run(partial(self._described, kind, name, keys))
-                results.append(answer | {"configs": [_config(one, call) for one in found]})
+                found = await self._broker.run(partial(self._configs, kind, name))
+                shown = [_config(one, call) for one in found if keys is None or one.name in keys]
+                results.append(answer | {"configs": shown})
             except (Error, Refused) as exc:
                 results.append(answer | error_fields(exc))
         return {"results": results}
-
-    def _described(self, kind: int, name: str, keys: list[str] | None) -> list[TopicConfig]:
-        wanted = None if keys is None else {key for key in keys if key}
-        return [each for each in self._configs(kind, name) if wanted is None or each.name in wanted]
 
     def _configs(self, kind: int, name: str) -> list[TopicConfig]:
         if kind == _TOPIC:
@@ -248,12 +228,13 @@ class TopicAdmin:
             if name and name not in {str(node.id) for node in self._broker.cluster.nodes}:
                 raise Refused(E.INVALID_REQUEST, f"there is no broker {name!r}")
             settings = self._broker.settings
-            return [
-                TopicConfig("num.partitions", str(settings.partitions), read_only=True),
-                TopicConfig("auto.create.topics.enable", str(settings.auto_create).lower(), read_only=True),
-                TopicConfig("message.max.bytes", str(settings.batch_bytes), read_only=True),
-                TopicConfig("socket.request.max.bytes", str(settings.frame_bytes), read_only=True),
-            ]
+            shown = {
+                "num.partitions": settings.partitions,
+                "auto.create.topics.enable": settings.auto_create,
+                "message.max.bytes": settings.batch_bytes,
+                "socket.request.max.bytes": settings.frame_bytes,
+            }
+            return [TopicConfig(name, str(value).lower(), read_only=True) for name, value in shown.items()]
         raise Refused(E.INVALID_REQUEST, f"nothing of kind {kind} has configs here")
 
     def _stored(self, topic: Topic) -> dict[str, str]:
@@ -265,30 +246,19 @@ class TopicAdmin:
         compaction = self._broker.store.log.compaction(topic)
         return shown_configs(topic, stored, compaction, default_ms, self._broker.settings.batch_bytes)
 
-    async def alter(self, call: ClientCall) -> Reply:
-        """Set all configs named; the others go back to their defaults."""
-        return await self._alter(call, self._all)
-
-    async def alter_some(self, call: ClientCall) -> Reply:
-        """Set the configs named; the others stay."""
-        return await self._alter(call, self._some)
-
-    async def _alter(self, call: ClientCall, read: ReadConfigs) -> Reply:
+    async def _alter(self, read: ReadConfigs, call: ClientCall) -> Reply:
+        """Set configs of topics; `read` tells which, of those that a request names."""
         responses = []
         async for each in call.each(call.body["resources"]):
-            answer = await self._set_checked(call, each, read)
-            kind = {"resource_type": each["resource_type"], "resource_name": each["resource_name"]}
-            responses.append(kind | answer)
+            kind, name = each["resource_type"], each["resource_name"]
+            if kind == _TOPIC:
+                answer = await self._done(call, AccessRight.ALTER, name, partial(self._set, call, each, read))
+            else:
+                words = "only topics are set here; brokers have settings of their own"
+                answer = error_fields(Refused(E.INVALID_REQUEST, words))
+            responses.append({"resource_type": kind, "resource_name": name, **answer})
         await self._broker.refresh_topics()
         return {"responses": responses}
-
-    async def _set_checked(self, call: ClientCall, asked: Message, read: ReadConfigs) -> Message:
-        if asked["resource_type"] != _TOPIC:
-            return error_fields(
-                Refused(E.INVALID_REQUEST, "only topics are set here; brokers have settings of their own")
-            )
-        work = partial(self._set, call, asked, read)
-        return await self._done(call, AccessRight.ALTER, asked["resource_name"], work)
 
     def _set(self, call: ClientCall, asked: Message, read: ReadConfigs) -> None:
         name = asked["resource_name"]
@@ -308,47 +278,34 @@ class TopicAdmin:
                 compaction = self._broker.store.log.compaction(topic)
             self._broker.administration.set_topic(topic, kept_of(keep, configs), setting.configs, compaction)
 
-    def _all(self, asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
-        gone: dict[str, str | None] = dict.fromkeys(
-            (
-                "retention.ms",
-                "retention.bytes",
-                "penstock.retention.records",
-                "penstock.foreign.keys",
-                CLEANUP,
-                TOMBSTONES,
-                MESSAGE_BYTES,
-                *UNIMPORTANT,
-            )
-        )
-        return gone | {each["name"]: each["value"] for each in asked["configs"]}
 
-    def _some(self, asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
-        given: dict[str, str | None] = {}
-        for each in asked["configs"]:
-            if each["name"] in given:
-                raise Refused(E.INVALID_REQUEST, f"{each['name']} is named twice")
-            if each["config_operation"] == _SET and each["value"] is None:
-                raise Refused(E.INVALID_REQUEST, f"{each['name']} has no value")
-            if each["config_operation"] in (_APPEND, _SUBTRACT) and each["name"] in LISTS:
-                given[each["name"]] = _changed(current[each["name"]] or "", each)
-                continue
-            if each["config_operation"] not in (_SET, _DELETE):
-                raise Refused(E.INVALID_CONFIG, f"{each['name']} is no list")
-            given[each["name"]] = None if each["config_operation"] == _DELETE else each["value"]
-        return given
+def _all(asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return all configs: those that are not named go back to their defaults."""
+    return dict.fromkeys(RESET) | {each["name"]: each["value"] for each in asked["configs"]}
 
 
-def _changed(current: str, change: Message) -> str:
-    """Return a list with elements added or removed."""
-    elements = (change["value"] or "").split(",")
-    if change["config_operation"] == _APPEND:
-        return ",".join(dict.fromkeys([*current.split(","), *elements]))
-    return ",".join(each for each in current.split(",") if each not in elements)
+def _some(asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return the configs that are named; the others stay."""
+    given: dict[str, str | None] = {}
+    for each in asked["configs"]:
+        name, act, value = each["name"], each["config_operation"], each["value"]
+        if name in given:
+            raise Refused(E.INVALID_REQUEST, f"{name} is named twice")
+        if act == _SET and value is None:
+            raise Refused(E.INVALID_REQUEST, f"{name} has no value")
+        if act in (_APPEND, _SUBTRACT) and name in LISTS:
+            elements, now = (value or "").split(","), (current[name] or "").split(",")
+            changed = [*now, *elements] if act == _APPEND else [one for one in now if one not in elements]
+            given[name] = ",".join(dict.fromkeys(changed))
+        elif act in (_SET, _DELETE):
+            given[name] = None if act == _DELETE else value
+        else:
+            raise Refused(E.INVALID_CONFIG, f"{name} is no list")
+    return given
 
 
-async def once(call: ClientCall, asked: list[Message]) -> tuple[list[Message], list[str]]:
-    """Return the items named once, and the names that occur more often: those are not acted upon."""
+async def _once(call: ClientCall, asked: list[Message]) -> tuple[list[Message], list[Message]]:
+    """Return the items named once, and answers for the names that occur more often: those are not acted upon."""
     first: dict[str, Message] = {}
     twice: dict[str, None] = {}
     async for each in call.each(asked):
@@ -357,15 +314,8 @@ async def once(call: ClientCall, asked: list[Message]) -> tuple[list[Message], l
             twice[name] = None
         elif name is not None:
             first[name] = each
-    return [each async for each in call.each(first.values()) if each["name"] not in twice], list(twice)
-
-
-def error_fields(error: Error | Refused) -> Message:
-    """Return the fields for an error in an answer."""
-    number = error.number if isinstance(error, Refused) else number_of(error)
-    if isinstance(error, NotAllowed):
-        number = E.TOPIC_AUTHORIZATION_FAILED
-    return {"error_code": int(number), "error_message": str(error)[:_LONGEST_MESSAGE]}
+    named = [each async for each in call.each(first.values()) if each["name"] not in twice]
+    return named, [{"name": name, **_TWICE} async for name in call.each(twice)]
 
 
 def _config(config: TopicConfig, call: ClientCall | None = None) -> Message:

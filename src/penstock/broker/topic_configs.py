@@ -38,6 +38,8 @@ UNIMPORTANT = {  # no value of these loses or shows anything
     "min.cleanable.dirty.ratio",
 }
 _AS_IT_IS = {"compression.type": "producer", "message.timestamp.type": "CreateTime", "min.insync.replicas": "1"}
+# The configs that go back to their defaults where a request sets all.
+RESET = (*_KEEP, FOREIGN_KEYS, CLEANUP, TOMBSTONES, MESSAGE_BYTES, *UNIMPORTANT)
 _FOR_EVER_MS = str((1 << 63) - 1)
 _NOT_HERE = {  # they would change which records are taken or kept; not shown
     "message.timestamp.before.max.ms": _FOR_EVER_MS,
@@ -134,19 +136,15 @@ def shown_configs(
 ) -> list[TopicConfig]:
     """Return all configs of a topic."""
     policy = _DELETE if compaction is None else stored.get(CLEANUP, _COMPACT)
+    limits = (
+        ("retention.ms", topic.keep.age_ms, default_ms, "How long records are kept, in milliseconds; -1: for ever."),
+        ("retention.bytes", topic.keep.bytes, -1, "How many bytes of a partition are kept; -1: no limit."),
+        (RETENTION_RECORDS, topic.keep.records, -1, "How many records of a partition are kept; -1: no limit."),
+    )
     return [
         *(
             TopicConfig(name, str(default if kept is None else kept), _LONG, is_default=kept is None, help=help)
-            for name, kept, default, help in (
-                (
-                    "retention.ms",
-                    topic.keep.age_ms,
-                    default_ms,
-                    "How long records are kept, in milliseconds; -1: for ever.",
-                ),
-                ("retention.bytes", topic.keep.bytes, -1, "How many bytes of a partition are kept; -1: no limit."),
-                (RETENTION_RECORDS, topic.keep.records, -1, "How many records of a partition are kept; -1: no limit."),
-            )
+            for name, kept, default, help in limits
         ),
         TopicConfig(
             FOREIGN_KEYS,

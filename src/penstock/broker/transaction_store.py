@@ -11,7 +11,7 @@ Every new start of a producer, and every time-out, raises its epoch: late reques
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from secrets import randbits
 from threading import Lock
@@ -22,7 +22,7 @@ import msgspec
 from penstock import points
 from penstock.clock import Clock, own_ms
 from penstock.database.database import Transaction
-from penstock.delivery.client_cursors import ClientCommit, ClientPlace, hold_places, settle_places
+from penstock.delivery.client_cursors import settle_places
 from penstock.errors import Error, StoreError
 from penstock.log.batches import BatchLog, LogPlace
 from penstock.log.store import Store
@@ -56,14 +56,8 @@ class KafkaTransactionState(StrEnum):
 
 
 _S = KafkaTransactionState
-KAFKA_NAMES = {
-    _S.EMPTY: "Empty",
-    _S.OPEN: "Ongoing",
-    _S.COMMITTING: "PrepareCommit",
-    _S.ABORTING: "PrepareAbort",
-    _S.COMMITTED: "CompleteCommit",
-    _S.ABORTED: "CompleteAbort",
-}
+_NAMES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+KAFKA_NAMES = dict(zip(_S, _NAMES, strict=True))
 
 
 class ProducerId(NamedTuple):
@@ -145,34 +139,18 @@ class TransactionStore:
 
     # -- contents of a transaction
 
-    def add_partitions(self, transactional_id: str, producer: ProducerId, places: Iterable[LogPlace]) -> None:
+    def add_partitions(self, transactional_id: str, producer: ProducerId, places: Sequence[LogPlace]) -> None:
         """Add partitions to a transaction; the first opens it. Raises Refused."""
-        wanted = tuple(places)
 
         def change(tx: Transaction) -> None:
             row = self._checked(tx, transactional_id, producer)
-            all_places = tuple(sorted({*(row.partitions if row.state is _S.OPEN else ()), *wanted}))
+            all_places = tuple(sorted({*(row.partitions if row.state is _S.OPEN else ()), *places}))
             self._put(tx, row._replace(state=_S.OPEN, partitions=all_places))
 
         self._database.run(change)
 
-    def hold_offsets(
-        self,
-        tx: Transaction,
-        transactional_id: str,
-        producer: ProducerId,
-        group_id: int,
-        commits: Mapping[ClientPlace, ClientCommit],
-    ) -> None:
-        """Hold offsets of a group back. Raises Refused."""
-        self._check_open(tx, transactional_id, producer)
-        hold_places(tx, producer.id, group_id, commits)
-
-    def check_open(self, transactional_id: str, producer: ProducerId) -> None:
-        """Check that a producer has a transaction open. Raises Refused."""
-        self._database.run(lambda tx: self._check_open(tx, transactional_id, producer))
-
-    def _check_open(self, tx: Transaction, transactional_id: str, producer: ProducerId) -> None:
+    def check_open(self, tx: Transaction, transactional_id: str, producer: ProducerId) -> None:
+        """Check that a producer has a transaction open, and lock it. Raises Refused."""
         rows = tx.rows("log", "kafka_producers_lock", ids=[producer.id])
         if not rows or rows[0][4] != transactional_id:
             raise Refused(E.INVALID_PRODUCER_ID_MAPPING)

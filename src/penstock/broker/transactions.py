@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING
 from penstock.access import resource
 from penstock.access.resource import AccessRight, ResourceKind
 from penstock.database.database import Transaction
+from penstock.delivery.client_cursors import hold_places
 from penstock.errors import Error
 from penstock.log.batches import LogPlace
 from penstock.model.limits import NAME_CHARACTERS
+from penstock.wire.kafka.apis import transactions as apis
 from penstock.wire.kafka.apis.records import DESCRIBE_PRODUCERS
-from penstock.wire.kafka.apis.transactions import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    INIT_PRODUCER_ID,
-    LIST_TRANSACTIONS,
-    TXN_OFFSET_COMMIT,
-)
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
-from penstock.wire.kafka.layout import Api, Message
+from penstock.wire.kafka.layout import Message
 
 from .call import ClientCall, Refused, Reply, RequestHandler
 from .coordinator import Coordinator, checked
@@ -35,8 +29,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.transactions")
 
 _LOOK_SECONDS, _EXPIRE_SECONDS = 1.0, 600.0
-# The first version of an API whose clients know PRODUCER_FENCED; older ones know INVALID_PRODUCER_EPOCH.
-_FENCED_SINCE = {INIT_PRODUCER_ID: 4, ADD_PARTITIONS_TO_TXN: 2, ADD_OFFSETS_TO_TXN: 2, END_TXN: 2}
 
 
 class TransactionHandler:
@@ -48,16 +40,13 @@ class TransactionHandler:
         self._looking = False
         self._next_look = self._next_expiry = 0.0
         broker.ticks.append(self.tick)
-
-    def handlers(self) -> dict[int, RequestHandler]:
-        """Return the handler of each request."""
-        return {
-            INIT_PRODUCER_ID.key: self.init_producer_id,
-            ADD_PARTITIONS_TO_TXN.key: self.add_partitions,
-            ADD_OFFSETS_TO_TXN.key: self.add_offsets,
-            TXN_OFFSET_COMMIT.key: self.commit_offsets,
-            END_TXN.key: self.end,
-            LIST_TRANSACTIONS.key: self.list,
+        self.handlers: dict[int, RequestHandler] = {
+            apis.INIT_PRODUCER_ID.key: self.init_producer_id,
+            apis.ADD_PARTITIONS_TO_TXN.key: self.add_partitions,
+            apis.ADD_OFFSETS_TO_TXN.key: self.add_offsets,
+            apis.TXN_OFFSET_COMMIT.key: self.commit_offsets,
+            apis.END_TXN.key: self.end,
+            apis.LIST_TRANSACTIONS.key: self.list,
             DESCRIBE_PRODUCERS.key: self.describe,
         }
 
@@ -76,13 +65,10 @@ class TransactionHandler:
                     raise Refused(E.INVALID_TRANSACTION_TIMEOUT)
             elif not call.may_some(AccessRight.WRITE, ResourceKind.TOPIC):
                 raise Refused(E.CLUSTER_AUTHORIZATION_FAILED)
-            known = ProducerId(body["producer_id"], body["producer_epoch"])
-            known_or_none = known if known.id >= 0 else None
-            given = await self._broker.run(
-                partial(self._store.begin, name, 0 if name is None else timeout_ms, known_or_none)
-            )
+            known = _producer(body) if body["producer_id"] >= 0 else None
+            given = await self._broker.run(partial(self._store.begin, name, 0 if name is None else timeout_ms, known))
         except Refused as exc:
-            return {"error_code": _number(INIT_PRODUCER_ID, call, exc.number), **nobody}
+            return {"error_code": number_of(exc, apis.INIT_PRODUCER_ID.key, call.version), **nobody}
         return {"producer_id": given.id, "producer_epoch": given.epoch}
 
     def _check(self, call: ClientCall, name: str) -> None:
@@ -114,40 +100,27 @@ class TransactionHandler:
             name = body["v3_and_below_transactional_id"]
             self._check(call, name)
             if not numbers:
-                producer = ProducerId(body["v3_and_below_producer_id"], body["v3_and_below_producer_epoch"])
+                producer = _producer(body, "v3_and_below_")
                 await self._broker.run(partial(self._store.add_partitions, name, producer, places))
-        except Refused as exc:
-            rest, numbers = E(_number(ADD_PARTITIONS_TO_TXN, call, exc.number)), {}
-        except Error as exc:
-            rest, numbers = number_of(exc, ADD_PARTITIONS_TO_TXN.key), {}
-        return {
-            "results_by_topic_v3_and_below": [
-                {
-                    "name": each["name"],
-                    "results_by_partition": [
-                        {
-                            "partition_index": number,
-                            "partition_error_code": int(numbers.get((each["name"], number), rest)),
-                        }
-                        async for number in call.each(each["partitions"])
-                    ],
-                }
-                async for each in call.each(body["v3_and_below_topics"])
+        except (Error, Refused) as exc:
+            rest, numbers = number_of(exc, apis.ADD_PARTITIONS_TO_TXN.key, call.version), {}
+        results = []
+        async for each in call.each(body["v3_and_below_topics"]):
+            name = each["name"]
+            partitions = [
+                {"partition_index": number, "partition_error_code": numbers.get((name, number), rest)}
+                async for number in call.each(each["partitions"])
             ]
-        }
+            results.append({"name": name, "results_by_partition": partitions})
+        return {"results_by_topic_v3_and_below": results}
 
     async def add_offsets(self, call: ClientCall) -> Reply:
         """Add the offsets of a group to a transaction."""
-        body = call.body
-        try:
-            name = body["transactional_id"]
-            self._check(call, name)
-            if not call.may(AccessRight.READ, resource.group(body["group_id"])):
-                raise Refused(E.GROUP_AUTHORIZATION_FAILED)
-            producer = ProducerId(body["producer_id"], body["producer_epoch"])
-            await self._broker.run(partial(self._store.add_partitions, name, producer, ()))
-        except Refused as exc:
-            return {"error_code": _number(ADD_OFFSETS_TO_TXN, call, exc.number)}
+        body, name = call.body, call.body["transactional_id"]
+        self._check(call, name)
+        if not call.may(AccessRight.READ, resource.group(body["group_id"])):
+            raise Refused(E.GROUP_AUTHORIZATION_FAILED)
+        await self._broker.run(partial(self._store.add_partitions, name, _producer(body), ()))
         return {"error_code": 0}
 
     async def commit_offsets(self, call: ClientCall) -> Reply:
@@ -158,12 +131,16 @@ class TransactionHandler:
             transaction = body["transactional_id"]
             if not call.may(AccessRight.WRITE, resource.transaction(transaction)):
                 raise Refused(E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            producer = ProducerId(body["producer_id"], body["producer_epoch"])
+            producer = _producer(body)
             is_member = body["generation_id"] >= 0 or body["member_id"]
             if is_member or not commits:
                 held = await self._groups.find_known(call, body["group_id"])
             else:
-                await self._check_maker(call, body["group_id"], transaction, producer)
+                may = bool(body["group_id"]) and call.may(AccessRight.READ, resource.group(body["group_id"]))
+                if may and not await self._groups.is_known(body["group_id"]):
+                    # The group would be created: only for a producer that may commit.
+                    check = partial(self._store.check_open, transactional_id=transaction, producer=producer)
+                    await self._broker.run(partial(self._broker.store.database.run, check))
                 held = await self._groups.find(call, body["group_id"])
             group = held.group
             if is_member:
@@ -175,7 +152,8 @@ class TransactionHandler:
             def change(tx: Transaction) -> bool:
                 if not self._groups.store.holds(tx, hold):
                     return False
-                self._store.hold_offsets(tx, transaction, producer, hold.group_id, commits)
+                self._store.check_open(tx, transaction, producer)
+                hold_places(tx, producer.id, hold.group_id, commits)
                 return True
 
             number = E.NONE
@@ -188,24 +166,14 @@ class TransactionHandler:
             number = E.COORDINATOR_NOT_AVAILABLE
         return {"topics": await answered(call, numbers, number)}
 
-    async def _check_maker(self, call: ClientCall, group: str, transaction: str, producer: ProducerId) -> None:
-        """Raise Refused if a group would be created for a producer that may not commit."""
-        may = bool(group) and call.may(AccessRight.READ, resource.group(group))  # who may not is told so
-        if may and not await self._groups.is_known(group):
-            await self._broker.run(partial(self._store.check_open, transaction, producer))
-
     # -- ending
 
     async def end(self, call: ClientCall) -> Reply:
         """Commit a transaction, or abort it."""
-        body = call.body
-        try:
-            self._check(call, body["transactional_id"])
-            producer = ProducerId(body["producer_id"], body["producer_epoch"])
-            work = partial(self._store.end, body["transactional_id"], producer, committed=body["committed"])
-            await self._broker.lock_waits.run(work)
-        except Refused as exc:
-            return {"error_code": _number(END_TXN, call, exc.number)}
+        body, name = call.body, call.body["transactional_id"]
+        self._check(call, name)
+        end = partial(self._store.end, name, _producer(body), committed=body["committed"])
+        await self._broker.lock_waits.run(end)
         return {"error_code": 0}
 
     def tick(self) -> None:
@@ -248,13 +216,7 @@ class TransactionHandler:
                 and (not ids or each.producer_id in ids)
                 and (longer_ms < 0 or each.open_ms > longer_ms)
             ):
-                found.append(
-                    {
-                        "transactional_id": each.transactional_id,
-                        "producer_id": each.producer_id,
-                        "transaction_state": name,
-                    }
-                )
+                found.append(each._asdict() | {"transaction_state": name})
         return {"unknown_state_filters": sorted(states - known), "transaction_states": found}
 
     async def describe(self, call: ClientCall) -> Reply:
@@ -272,9 +234,9 @@ class TransactionHandler:
         answer: Message = {"partition_index": partition}
         topic = self._broker.topics.by_name.get(name)
         if not call.may(AccessRight.READ, resource.topic(name)):
-            return answer | {"error_code": int(E.TOPIC_AUTHORIZATION_FAILED)}
+            return answer | {"error_code": E.TOPIC_AUTHORIZATION_FAILED}
         if topic is None or not 0 <= partition < topic.partitions:
-            return answer | {"error_code": int(E.UNKNOWN_TOPIC_OR_PARTITION)}
+            return answer | {"error_code": E.UNKNOWN_TOPIC_OR_PARTITION}
         found = await self._broker.run(partial(self._broker.batches.producers, topic, partition))
         return answer | {
             "active_producers": [
@@ -291,8 +253,5 @@ class TransactionHandler:
         }
 
 
-def _number(api: Api, call: ClientCall, number: E) -> int:
-    """Return a number that clients of a version know."""
-    if number is E.PRODUCER_FENCED and call.version < _FENCED_SINCE[api]:
-        return int(E.INVALID_PRODUCER_EPOCH)
-    return int(number)
+def _producer(body: Message, prefix: str = "") -> ProducerId:
+    return ProducerId(body[f"{prefix}producer_id"], body[f"{prefix}producer_epoch"])

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from penstock.access.rule import AccessRule
-from penstock.access.rule_set import add_rules, remove_rules, stored_rules
+from penstock.access.rule import AccessRule, add_rules, remove_rules, stored_rules
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.database import Transaction
 from penstock.errors import LeftOpen, UnknownRule

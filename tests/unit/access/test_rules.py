@@ -3,8 +3,7 @@
 import pytest
 
 from penstock.access.resource import CLUSTER, AccessRight, group, topic
-from penstock.access.rule import matches, parse_rule
-from penstock.access.rule_set import RuleSet
+from penstock.access.rule import RuleSet, matches, parse_rule
 from penstock.errors import InvalidRule
 
 READ, WRITE, DESCRIBE, DELETE = AccessRight.READ, AccessRight.WRITE, AccessRight.DESCRIBE, AccessRight.DELETE
