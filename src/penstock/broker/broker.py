@@ -6,7 +6,6 @@ the log's thread writes produced records. Any other thread may call `start` and 
 
 import asyncio
 import logging
-import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ from penstock.log.batches import BatchLog
 from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
 from penstock.redaction import traced
-from penstock.sockets import address_of, listening_socket, new_loop
+from penstock.sockets import ListeningPort, new_loop
 from penstock.wire.kafka.apis.cluster import API_VERSIONS
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.error_numbers import ErrorNumber
@@ -67,8 +66,10 @@ _STOP_SECONDS = 5.0
 _TIMEOUT_SECONDS = 10.0  # for a client to take an answer, while room is short
 
 
-class Broker:
+class Broker(ListeningPort):
     """Serves one store on one address, between `start` and `stop`."""
+
+    _backlog = 1024
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class Broker:
         tls: SSLContext | None = None,
         clock: Clock = SYSTEM,
     ) -> None:
+        super().__init__(host, port)
         self.store, self.batches, self.clock = store, batches, clock
         self.settings = settings or BrokerSettings.load()
         self.access, self._tls = access or Access(), tls
@@ -94,9 +96,7 @@ class Broker:
         self.cluster = Cluster(store, clock, lambda: self.metadata.forget())
         self.produce_quota = _quota(self.settings.produce_bytes_per_second, clock)
         self.fetch_quota = _quota(self.settings.fetch_bytes_per_second, clock)
-        self._host, self._port, self._advertised = host, port, advertised
-        self._socket: socket.socket | None = None
-        self._thread: Thread | None = None
+        self._advertised = advertised
         self._ready, self._failure = Event(), list[BaseException]()
         self.sessions: set[Session] = set()
         self.flow = FlowControl(self.settings.total_bytes, lambda work: self.loop.call_soon(work))
@@ -129,15 +129,6 @@ class Broker:
         }
 
     # -- for callers outside
-
-    @property
-    def address(self) -> str:
-        """The address it listens on, with the port that was picked."""
-        return address_of(self._socket)
-
-    def open(self) -> None:
-        """Take the address. Raises AddressRefused."""
-        self._socket = listening_socket(self._host, self._port, backlog=1024)
 
     def start(self) -> None:
         """Start to serve; returns once it does. Raises AddressRefused, and the store's errors."""

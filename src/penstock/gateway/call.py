@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
+from msgspec.structs import replace
+
 from penstock import tracing
 from penstock.access.principal import Principal
 from penstock.access.resource import AccessRight, Resource, topic
@@ -102,5 +104,4 @@ def with_trace(record: RecordWanted, trace: bytes | None) -> RecordWanted:
     """Return a record with the trace of its request, if it brings none of its own."""
     if trace is None or any(name in (TRACEPARENT, f"ce_{TRACEPARENT}") for name, _ in record.headers):
         return record
-    headers = (*record.headers, (TRACEPARENT, trace))
-    return RecordWanted(record.value, record.type, record.key, headers, record.id, record.timestamp_ms)
+    return replace(record, headers=(*record.headers, (TRACEPARENT, trace)))

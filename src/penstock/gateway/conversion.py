@@ -7,6 +7,7 @@ stored, with the reason: one odd record must not block a group.
 from threading import Lock
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.clock import Clock
 from penstock.errors import InvalidInput, NotConvertible
@@ -44,8 +45,7 @@ class Conversion:
         if _is_kind(content_type, wanted):
             return record
         value = self._converted(topic, record.type, record.value, content_type, wanted)
-        headers = _marked(record.headers, wanted)
-        return RecordWanted(value, record.type, record.key, headers, record.id, record.timestamp_ms)
+        return replace(record, value=value, headers=_marked(record.headers, wanted))
 
     def given(self, record: Record, wanted: str) -> tuple[Record, str]:
         """Return a record in the content type that is asked for; or unconverted, with the reason."""
@@ -60,7 +60,7 @@ class Conversion:
         except NotConvertible as exc:
             return record, str(exc)
         headers = _marked(record.raw_headers, wanted)
-        return msgspec.structs.replace(record, data=value, raw_headers=headers, _value=msgspec.UNSET), ""
+        return replace(record, data=value, raw_headers=headers, _value=msgspec.UNSET), ""
 
     def _converted(self, topic: str, type: str | None, value: bytes, content_type: str, wanted: str) -> bytes:
         schema = self._schema(topic, type or "")

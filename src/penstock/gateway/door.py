@@ -67,20 +67,17 @@ class Door:
         briefly (`lock_waits`): only its own writers wait.
         """
         found, given = None, {"partition": partition, "limits": self.limits, "clock": self.clock}
-        if token is None and _is_little(records):
+        size = sum([len(each.value) for each in records if each.value is not None])
+        if token is None and len(records) <= _AT_ONCE_RECORDS and size <= _AT_ONCE_BYTES:
             found = produce_at_once(self.store, topic, records, **given)  # type: ignore[arg-type]
         if found is None:
             work = partial(produce, self.store, topic, records, token=token, **given)  # type: ignore[arg-type]
             found = await self._waits.run(work)
-        self.forget_old_tokens()
-        return found
-
-    def forget_old_tokens(self) -> None:
-        """Forget old tokens of requests in a thread, once in a while; another door may do the same."""
         now = self.clock.monotonic()
-        if now - self._tokens_looked_at >= _TOKENS_SECONDS:
+        if now - self._tokens_looked_at >= _TOKENS_SECONDS:  # another door may do the same
             self._tokens_looked_at = now
             self.threads.submit(forget_tokens, self.store, clock=self.clock)
+        return found
 
     def give_back(self) -> None:
         """Give back the groups that clients read; from another thread, while the event loop still runs."""
@@ -89,9 +86,3 @@ class Door:
     def close(self) -> None:
         """End the threads, after their work."""
         self.threads.shutdown()
-
-
-def _is_little(records: Sequence[RecordWanted]) -> bool:
-    return len(records) <= _AT_ONCE_RECORDS and (
-        sum([len(each.value) for each in records if each.value is not None]) <= _AT_ONCE_BYTES
-    )

@@ -19,13 +19,13 @@ All of it runs in one event loop; only `settled` is called by the worker's threa
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import uuid4
 
 from penstock.clock import Clock
-from penstock.errors import Error, NotSettled, UnknownLease
+from penstock.errors import InvalidInput, NotSettled, UnknownLease
 from penstock.log.store import Store
 from penstock.model.outcome import Cancel, Done, Outcome, Retry, Snooze
 from penstock.model.record import Record
@@ -86,15 +86,8 @@ class LeasedGroup:
         self._leases: dict[str, Lease] = {}
         self._waiters: set[asyncio.Future[None]] = set()
         self.asked_at = self._loop.time()
-        handlers = Handlers()
-        options = HandlerOptions(
-            group=group,
-            id=f"gateway:{group}",
-            topic=topic,
-            start=start,
-            timeout=None,
-            concurrency=settings.leased_records,
-        )
+        handlers, most, id = Handlers(), settings.leased_records, f"gateway:{group}"
+        options = HandlerOptions(group=group, id=id, topic=topic, start=start, timeout=None, concurrency=most)
         handlers.add(self._hand_out, options)
         self.worker = Worker(store, handlers, clock, settled=self._tell_settled)
         self.worker.use_loop(self._loop)
@@ -108,10 +101,8 @@ class LeasedGroup:
     async def ready(self, wait: float) -> None:
         """Wait until there is a record to take, at most `wait` seconds."""
         until = self._loop.time() + wait
-        while not self._ready:
-            left = until - self._loop.time()
-            if left <= 0 or not await self._woken(left):
-                break
+        while not self._ready and (left := until - self._loop.time()) > 0:
+            await self._woken(left)
 
     def take(self, credits: int, *, max_bytes: int, seconds: float) -> Lease:
         """Lease up to `credits` of the ready records to a client, of about `max_bytes`."""
@@ -147,13 +138,7 @@ class LeasedGroup:
         """
         count, waiting = 0, []
         for each in held:
-            if not each.answer.done():
-                count += 1
-                self._out[each.place] = each
-                if isinstance(outcome, Nacked):
-                    each.answer.set_exception(outcome)
-                else:
-                    each.answer.set_result(outcome)
+            count += self._answer(each, outcome)
             if not each.settled.done():
                 waiting.append(each.settled)
         if waiting:
@@ -176,9 +161,7 @@ class LeasedGroup:
     def hand_back(self, held: Iterable[HeldRecord]) -> None:
         """Deliver records again at once: their client is gone."""
         for each in held:
-            if not each.answer.done():
-                self._out[each.place] = each
-                each.answer.set_result(Snooze(timedelta()))
+            self._answer(each, Snooze(timedelta()))
 
     def stop(self) -> None:
         """Stop serving the group: records that clients hold come again; from any thread but the loop's."""
@@ -186,16 +169,24 @@ class LeasedGroup:
 
     # -- inside
 
+    def _answer(self, held: HeldRecord, outcome: Outcome | Nacked) -> bool:
+        """Answer a record, if it has no answer yet; return whether it had none."""
+        if held.answer.done():
+            return False
+        self._out[held.place] = held
+        if isinstance(outcome, Nacked):
+            held.answer.set_exception(outcome)
+        else:
+            held.answer.set_result(outcome)
+        return True
+
     async def _hand_out(self, record: Record) -> Outcome:
         assert record.partition is not None
         assert record.offset is not None
         place = (record.partition, record.offset)
         held = HeldRecord(record, place, self._loop.create_future(), self._loop.create_future())
         self._ready.append(held)
-        for each in self._waiters:
-            if not each.done():
-                each.set_result(None)
-                break
+        self._wake_one()
         try:
             return await held.answer
         except asyncio.CancelledError:
@@ -204,23 +195,20 @@ class LeasedGroup:
                 self._ready.remove(held)
             raise
 
-    async def _woken(self, seconds: float) -> bool:
+    async def _woken(self, seconds: float) -> None:
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.add(waiter)
         try:
             await asyncio.wait([waiter], timeout=seconds)
-            return waiter.done()
         finally:
             self._waiters.discard(waiter)
-            if waiter.done() and self._ready and self._waiters:  # the waiter may have gone meanwhile: wake another
-                next(iter(self._waiters)).get_loop().call_soon(self._pass_on)
+            if waiter.done() and self._waiters:  # the waiter may have gone meanwhile: wake another
+                self._loop.call_soon(self._wake_one)
 
-    def _pass_on(self) -> None:
-        if self._ready:
-            for each in self._waiters:
-                if not each.done():
-                    each.set_result(None)
-                    return
+    def _wake_one(self) -> None:
+        waiting = next((each for each in self._waiters if not each.done()), None)
+        if self._ready and waiting is not None:
+            waiting.set_result(None)
 
     def _extend(self, lease: Lease, seconds: float) -> None:
         if lease.timer is not None:
@@ -256,25 +244,18 @@ def refusal(reason: str = "", after_seconds: float | None = None, *, dead: bool 
 
 
 def held_within(
-    held: Mapping[HeldPlace, HeldRecord],
-    ranges: Iterable[tuple[int, int, int]],
-    nothing: Callable[[int, int, int], Error],
+    held: Mapping[HeldPlace, HeldRecord], ranges: Iterable[tuple[int, int, int]], nothing: str
 ) -> list[HeldRecord]:
-    """Return the records in ranges (partition, first, last), each once. Raises `nothing` if one is empty."""
-    offsets: dict[int, list[int]] = {}
-    for partition, offset in sorted(held):
-        offsets.setdefault(partition, []).append(offset)
-    spans: dict[int, list[tuple[int, int]]] = {}  # of indexes into these lists
-    for partition, first, last in ranges:
-        within = offsets.get(partition, [])
-        span = bisect_left(within, first), bisect_right(within, last)
-        if span[0] >= span[1]:
-            raise nothing(partition, first, last)
-        spans.setdefault(partition, []).append(span)
+    """Return the records in ranges (partition, first, last), each once.
+
+    Raises InvalidInput with the words `nothing`, which name the range, if one is empty.
+    """
+    places, done = sorted(held), 0
     found: list[HeldRecord] = []
-    for partition, some in spans.items():
-        done = 0
-        for low, high in sorted(some):
-            found += [held[partition, offset] for offset in offsets[partition][max(low, done) : high]]
-            done = max(done, high)
+    for partition, first, last in sorted(ranges):
+        low, high = bisect_left(places, (partition, first)), bisect_right(places, (partition, last))
+        if low >= high:
+            raise InvalidInput(nothing.format(partition, first, last))
+        found += [held[place] for place in places[max(low, done) : high]]
+        done = max(done, high)
     return found

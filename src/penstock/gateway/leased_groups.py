@@ -44,7 +44,7 @@ class LeasedGroups:
                 raise GatewayBusy("it is about to end" if self._is_closing else "it serves too many groups")
             task = asyncio.create_task(self._begin(group, topic, start))
             self._groups[group, topic], self._holders[group, topic] = task, holder
-            task.add_done_callback(lambda done: self._forget_failed(group, topic, done))
+            task.add_done_callback(lambda done: self._forget_failed((group, topic), done))
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._look())
         found = await asyncio.shield(task)
@@ -98,9 +98,9 @@ class LeasedGroups:
             self._started.discard(found)
         found.stop()
 
-    def _forget_failed(self, group: str, topic: str, task: "asyncio.Task[LeasedGroup]") -> None:
+    def _forget_failed(self, place: tuple[str, str], task: "asyncio.Task[LeasedGroup]") -> None:
         if task.cancelled() or task.exception() is not None:
-            self._forget((group, topic))
+            self._forget(place)
 
     def _forget(self, place: tuple[str, str]) -> "asyncio.Task[LeasedGroup] | None":
         holder = self._holders.pop(place, None)

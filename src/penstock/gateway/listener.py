@@ -19,7 +19,7 @@ from penstock.access.places import ConnectionPlaces
 from penstock.access.principal import Principal
 from penstock.errors import MissingExtra
 from penstock.redaction import traced
-from penstock.sockets import address_of, listening_socket, new_loop
+from penstock.sockets import ListeningPort, new_loop
 
 from .lock import CERTIFICATE, PLACE, KnownHosts
 from .settings import GatewaySettings
@@ -176,7 +176,7 @@ class EndingServer(Server):
             each.cancel()
 
 
-class HttpListener:
+class HttpListener(ListeningPort):
     """Listens on one address from `open` on and answers between `start` and `stop`."""
 
     def __init__(
@@ -189,13 +189,11 @@ class HttpListener:
         tls: SSLContext | None = None,
         names: Sequence[str] = (),
     ) -> None:
-        """`port` 0 picks a free one. `tls`: the context that encrypts connections.
+        """`tls`: the context that encrypts connections.
 
         `names`: host names that clients use, besides `host` and those of `gateway.host_names`.
         """
-        self._host, self._port = host, port
-        self._socket: socket.socket | None = None
-        self._thread: Thread | None = None
+        super().__init__(host, port)
         places = ConnectionPlaces[ImpatientProtocol](connections, ImpatientProtocol.abort)
         config = Config(
             KnownHosts(app, [host, *names, *GatewaySettings.load().host_names]),
@@ -213,15 +211,6 @@ class HttpListener:
             config.load()  # uvicorn's own way takes file names, and reads them once
             config.ssl = tls
         self._server = EndingServer(config)
-
-    @property
-    def address(self) -> str:
-        """The address it listens on, with the port that was picked: `127.0.0.1:8420`, `[::1]:8420`."""
-        return address_of(self._socket)
-
-    def open(self) -> None:
-        """Take the address. Raises AddressRefused."""
-        self._socket = listening_socket(self._host, self._port)
 
     def start(self) -> None:
         """Start to serve; returns at once."""

@@ -4,14 +4,18 @@ An error that the caller can mend is 4xx; one that passes with time is 503, with
 caller of this door cannot have caused is 500.
 """
 
+import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from penstock import errors as e
-from penstock.errors import Error, Fault
+from penstock.errors import Error, Fault, RateLimited
 from penstock.errors.table import ErrorTable
+from penstock.redaction import traced
+
+logger = logging.getLogger("penstock.gateway")
 
 PROBLEM = "application/problem+json"
 
@@ -35,6 +39,30 @@ def problem_of(status: int, code: str, detail: str | None, *, retryable: bool = 
 def problem(status: int, error: Error) -> bytes:
     """Return the body of an error answer."""
     return msgspec.json.encode(problem_of(status, error.code, str(error), retryable=error.retryable))
+
+
+class ErrorTold(NamedTuple):
+    """What REST and gRPC tell of an error: its HTTP status, its code, and after how long a retry may succeed."""
+
+    status: int
+    code: str
+    words: str | None
+    retry_seconds: float | None
+
+
+def told(error: Exception) -> ErrorTold:
+    """Return what to tell of an error. Details that the caller could do nothing about go to the log instead."""
+    if not isinstance(error, Error):
+        logger.error("a request failed in a way that it should not", exc_info=traced(error))
+        return ErrorTold(500, "error", None, None)
+    status = status_of(error)
+    if error.retryable or status == 503:
+        seconds = error.seconds if isinstance(error, RateLimited) else 1.0
+        return ErrorTold(status, error.code, str(error), seconds)
+    if status == 500 and error.fault is not Fault.OUTSIDE:
+        logger.error("a request failed", exc_info=traced(error))
+        return ErrorTold(status, error.code, None, None)
+    return ErrorTold(status, error.code, str(error), None)
 
 
 async def send_problem(send: Any, status: int, error: Error, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from penstock.access.access import Access
 from penstock.access.principal import Principal
 from penstock.access.resource import AccessRight
 from penstock.access.resource import group as group_of
@@ -15,12 +14,13 @@ from penstock.model.outcome import Outcome
 from penstock.model.record import Record
 from penstock.worker.handler_options import Start
 
+from .door import Door
 from .lease import DONE, HeldPlace, HeldRecord, Lease, LeasedGroup, Nacked, held_within
-from .leased_groups import LeasedGroups
 
 SendRecords = Callable[[Sequence[Record]], Awaitable[None]]
 MOST_CREDITS = 1000
 _WAIT_SECONDS = 1.0  # between checks of the client's right to read
+_NOTHING = "nothing of {}/{}-{} is in hand: it is settled, or has lapsed"
 _ALL_BYTES = 1 << 40  # the bound is in records
 
 
@@ -33,8 +33,7 @@ class GroupSubscription:
 
     def __init__(
         self,
-        groups: LeasedGroups,
-        access: Access,
+        door: Door,
         principal: Principal,
         *,
         group: str,
@@ -43,7 +42,7 @@ class GroupSubscription:
         seconds: float,
         start: Start = "earliest",
     ) -> None:
-        self._groups, self._access, self._principal = groups, access, principal
+        self._door, self._principal = door, principal
         self.group, self.topic = group, topic
         self._credits, self._seconds, self._start = min(credits, MOST_CREDITS), seconds, start
         self._in_hand: dict[HeldPlace, HeldRecord] = {}
@@ -58,11 +57,12 @@ class GroupSubscription:
                 self._changed.clear()
                 room = self._credits - len(self._in_hand)
                 if room <= 0:
-                    await self._wait()
+                    with suppress(TimeoutError):  # `wait_for` of Python 3.11 may swallow its task's cancellation
+                        async with asyncio.timeout(_WAIT_SECONDS):
+                            await self._changed.wait()
                     continue
-                self._served = served = await self._groups.get(
-                    self.group, self.topic, self._start, principal=self._principal
-                )
+                get = self._door.groups.get
+                self._served = served = await get(self.group, self.topic, self._start, principal=self._principal)
                 await served.ready(_WAIT_SECONDS)
                 lease = served.take(room, max_bytes=_ALL_BYTES, seconds=self._seconds)
                 for held in lease.held.values():
@@ -74,14 +74,14 @@ class GroupSubscription:
                 if settles and lease.held:
                     await served.answer(list(lease.held.values()), DONE)
                 values = [each.data for each in lease.records]
-                await asyncio.sleep(self._access.charge_records(self._principal, self.topic, values))
+                await asyncio.sleep(self._door.access.charge_records(self._principal, self.topic, values))
         finally:
             if self._served is not None:
                 self._served.hand_back(list(self._in_hand.values()))
 
     def check(self) -> None:
         """Check that the client may read. Raises NotAllowed, Unauthenticated."""
-        self._access.check_still(self._principal, AccessRight.READ, topic_of(self.topic), group_of(self.group))
+        self._door.access.check_still(self._principal, AccessRight.READ, topic_of(self.topic), group_of(self.group))
 
     def add(self, credits: int) -> None:
         """Set how many records the client may have in hand from now on."""
@@ -92,14 +92,9 @@ class GroupSubscription:
         """Settle records that the client has in hand. Raises InvalidInput for others, NotSettled."""
         if len(ranges) > MOST_CREDITS:
             raise InvalidInput(f"{len(ranges)} ranges at once; send {MOST_CREDITS} or fewer")
-        picked = held_within(self._in_hand, ranges, _nothing)
+        picked = held_within(self._in_hand, ranges, _NOTHING)
         assert self._served is not None or not picked
         return await self._served.answer(picked, outcome) if self._served else 0
-
-    async def _wait(self) -> None:
-        with suppress(TimeoutError):  # `wait_for` of Python 3.11 may swallow its task's cancellation
-            async with asyncio.timeout(_WAIT_SECONDS):
-                await self._changed.wait()
 
     def _left(self, served: LeasedGroup, lease: Lease, held: HeldRecord, _: object) -> None:
         """Record that a record is no longer in hand: it was answered, or its lease lapsed."""
@@ -108,7 +103,3 @@ class GroupSubscription:
         if not lease.unanswered:
             served.end(lease)
         self._changed.set()
-
-
-def _nothing(partition: int, first: int, last: int) -> InvalidInput:
-    return InvalidInput(f"nothing of {partition}/{first}-{last} is in hand: it is settled, or has lapsed")

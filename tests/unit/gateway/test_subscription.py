@@ -1,6 +1,7 @@
 """One client's part in a group."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,7 +17,7 @@ def test_a_subscription_ends_with_its_connection_whatever_changes_at_the_same_ti
 
     async def story() -> bool:
         made = GroupSubscription(
-            cast(Any, None), Access(), Principal("ana"), group="g", topic="t", credits=0, seconds=1
+            cast(Any, SimpleNamespace(access=Access())), Principal("ana"), group="g", topic="t", credits=0, seconds=1
         )
         task = asyncio.create_task(made.run(cast(Any, None)))
         for _ in range(10):

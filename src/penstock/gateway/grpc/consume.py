@@ -90,8 +90,7 @@ class _GroupStream:
         self._room = asyncio.Semaphore(_SETTLING)
         self._share = ByteShare(call.door.bodies, holder_of(call.principal))
         self.subscription = GroupSubscription(
-            call.door.groups,
-            call.door.access,
+            call.door,
             call.principal,
             group=begin.group,
             topic=begin.topic,
@@ -105,10 +104,8 @@ class _GroupStream:
     async def send(self, records: Sequence[Record]) -> None:
         """Send records, in messages small enough for clients."""
         for some in _pieces(records):
-            if self._convert_to:  # conversion may ask the store
-                shown = await self._call.asked(_shown, self._call, some, self._convert_to, delivered=True)
-            else:
-                shown = _shown(self._call, some, "", delivered=True)
+            show = partial(_shown, self._call, some, self._convert_to, delivered=True)
+            shown = await self._call.asked(show) if self._convert_to else show()  # conversion may ask the store
             async with self._writing:
                 await self._send(SubscribeResponse(records={"records": shown}))
 

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any
 
-from penstock.access.tls import ServerTls
+from penstock.access.tls import ServerTls, TlsIdentity
 from penstock.app import Outbox
 from penstock.errors import AddressRefused, Error, MissingExtra
 from penstock.redaction import traced
@@ -138,9 +138,12 @@ class GrpcListener:
 
     async def _serve(self) -> None:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
-        server = self._server()
+        server, address = self._server(), f"{_bracketed(self._host)}:{self._port}"
         try:
-            port = self._bind(server, f"{_bracketed(self._host)}:{self._port}")
+            if self._tls is None:
+                port = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, _credentials(self._tls))
         except RuntimeError as exc:
             raise AddressRefused(self._host, self._port, "it is in use, or not of this machine") from exc
         await server.start()
@@ -172,13 +175,6 @@ class GrpcListener:
         reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server, pool=POOL)
         return server
 
-    def _bind(self, server: Any, address: str) -> int:
-        if self._tls is None:
-            port: int = server.add_insecure_port(address)
-        else:
-            port = server.add_secure_port(address, _credentials(self._tls))
-        return port
-
 
 class _ReflectionLock(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     """Reflection needs a principal, too, like the description of REST, and holds a place of a call."""
@@ -207,20 +203,17 @@ def _credentials(tls: ServerTls) -> Any:
     """Return credentials that follow the identity in force."""
     shown = tls.identity
 
-    def current() -> Any:
-        identity = tls.identity
+    def configured(identity: TlsIdentity) -> Any:
         ca = identity.client_ca if identity.is_client_required else None
         return grpc.ssl_server_certificate_configuration([(identity.key, identity.certificate)], ca)
 
     def changed() -> Any:
         nonlocal shown
-        if tls.identity is shown:
-            return None
-        shown = tls.identity
-        return current()
+        before, shown = shown, tls.identity
+        return None if shown is before else configured(shown)
 
     required = shown.client_ca is not None and shown.is_client_required
-    return grpc.dynamic_ssl_server_credentials(current(), changed, required)
+    return grpc.dynamic_ssl_server_credentials(configured(shown), changed, required)
 
 
 def _bracketed(host: str) -> str:

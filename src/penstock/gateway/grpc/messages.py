@@ -16,7 +16,7 @@ from penstock.model.cloudevents_http import content_headers
 from penstock.model.content import BINARY, CONTENT_TYPE, JSON
 from penstock.model.record import RawHeaders
 from penstock.model.record import Record as LogRecord
-from penstock.operate.producer import AppendedRecord, RecordWanted
+from penstock.operate.producer import RecordWanted
 from penstock.operate.progress import Group as GroupListed
 from penstock.operate.topics import TopicShown
 
@@ -68,11 +68,6 @@ def wanted(event: Any, trace: bytes | None) -> RecordWanted:
     return with_trace(RecordWanted(value, type, key, headers, id, ms), trace)
 
 
-def place_shown(found: AppendedRecord) -> Any:
-    """Return the partition and offset of a record."""
-    return Place(partition=found.partition, offset=found.offset, id=found.id)
-
-
 def record_shown(record: LogRecord, *, delivered: bool = False, not_converted: str = "") -> Any:
     """Return a record as a message; `delivered`: with its attempts."""
     shown = Record(
@@ -101,27 +96,14 @@ def record_shown(record: LogRecord, *, delivered: bool = False, not_converted: s
 
 def topic_shown(found: TopicShown) -> Any:
     """Return a topic as a message."""
-    return Topic(
-        name=found.name,
-        partitions=found.partitions,
-        records=found.records,
-        groups=found.groups,
-        created_ms=to_ms(found.created_at),
-    )
+    shown = {name: getattr(found, name) for name in ("name", "partitions", "records", "groups")}
+    return Topic(**shown, created_ms=to_ms(found.created_at))
 
 
 def group_shown(found: GroupListed) -> Any:
     """Return a group as a message."""
-    return Group(
-        name=found.name,
-        topics=found.topics,
-        lag=found.lag,
-        waiting=found.waiting,
-        held=found.held,
-        dead=found.dead,
-        members=found.members,
-        paused=found.paused_at is not None,
-    )
+    names = ("name", "topics", "lag", "waiting", "held", "dead", "members")
+    return Group(**{name: getattr(found, name) for name in names}, paused=found.paused_at is not None)
 
 
 def _given(message: Any, field: str) -> Any:

@@ -10,7 +10,6 @@ only for principals with its right to some topic.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from typing import Any
 
 import grpc
@@ -20,12 +19,12 @@ from google.protobuf.message_factory import GetMessageClass
 from penstock.access.byte_budget import ByteShare
 from penstock.access.places import Holder, holder_of
 from penstock.access.resource import AccessRight, ResourceKind
-from penstock.errors import BodyLate, Error, GatewayBusy, InvalidInput, NotAllowed
+from penstock.errors import BodyLate, GatewayBusy, InvalidInput, NotAllowed
 
 from ..door import SMALL_BYTES
 from .door import GrpcCall, GrpcDoor, principal_of
 from .messages import check_parts, service
-from .problems import GrpcProblem, defect, problem_of
+from .problems import problem_of
 
 _SHORT_SECONDS = 2.0  # for a message to arrive while room is short
 _STREAMS = {"PublishStream": AccessRight.WRITE, "Subscribe": AccessRight.READ}  # the right that each needs
@@ -100,15 +99,15 @@ async def admitted(door: GrpcDoor, context: Any) -> AbstractContextManager[GrpcC
     held_by = holder_of(principal)
     if not door.calls.take(held_by):
         raise GatewayBusy("your calls are as many as one may hold of gateway.connections")
-    return _held(GrpcCall(door, principal, dict(context.invocation_metadata() or ())))
 
+    @contextmanager
+    def held() -> Iterator[GrpcCall]:
+        try:
+            yield GrpcCall(door, principal, dict(context.invocation_metadata() or ()))
+        finally:
+            door.calls.give_back(held_by)
 
-@contextmanager
-def _held(call: GrpcCall) -> Iterator[GrpcCall]:
-    try:
-        yield call
-    finally:
-        call.door.calls.give_back(holder_of(call.principal))
+    return held()
 
 
 async def _first(door: GrpcDoor, messages: AsyncIterator[bytes], holder: Holder) -> bytes:
@@ -119,57 +118,47 @@ async def _first(door: GrpcDoor, messages: AsyncIterator[bytes], holder: Holder)
                 await share.wait(door.settings.body_bytes)
         except TimeoutError as exc:
             raise GatewayBusy("as many messages are being received as there is room for") from exc
-        return await _received(messages, min(seconds, _SHORT_SECONDS) if door.reading.is_short else seconds)
-
-
-async def _received(messages: AsyncIterator[bytes], seconds: float) -> bytes:
-    try:
-        async with asyncio.timeout(seconds):
-            return await anext(messages)
-    except StopAsyncIteration:
-        raise InvalidInput("the call has no message") from None
-    except TimeoutError as exc:
-        raise BodyLate(seconds) from exc
+        if door.reading.is_short:
+            seconds = min(seconds, _SHORT_SECONDS)
+        try:
+            async with asyncio.timeout(seconds):
+                return await anext(messages)
+        except StopAsyncIteration:
+            raise InvalidInput("the call has no message") from None
+        except TimeoutError as exc:
+            raise BodyLate(seconds) from exc
 
 
 async def _read(door: GrpcDoor, request: Any, data: bytes) -> Any:
     """Parse a message: long ones in a thread. Raises InvalidInput."""
-    if len(data) <= SMALL_BYTES:
-        return _message(request, data)
-    return await door.in_thread(partial(_message, request, data))
 
+    def message() -> Any:
+        check_parts(request, data)
+        try:
+            return request.FromString(data)
+        except DecodeError:
+            raise InvalidInput(f"the message is no {request.DESCRIPTOR.full_name}") from None
 
-def _message(request: Any, data: bytes) -> Any:
-    check_parts(request, data)
-    try:
-        return request.FromString(data)
-    except DecodeError:
-        raise InvalidInput(f"the message is no {request.DESCRIPTOR.full_name}") from None
+    return message() if len(data) <= SMALL_BYTES else await door.in_thread(message)
 
 
 async def _ended_well(work: Awaitable[Any], context: Any) -> Any:
     try:
         return await work
-    except Error as exc:
-        problem = problem_of(exc)
     except grpc.aio.BaseError:
         raise  # the client has gone, or the call has ended already
     except Exception as exc:
-        problem = defect(exc)
+        problem = problem_of(exc)
     return await refuse(context, problem)
 
 
-async def refuse(context: Any, problem: GrpcProblem) -> None:
+async def refuse(context: Any, problem: tuple[Any, ...]) -> None:
     """End a call with an error."""
     try:
-        await context.abort(problem.code, problem.message, problem.trailing)
+        await context.abort(*problem)
     except grpc.aio.AbortError as exc:
-        task = asyncio.current_task()
+        # grpcio keeps the error with the call, and a frame of it has the call: break this cycle.
+        task, without_frames = asyncio.current_task(), exc.with_traceback
         assert task is not None
-        task.add_done_callback(partial(_without_frames, exc))
+        task.add_done_callback(lambda _: without_frames(None))
         raise
-
-
-def _without_frames(exc: BaseException, _: object) -> None:
-    """Break a cycle: grpcio keeps the error with the call, and a frame of it has the call."""
-    exc.__traceback__ = None

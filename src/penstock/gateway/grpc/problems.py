@@ -6,22 +6,14 @@
 | `RetryInfo` | the delay after which the same request may succeed, if it may                               |
 """
 
-import logging
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any
 
 import grpc
-from google.protobuf.any_pb2 import Any as AnyMessage
-from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from penstock.errors import Error, Fault, RateLimited
-from penstock.redaction import traced
-
-from ..problem import status_of
-
-logger = logging.getLogger("penstock.gateway")
+from ..problem import told
 
 C = grpc.StatusCode
 
@@ -43,62 +35,27 @@ CODES: dict[int, grpc.StatusCode] = {
 }
 DETAILS = "grpc-status-details-bin"
 DOMAIN = "penstock"
-_RETRY_SECONDS = 1.0
 _MOST_CHARACTERS = 2000  # they travel in a header
 
 
-def code_of(error: Error) -> grpc.StatusCode:
-    """Return the gRPC status of an error: by its HTTP status, so that both doors agree."""
-    return CODES[status_of(error)]
+def problem_of(error: Exception) -> tuple[Any, ...]:
+    """Return how a call ends with an error: its status, its message, and the metadata with the details.
 
-
-class GrpcProblem(NamedTuple):
-    """An error, as a client receives it."""
-
-    code: grpc.StatusCode
-    message: str
-    details: bytes
-
-    @property
-    def trailing(self) -> tuple[tuple[str, bytes], ...]:
-        """The metadata that ends a call."""
-        return ((DETAILS, self.details),)
-
-
-def problem_of(error: Error) -> GrpcProblem:
-    """Return the problem for one of Penstock's errors."""
-    code = code_of(error)
-    retryable = error.retryable or code is grpc.StatusCode.UNAVAILABLE
-    message = str(error)
-    if code is grpc.StatusCode.INTERNAL and error.fault is not Fault.OUTSIDE and not retryable:
-        logger.error("a request failed", exc_info=traced(error))
-        message = "an error of the server; its log says more"  # the caller could do nothing about the details
-    seconds = error.seconds if isinstance(error, RateLimited) else _RETRY_SECONDS
-    return _problem(code, error.code, message, seconds if retryable else None)
-
-
-def defect(exc: Exception) -> GrpcProblem:
-    """Return the problem for an unexpected error: details go to the log, not to the caller."""
-    logger.error("a request failed in a way that it should not", exc_info=traced(exc))
-    return _problem(grpc.StatusCode.INTERNAL, "error", "an error of the server; its log says more", None)
+    The status goes by the HTTP status, so that both doors agree.
+    """
+    said = told(error)
+    code = CODES[said.status]
+    message = plain("an error of the server; its log says more" if said.words is None else said.words)
+    status = Status(code=code.value[0], message=message)
+    metadata = {"retryable": "false" if said.retry_seconds is None else "true"}
+    status.details.add().Pack(ErrorInfo(reason=said.code, domain=DOMAIN, metadata=metadata))
+    if said.retry_seconds is not None:
+        info = RetryInfo()
+        info.retry_delay.FromTimedelta(timedelta(seconds=said.retry_seconds))
+        status.details.add().Pack(info)
+    return code, message, ((DETAILS, status.SerializeToString()),)
 
 
 def plain(text: str) -> str:
     """Return a text as Unicode that can be sent: keys and names with foreign bytes are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()[:_MOST_CHARACTERS]
-
-
-def _problem(code: grpc.StatusCode, reason: str, message: str, retry_seconds: float | None) -> GrpcProblem:
-    message = plain(message)
-    metadata = {"retryable": "false" if retry_seconds is None else "true"}
-    details: list[Message] = [ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)]
-    if retry_seconds is not None:
-        info = RetryInfo()
-        info.retry_delay.FromTimedelta(timedelta(seconds=retry_seconds))
-        details.append(info)
-    status = Status(code=code.value[0], message=message)
-    for each in details:
-        packed = AnyMessage()
-        packed.Pack(each)
-        status.details.append(packed)
-    return GrpcProblem(code, message, status.SerializeToString())

@@ -16,11 +16,11 @@ from penstock.access.byte_budget import ByteShare
 from penstock.access.places import holder_of
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, InvalidInput
-from penstock.operate.producer import AppendedRecord, RecordWanted
+from penstock.operate.producer import RecordWanted
 
 from ..door import SMALL_BYTES
 from .door import GrpcCall
-from .messages import PublishResponse, place_shown, wanted
+from .messages import Place, PublishResponse, wanted
 from .methods import Send
 
 _AHEAD_BYTES = 4 * 1024 * 1024  # of waiting requests of a stream; the client keeps the rest
@@ -142,36 +142,29 @@ async def _admitted(call: GrpcCall, request: Any) -> list[RecordWanted]:
     call.allow_still(AccessRight.WRITE, topic(request.topic))
     call.admit(request.topic, size)
     call.door.conversion.check(request.convert_to)
-    if size <= SMALL_BYTES:
-        return _wanted(request, call.trace)
-    return await call.asked(_wanted, request, call.trace)
 
+    def records() -> list[RecordWanted]:
+        return [wanted(each, call.trace) for each in request.events]
 
-def _wanted(request: Any, trace: bytes | None) -> list[RecordWanted]:
-    return [wanted(each, trace) for each in request.events]
+    return records() if size <= SMALL_BYTES else await call.asked(records)
 
 
 async def _added(call: GrpcCall, request: Any, records: Sequence[RecordWanted], *, requests: int = 1) -> Any:
     if request.convert_to:
-        records = await call.asked(_converted, call, request, records)
+        convert = call.door.conversion.published
+        records = await call.asked(lambda: [convert(request.topic, each, request.convert_to) for each in records])
     found = await call.door.add(
         request.topic,
         records,
         partition=request.partition if request.HasField("partition") else None,
         token=request.token if request.HasField("token") else None,
     )
-    if len(found) <= _FEW:
-        return _shown(found, requests)
-    return await call.asked(_shown, found, requests)
 
+    def shown() -> Any:
+        places = [Place(partition=each.partition, offset=each.offset, id=each.id) for each in found]
+        return PublishResponse(places=places, requests=requests)
 
-def _shown(found: Sequence[AppendedRecord], requests: int) -> Any:
-    return PublishResponse(places=[place_shown(each) for each in found], requests=requests)
-
-
-def _converted(call: GrpcCall, request: Any, records: Sequence[RecordWanted]) -> list[RecordWanted]:
-    convert = call.door.conversion.published
-    return [convert(request.topic, each, request.convert_to) for each in records]
+    return shown() if len(found) <= _FEW else await call.asked(shown)
 
 
 PUBLISHING = {"Publish": publish, "PublishStream": publish_stream}

@@ -16,13 +16,12 @@ from starlette.responses import Response
 from penstock.access.byte_budget import ByteShare
 
 from .operations import RestAnswer
-from .problems import encoded
+from .problems import SAFE, encoded
 
 logger = logging.getLogger("penstock.gateway")
 
 PIECE_BYTES = 64 * 1024  # sent at a time; a smaller answer is not counted
 TAKE_SECONDS = 10.0  # for a client to take a piece, while room is short
-SAFE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _SAFE_HEAD = [(name.encode(), value.encode()) for name, value in SAFE.items()]
 _SAFE_HEAD.append((b"content-type", b"application/json"))
 

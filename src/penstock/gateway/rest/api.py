@@ -13,19 +13,18 @@ from penstock.access.byte_budget import ByteBudget, ByteShare
 from penstock.access.places import SharedPlaces, holder_of
 from penstock.access.principal import Peer
 from penstock.clock import SYSTEM, Clock
-from penstock.errors import Error
 from penstock.log.store import Store
 
 from ..door import Door
 from ..lock import DOOR
 from ..settings import GatewaySettings
-from .answers import SAFE, AnswerShare, response_of
+from .answers import AnswerShare, response_of
 from .call import RestCall
 from .delivery import DELIVERY
 from .groups import GROUPS
 from .leases import LEASES
 from .operations import Operation, described
-from .problems import defect, encoded, problem_of
+from .problems import SAFE, encoded, problem_of
 from .records import RECORDS
 from .requests import RestRoute, body_of, check_head, in_path, in_query
 from .schedules import PERIODIC, SCHEDULED
@@ -62,10 +61,11 @@ class RestApi(Door):
         """Return a route for each operation, and one for their description."""
         often_first = sorted(OPERATIONS, key=lambda each: each.tag not in _OFTEN)  # routers try in turn
         made = [RestRoute(each.path, self._endpoint(each), methods=[each.method], name=each.id) for each in often_first]
-        return [*made, Route("/v1/openapi.json", self._describe)]
 
-    async def _describe(self, request: Request) -> Response:
-        return Response(self._description, media_type="application/json", headers=SAFE)
+        async def describe(request: Request) -> Response:
+            return Response(self._description, media_type="application/json", headers=SAFE)
+
+        return [*made, Route("/v1/openapi.json", describe)]
 
     def _endpoint(self, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
         is_async = inspect.iscoroutinefunction(operation.call)
@@ -81,16 +81,14 @@ class RestApi(Door):
                     if isinstance(given, Response):
                         return given
                     return response_of(given, answers, may_refuse=operation.method == "GET")
-            except Error as exc:
-                return problem_of(exc)
             except Exception as exc:
-                return defect(exc)
+                return problem_of(exc)
 
         return answer
 
     async def _call(self, operation: Operation, request: Request, share: ByteShare, answers: AnswerShare) -> RestCall:
         check_head(request)
-        parameters = {each.name: each.read(_given(request, each.name, each.place)) for each in operation.parameters}
+        parameters = {each.name: each.read(_GIVEN[each.place](request, each.name)) for each in operation.parameters}
         principal = getattr(request.state, "principal", None)
         if principal is None:  # there is no lock in front
             address = request.client.host if request.client else ""
@@ -100,7 +98,8 @@ class RestApi(Door):
         return RestCall(self, operation, principal, request.headers, parameters, body, request, answers=answers)
 
 
-def _given(request: Request, name: str, place: str) -> str | None:
-    if place == "path":
-        return in_path(request, name)
-    return request.headers.get(name) if place == "header" else in_query(request, name)
+_GIVEN: dict[str, Callable[[Request, str], str | None]] = {
+    "path": in_path,
+    "query": in_query,
+    "header": lambda request, name: request.headers.get(name),
+}

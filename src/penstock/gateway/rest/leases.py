@@ -1,14 +1,14 @@
 """Consuming as a group: lease records, then answer them. Unanswered records come again."""
 
-from functools import partial
 from typing import Annotated
 
 import msgspec
 
 from penstock.access.resource import AccessRight, group, topic
-from penstock.errors import Error, InvalidInput
+from penstock.errors import Error
+from penstock.model.outcome import Outcome
 
-from ..lease import DONE, NO_REASON, HeldRecord, Lease, LeasedGroup, held_within, refusal
+from ..lease import DONE, NO_REASON, HeldRecord, Lease, LeasedGroup, Nacked, held_within, refusal
 from .call import RestCall
 from .operations import CONVERT_TO, GROUP, TOPIC, Operations, Parameter
 from .shapes import RecordShown
@@ -109,11 +109,11 @@ async def lease_records(call: RestCall) -> Leased:
         _give_back(served, found)
         return Leased(None, seconds, [])
     call.charge(of, found.records)
-    show = partial(call.shown, delivered=True)
-    if convert_to:  # it may ask the store
-        records = await call.door.in_thread(lambda: [show(each) for each in found.records])
-    else:
-        records = [show(each) for each in found.records]
+
+    def shown() -> list[RecordShown]:
+        return [call.shown(each, delivered=True) for each in found.records]
+
+    records = await call.door.in_thread(shown) if convert_to else shown()  # conversion may ask the store
     return Leased(found.id if found.held else None, seconds, records)
 
 
@@ -127,9 +127,7 @@ async def ack_records(call: RestCall) -> LeaseState:
     """Settle records as done."""
     wanted = await call.json_read(Acknowledged)
     served, found = await _found(call)
-    count = await served.answer(_held(found, wanted.ranges), DONE)
-    served.linger(found)
-    return _state(found, count)
+    return await _settled(served, found, _held(found, wanted.ranges), DONE)
 
 
 @LEASES.add("POST", f"{_ONE}/nack", *_OF_ONE, body=NotHandled, needs_body=False)
@@ -139,9 +137,7 @@ async def nack_records(call: RestCall) -> LeaseState:
     served, found = await _found(call)
     held = found.unanswered if wanted.ranges is None else _held(found, wanted.ranges)
     outcome = refusal(wanted.reason, wanted.after_seconds, dead=wanted.dead)
-    count = await served.answer(held, outcome)
-    served.linger(found)
-    return _state(found, count)
+    return await _settled(served, found, held, outcome)
 
 
 @LEASES.add("POST", f"{_ONE}/extend", *_OF_ONE, body=Extended, needs_body=False)
@@ -150,7 +146,7 @@ async def extend_lease(call: RestCall) -> LeaseState:
     wanted = await call.json_read(Extended)
     served, found = await _found(call)
     served.extend(found.id, _seconds(call, wanted.lease_seconds))
-    return _state(found, 0)
+    return LeaseState(0, len(found.unanswered), found.seconds)
 
 
 async def _found(call: RestCall) -> tuple[LeasedGroup, Lease]:
@@ -160,19 +156,19 @@ async def _found(call: RestCall) -> tuple[LeasedGroup, Lease]:
     return served, served.find(id)
 
 
+async def _settled(served: LeasedGroup, found: Lease, held: list[HeldRecord], outcome: Outcome | Nacked) -> LeaseState:
+    """Answer records; return the state of the lease once that is stored."""
+    count = await served.answer(held, outcome)
+    served.linger(found)
+    return LeaseState(count, len(found.unanswered), found.seconds)
+
+
 def _held(found: Lease, ranges: list[PlaceRange] | None) -> list[HeldRecord]:
     """Return the records in some ranges. Raises InvalidInput for those outside the lease."""
     if ranges is None:
         return list(found.held.values())
-    return held_within(found.held, [(each.partition, each.first, each.last) for each in ranges], _nothing)
-
-
-def _nothing(partition: int, first: int, last: int) -> InvalidInput:
-    return InvalidInput(f"the lease holds nothing at {partition}/{first}-{last}: name what it has")
-
-
-def _state(found: Lease, count: int) -> LeaseState:
-    return LeaseState(count, len(found.unanswered), found.seconds)
+    places = [(each.partition, each.first, each.last) for each in ranges]
+    return held_within(found.held, places, "the lease holds nothing at {}/{}-{}: name what it has")
 
 
 def _seconds(call: RestCall, asked: float | None) -> float:

@@ -73,23 +73,23 @@ class Parameter:
 
     def schema(self) -> dict[str, Any]:
         """Return its OpenAPI schema."""
-        names = {str: "string", int: "integer", float: "number", bool: "boolean"}
-        schema: dict[str, Any] = {"type": names[self.kind]}
-        if self.kind is str:
-            schema |= {"maxLength": self.longest}
-        for name, value in (("minimum", self.least), ("maximum", self.most), ("pattern", self.pattern)):
-            if value is not None:
-                schema[name] = value
-        if self.default is not None:
-            schema["default"] = self.default
-        described: dict[str, Any] = {"name": self.name, "in": self.place, "schema": schema}
-        if self.help:
-            described["description"] = self.help
-        if self.required or self.place == "path":
-            described["required"] = True
-        if self.example is not None:
-            described["example"] = self.example
-        return described
+        schema = {
+            "type": {str: "string", int: "integer", float: "number", bool: "boolean"}[self.kind],
+            "maxLength": self.longest if self.kind is str else None,
+            "minimum": self.least,
+            "maximum": self.most,
+            "pattern": self.pattern,
+            "default": self.default,
+        }
+        described = {
+            "name": self.name,
+            "in": self.place,
+            "schema": _without_none(schema),
+            "description": self.help or None,
+            "required": self.required or self.place == "path" or None,
+            "example": self.example,
+        }
+        return _without_none(described)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +134,20 @@ class Operation:
                 responses[str(status)]["content"] = {self.media_type: {"schema": schema(kind)}}
         problem = {PROBLEM: {"schema": by_kind[id(Problem)]}}
         responses["default"] = {"description": "It could not be done.", "content": problem}
-        described: dict[str, Any] = {
+        taken = {name: {"schema": schema(kind)} for name, kind in self.takes.items()}
+        described = {
             "operationId": self.id,
             "summary": self.summary,
             "tags": [self.tag],
             "responses": responses,
+            "parameters": [each.schema() for each in self.parameters] or None,
+            "requestBody": {"required": self.needs_body, "content": taken} if taken else None,
         }
-        if self.parameters:
-            described["parameters"] = [each.schema() for each in self.parameters]
-        if self.takes:
-            content = {name: {"schema": schema(kind)} for name, kind in self.takes.items()}
-            described["requestBody"] = {"required": self.needs_body, "content": content}
-        return described
+        return _without_none(described)
+
+
+def _without_none(described: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in described.items() if value is not None}
 
 
 class Operations:
@@ -175,19 +177,10 @@ class Operations:
             more["takes"] = {_JSON: body}
 
         def declare(call: F) -> F:
-            self._rows.append(
-                Operation(
-                    method=method,
-                    path=path,
-                    id=call.__name__,
-                    summary=call.__doc__ or "",
-                    tag=tag or self._tag,
-                    call=call,
-                    parameters=parameters,
-                    answers={200: call.__annotations__["return"]} if answers is None else answers,
-                    **more,
-                )
-            )
+            given = {200: call.__annotations__["return"]} if answers is None else answers
+            words: dict[str, Any] = {"id": call.__name__, "summary": call.__doc__ or "", "tag": tag or self._tag}
+            made = Operation(method=method, path=path, call=call, parameters=parameters, answers=given, **words, **more)
+            self._rows.append(made)
             return call
 
         return declare
@@ -195,22 +188,15 @@ class Operations:
 
 def described(operations: Sequence[Operation]) -> dict[str, Any]:
     """Return the OpenAPI description of operations."""
-    kinds = list(_kinds(operations))
+    bodies = [kind for each in operations for kind in (*each.takes.values(), *each.answers.values())]
+    typed = [kind for kind in bodies if kind is not None and not isinstance(kind, dict)]
+    kinds = list({id(kind): kind for kind in (Problem, *typed)}.values())
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     by_kind = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
     paths: dict[str, Any] = {}
     for each in operations:
         paths.setdefault(each.path, {})[each.method.lower()] = each.described(by_kind)
     return {"openapi": "3.1.0", "info": _INFO, "paths": paths, "components": {"schemas": components}}
-
-
-def _kinds(operations: Sequence[Operation]) -> list[Any]:
-    kinds = {id(Problem): Problem}
-    for each in operations:
-        for kind in (*each.takes.values(), *each.answers.values()):
-            if kind is not None and not isinstance(kind, dict):
-                kinds[id(kind)] = kind
-    return list(kinds.values())
 
 
 def moment(name: str, text: str, words: str) -> datetime:

@@ -1,6 +1,5 @@
 """Errors as `application/problem+json` (RFC 9457): the code is ours, the status comes from one table."""
 
-import logging
 import re
 from math import ceil
 from typing import Any
@@ -10,32 +9,25 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from penstock.errors import Error, Fault, RateLimited, Unauthenticated
-from penstock.redaction import traced
+from penstock.errors import Error, Unauthenticated
 
-from ..problem import PROBLEM, status_of
-from ..problem import problem_of as told_of
+from .. import problem
 
-logger = logging.getLogger("penstock.gateway")
-
-_RETRY_SECONDS = "1"
+SAFE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _SLASHED = re.compile(rb"/v1/[!-\[\]-~]+/")  # no path that a browser reads as another host
 
 
-def problem_of(error: Error) -> Response:
-    """Return the answer for one of Penstock's errors."""
-    status = status_of(error)
-    retryable = error.retryable or status == 503
-    said: str | None = str(error)
-    if status >= 500 and error.fault is not Fault.OUTSIDE and not retryable:
-        logger.error("a request failed", exc_info=traced(error))
-        said = None  # the caller could do nothing about the details
-    answer = _answer(status, error.code, said, retryable=retryable, closes=error.closes)
+def problem_of(error: Exception) -> Response:
+    """Return the answer for an error."""
+    told = problem.told(error)
+    headers = {}
+    if told.retry_seconds is not None:
+        headers["retry-after"] = str(ceil(told.retry_seconds))
+    if isinstance(error, Error) and error.closes:
+        headers["connection"] = "close"
     if isinstance(error, Unauthenticated):
-        answer.headers["www-authenticate"] = "Bearer, Basic"
-    if isinstance(error, RateLimited):
-        answer.headers["retry-after"] = str(ceil(error.seconds))
-    return answer
+        headers["www-authenticate"] = "Bearer, Basic"
+    return _answer(told.status, told.code, told.words, headers, retryable=told.retry_seconds is not None)
 
 
 async def on_http(request: Request, exc: Exception) -> Response:
@@ -48,25 +40,14 @@ async def on_http(request: Request, exc: Exception) -> Response:
     if exc.status_code == 404 and _SLASHED.fullmatch(sent):
         query = request.url.query
         return RedirectResponse(sent.rstrip(b"/").decode("latin-1") + (f"?{query}" if query else ""))
-    answer = _answer(exc.status_code, "no_such_operation", exc.detail)
-    answer.headers.update(exc.headers or {})
-    return answer
+    return _answer(exc.status_code, "no_such_operation", exc.detail, dict(exc.headers or {}))
 
 
-def defect(exc: Exception) -> Response:
-    """Return the answer for an unexpected error: details go to the log, not to the caller."""
-    logger.error("a request failed in a way that it should not", exc_info=traced(exc))
-    return _answer(500, "error", None)
-
-
-def _answer(status: int, code: str, detail: str | None, *, retryable: bool = False, closes: bool = False) -> Response:
-    body = told_of(status, code, detail, retryable=retryable)
-    headers: dict[str, Any] = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-    if retryable:
-        headers["retry-after"] = _RETRY_SECONDS
-    if closes:
-        headers["connection"] = "close"
-    return Response(encoded(body), status, headers=headers, media_type=PROBLEM)
+def _answer(
+    status: int, code: str, detail: str | None, headers: dict[str, str], *, retryable: bool = False
+) -> Response:
+    body = problem.problem_of(status, code, detail, retryable=retryable)
+    return Response(encoded(body), status, headers=SAFE | headers, media_type=problem.PROBLEM)
 
 
 def encoded(value: Any) -> bytes:

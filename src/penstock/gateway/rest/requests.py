@@ -96,7 +96,7 @@ async def body_of(request: Request, settings: GatewaySettings, share: ByteShare 
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity" and encoding not in ENCODINGS:
         raise UnsupportedBody("content encoding", encoding, "gzip, deflate or none")
-    count = _uncounted if share is None else share.admit
+    count = (lambda _: None) if share is None else share.admit
     try:
         async with asyncio.timeout(seconds):
             if encoding == "identity":
@@ -106,10 +106,6 @@ async def body_of(request: Request, settings: GatewaySettings, share: ByteShare 
         raise BodyLate(seconds) from exc
     except ClientDisconnect as exc:
         raise InvalidInput("the connection ended before the body did") from exc
-
-
-def _uncounted(size: int) -> None:
-    """Count nothing."""
 
 
 async def _plain(stream: AsyncIterator[bytes], limit: int, count: Callable[[int], None]) -> bytes:

@@ -46,14 +46,13 @@ def record_shown(record: Record, *, delivered: bool = False, not_converted: str 
     assert record.topic is not None
     assert record.partition is not None
     assert record.offset is not None
-    shown = RecordShown(
-        record.topic, record.partition, record.offset, record.id, _time(record.timestamp_ms), record.type
-    )
-    key = record.key
-    if key is not None and not _is_text(key):
-        shown.key_base64 = _base64(key.encode("utf-8", "surrogateescape"))
+    time = from_ms(record.timestamp_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    shown = RecordShown(record.topic, record.partition, record.offset, record.id, time, record.type)
+    key = (record.key or "").encode("utf-8", "surrogateescape")
+    if _is_text(key):
+        shown.key = record.key
     else:
-        shown.key = key
+        shown.key_base64 = _base64(key)
     content_type = record.headers.get(CONTENT_TYPE) or JSON
     if record.data is not None:
         shown.content_type = content_type
@@ -69,21 +68,15 @@ def record_shown(record: Record, *, delivered: bool = False, not_converted: str 
 
 
 def _header(name: str, value: bytes | None) -> HeaderShown:
-    try:
+    if value is None or _is_text(value):
         return HeaderShown(name, None if value is None else value.decode())
-    except UnicodeDecodeError:
-        assert value is not None
-        return HeaderShown(name, value_base64=_base64(value))
+    return HeaderShown(name, value_base64=_base64(value))
 
 
-def _time(ms: int) -> str:
-    return from_ms(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _is_text(key: str) -> bool:
+def _is_text(data: bytes) -> bool:
     try:
-        key.encode()
-    except UnicodeEncodeError:
+        data.decode()
+    except UnicodeDecodeError:
         return False
     return True
 

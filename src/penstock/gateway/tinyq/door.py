@@ -64,7 +64,9 @@ class TinyqDoor(Door):
             store, partitions=self.tinyq.partitions, payload_bytes=self.tinyq.max_body_bytes, clock=clock
         )
         super().__init__("tinyq", store, access, gateway, clock, self.administration.limits)
-        self.places = ConnectionPlaces[asyncio.StreamWriter](self.tinyq.max_connections, _abort)
+        self.places = ConnectionPlaces[asyncio.StreamWriter](
+            self.tinyq.max_connections, lambda writer: writer.transport.abort()
+        )
 
     async def authenticate(self, secret: str, peer: Peer) -> Principal:
         """Return the principal of a secret. Raises Unauthenticated."""
@@ -72,11 +74,12 @@ class TinyqDoor(Door):
         if shown.lower() == BUILT_IN:
             raise access.refuse("password", peer, "that is TinyQ's built-in password")
         await asyncio.sleep(access.wait_for_secret(shown, peer))
-        fits = self._fits if self._password else None
-        return await self.in_thread(lambda: access.authenticate_secret(SHARED, shown, fits, peer))
 
-    def _fits(self, shown: str) -> bool:
-        return hmac.compare_digest(shown.lower().encode(), self._password.encode())
+        def fits(given: str) -> bool:
+            return hmac.compare_digest(given.lower().encode(), self._password.encode())
+
+        own = fits if self._password else None
+        return await self.in_thread(lambda: access.authenticate_secret(SHARED, shown, own, peer))
 
     def check(self, principal: Principal, right: AccessRight, name: str, of_group: str | None = None) -> None:
         """Check a right to a topic, and the right to read as a group. Raises NotAllowed."""
@@ -93,10 +96,6 @@ class TinyqDoor(Door):
         if not await self.in_thread(lambda: self.administration.has(name)):
             self.check(principal, AccessRight.CREATE, name)
         return await self.in_thread(lambda: self.administration.ensure(name, shared=of_group == SHARED))
-
-
-def _abort(writer: asyncio.StreamWriter) -> None:
-    writer.transport.abort()
 
 
 # The first byte of an answer to TinyQ's clients: by the HTTP status of the error, except for a few.

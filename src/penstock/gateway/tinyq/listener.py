@@ -8,7 +8,7 @@ from ssl import SSLContext
 from threading import Event, Thread
 
 from penstock.redaction import traced
-from penstock.sockets import address_of, listening_socket, new_loop
+from penstock.sockets import ListeningPort, new_loop
 from penstock.wire.tinyq.codes import TinyqCode
 
 from .door import TinyqDoor
@@ -19,28 +19,17 @@ _JOIN_SECONDS = 10.0
 _READ_LIMIT = 128 * 1024
 
 
-class TinyqListener:
+class TinyqListener(ListeningPort):
     """Listens on one address from `open` on and answers between `start` and `stop`."""
 
     def __init__(self, door: TinyqDoor, host: str, port: int, *, tls: SSLContext | None = None) -> None:
-        """`port` 0 picks a free one. `tls`: the context that encrypts connections."""
-        self._tls = tls
-        self._door, self._host, self._port = door, host, port
-        self._socket: socket.socket | None = None
-        self._thread: Thread | None = None
+        """`tls`: the context that encrypts connections."""
+        super().__init__(host, port)
+        self._door, self._tls = door, tls
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
         self._is_up = Event()
         self._sessions: set[asyncio.Task[None]] = set()
-
-    @property
-    def address(self) -> str:
-        """The address it listens on, with the port that was picked."""
-        return address_of(self._socket)
-
-    def open(self) -> None:
-        """Take the address. Raises AddressRefused."""
-        self._socket = listening_socket(self._host, self._port)
 
     def start(self) -> None:
         """Start to serve; returns once it does."""

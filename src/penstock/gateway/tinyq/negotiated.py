@@ -6,21 +6,10 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import Error, InvalidInput
 from penstock.model.record import TOKEN, Record
 from penstock.operate.producer import RecordWanted
+from penstock.wire.tinyq import messages
 from penstock.wire.tinyq.codes import TinyqCode, TinyqCommand, TinyqRefusal
 from penstock.wire.tinyq.frames import TinyqRequest, encode_answer
-from penstock.wire.tinyq.messages import (
-    BY_POLICY,
-    DONE,
-    MESSAGE,
-    NEGOTIATED,
-    NO_TOKEN,
-    PROBLEM,
-    PUBLISHED,
-    REQUESTS,
-    VERSION,
-    decode,
-    encode,
-)
+from penstock.wire.tinyq.messages import DONE, NO_TOKEN, REQUESTS, decode, encode
 
 from ..door import SMALL_BYTES
 from ..lease import DONE as ACKNOWLEDGED
@@ -44,12 +33,12 @@ class NegotiatedSession:
     async def agreed(cls, session: "TinyqSession", body: bytes) -> "NegotiatedSession":
         """Agree on a version and a codec. Raises TinyqRefusal when there is no version in common."""
         asked = decode(REQUESTS[TinyqCommand.NEGOTIATE], body)
-        if not asked["least"] <= VERSION <= asked["most"]:
+        if not asked["least"] <= messages.VERSION <= asked["most"]:
             raise TinyqRefusal(TinyqCode.BODY_INVALID)
         shared = asked["codecs"] & codecs()
         codec = 1 << (shared.bit_length() - 1) if shared else 0
         needs = session.principal is None
-        data = encode(NEGOTIATED, version=VERSION, codec=codec, features=0, authenticates=int(needs))
+        data = encode(messages.NEGOTIATED, version=messages.VERSION, codec=codec, features=0, authenticates=int(needs))
         await session.send(encode_answer(TinyqCode.SUCCESS, data))
         return cls(session, codec)
 
@@ -63,24 +52,16 @@ class NegotiatedSession:
         if self._session.principal is None:
             if command is not TinyqCommand.AUTHENTICATE:
                 raise TinyqRefusal(TinyqCode.REFUSED)
-            await self._authenticate(asked)
+            await self._session.authenticate(asked["secret"].decode("latin-1"))
             await self._session.send(encode_answer(TinyqCode.SUCCESS, encode(DONE, request=number, count=0)))
             return
+        code = TinyqCode.SUCCESS
         try:
             data = await self._done(command, asked)
         except Error as exc:
             why = str(exc).encode("utf-8", "backslashreplace")
-            code = answer_to(exc)
-            await self._session.send(encode_answer(code, encode(PROBLEM, request=number, why=why)))
-            return
-        await self._session.send(encode_answer(TinyqCode.SUCCESS, data))
-
-    async def _authenticate(self, asked: dict[str, Any]) -> None:
-        secret = asked["secret"].decode("latin-1")
-        try:
-            self._session.admit(await self._session.door.authenticate(secret, self._session.peer))
-        except Error as exc:
-            raise TinyqRefusal(TinyqCode.REFUSED) from exc
+            code, data = answer_to(exc), encode(messages.PROBLEM, request=number, why=why)
+        await self._session.send(encode_answer(code, data))
 
     async def _done(self, command: TinyqCommand, asked: dict[str, Any]) -> bytes:
         """Carry out a request; return the data of its answer. Raises Error."""
@@ -94,7 +75,7 @@ class NegotiatedSession:
         elif command is TinyqCommand.ACK:
             count = await self._of(asked).answer(asked["ranges"], ACKNOWLEDGED)
         elif command is TinyqCommand.NACK:
-            after_seconds = None if asked["after_ms"] == BY_POLICY else asked["after_ms"] / 1000
+            after_seconds = None if asked["after_ms"] == messages.BY_POLICY else asked["after_ms"] / 1000
             count = await self._of(asked).answer(asked["ranges"], refusal(after_seconds=after_seconds))
         elif command is TinyqCommand.AUTHENTICATE:
             raise InvalidInput("a connection says once who it is; open another")
@@ -113,7 +94,7 @@ class NegotiatedSession:
         token = None if asked["token"] == NO_TOKEN else asked["token"]
         name = _name(asked["topic"], "topic")
         partition, offset = await self._session.publish(name, record, token)
-        return encode(PUBLISHED, request=asked["request"], partition=partition, offset=offset)
+        return encode(messages.PUBLISHED, request=asked["request"], partition=partition, offset=offset)
 
     async def _subscribe(self, asked: dict[str, Any]) -> None:
         session, number, door = self._session, asked["request"], self._session.door
@@ -137,7 +118,7 @@ class NegotiatedSession:
         packed, payload = pack(self._codec, record.data or b"")
         token = dict(record.raw_headers).get(TOKEN) or NO_TOKEN
         return encode(
-            MESSAGE,
+            messages.MESSAGE,
             subscription=number,
             partition=record.partition,
             offset=record.offset,

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.access.principal import Peer, Principal, is_loopback
 from penstock.access.resource import AccessRight
-from penstock.errors import Error, InvalidInput, Unauthenticated, UnknownTopic
+from penstock.errors import Error, InvalidInput, UnknownTopic
 from penstock.model.limits import check_topic
 from penstock.model.record import Record
 from penstock.operate.producer import AppendedRecord, RecordWanted
@@ -70,6 +70,12 @@ class TinyqSession:
         self._write(data)
         await self._writer.drain()
 
+    @property
+    def known(self) -> Principal:
+        """The principal of a client that is known."""
+        assert self.principal is not None
+        return self.principal
+
     def admit(self, principal: Principal) -> None:
         """Continue as a known client, with requests of any size. Raises TinyqRefusal: busy."""
         if not self.door.places.know(self._writer, principal):
@@ -101,18 +107,20 @@ class TinyqSession:
             if came is None:
                 raise TinyqRefusal(TinyqCode.REFUSED)
             if isinstance(came, TinyqPassword):
-                self.admit(await self._known(came.digest))
+                await self.authenticate(came.digest)
                 await self.send(bytes([TinyqCode.SUCCESS]))
             elif self._negotiated is not None or came.command == TinyqCommand.NEGOTIATE:
                 await self._answer(came)
             else:
                 raise TinyqRefusal(TinyqCode.REFUSED)
 
-    async def _known(self, secret: str) -> Principal:
+    async def authenticate(self, secret: str) -> None:
+        """Continue as the client that a secret proves. Raises TinyqRefusal."""
         try:
-            return await self.door.authenticate(secret, self.peer)
-        except Unauthenticated as exc:
+            principal = await self.door.authenticate(secret, self.peer)
+        except Error as exc:
             raise TinyqRefusal(TinyqCode.REFUSED) from exc
+        self.admit(principal)
 
     async def _next(self) -> TinyqPassword | TinyqRequest | None:
         """Return the next whole request; None at the end. Raises TinyqRefusal."""
@@ -161,9 +169,7 @@ class TinyqSession:
     async def _publish_run(self, name: str, payload: bytes) -> None:
         """Add a message with those that have already come behind it: one append, and a byte for each."""
         records = [RecordWanted(each, headers=tagged(RAW)) for each in (payload, *self._behind(name))]
-        sizes = [len(each.value or b"") for each in records]
-        assert self.principal is not None
-        self.door.check(self.principal, AccessRight.WRITE, name)
+        self.door.check(self.known, AccessRight.WRITE, name)
         try:
             await self._add(name, records)
             await self.send(bytes([TinyqCode.SUCCESS]) * len(records))
@@ -173,7 +179,8 @@ class TinyqSession:
             for each in records:
                 await self._add(name, [each])
                 await self.send(bytes([TinyqCode.SUCCESS]))
-        pause = self.door.access.charge(self.principal, name, sum(sizes), requests=len(sizes))
+        size = sum(len(each.value or b"") for each in records)
+        pause = self.door.access.charge(self.known, name, size, requests=len(records))
         if pause:  # over its limit: further requests wait in the client's socket
             await asyncio.sleep(pause)
 
@@ -198,40 +205,34 @@ class TinyqSession:
 
     async def publish(self, name: str, record: RecordWanted, token: bytes | None = None) -> tuple[int, int]:
         """Add a record, durably; return its place. Create the topic if missing and the principal may."""
-        assert self.principal is not None
-        self.door.check(self.principal, AccessRight.WRITE, name)
-        self.door.access.admit(self.principal, name, len(record.value or b""))
+        self.door.check(self.known, AccessRight.WRITE, name)
+        self.door.access.admit(self.known, name, len(record.value or b""))
         (found,) = await self._add(name, [record], token)
         return found.partition, found.offset
 
     async def _add(
         self, name: str, records: Sequence[RecordWanted], token: bytes | None = None
     ) -> list[AppendedRecord]:
-        assert self.principal is not None
-        door, who = self.door, self.principal
+        door = self.door
         check_topic(name)
         try:
-            added = await door.add(name, records, token=token)
+            return await door.add(name, records, token=token)
         except UnknownTopic:
-            door.check(who, AccessRight.CREATE, name)
+            door.check(self.known, AccessRight.CREATE, name)
             await door.in_thread(lambda: door.administration.ensure(name))
-            added = await door.add(name, records, token=token)
-        return added
+            return await door.add(name, records, token=token)
 
     async def administer(self, command: TinyqCommand, name: str) -> None:
         """Create, clear or delete a topic."""
-        assert self.principal is not None
-        door, known = self.door, self.door.administration
+        door, topics = self.door, self.door.administration
+        door.check(self.known, AccessRight.CREATE if command in _MODES else AccessRight.DELETE, name)
         if command in _MODES:
-            door.check(self.principal, AccessRight.CREATE, name)
-            await door.in_thread(lambda: known.create(name, _MODES[command]))
+            await door.in_thread(lambda: topics.create(name, _MODES[command]))
         elif command is TinyqCommand.CLEAR:
-            door.check(self.principal, AccessRight.DELETE, name)
-            await door.in_thread(lambda: known.clear(name))
+            await door.in_thread(lambda: topics.clear(name))
         else:
-            door.check(self.principal, AccessRight.DELETE, name)
             await door.groups.drop(SHARED, name)
-            await door.in_thread(lambda: known.delete(name))
+            await door.in_thread(lambda: topics.delete(name))
 
     async def subscribe(
         self,
@@ -247,8 +248,7 @@ class TinyqSession:
 
         `seconds`: of a lease; 0: as long as one may last. Return the part in the group.
         """
-        assert self.principal is not None
-        door, who = self.door, self.principal
+        door, who = self.door, self.known
         if len(self.tasks) >= _MOST_SUBSCRIPTIONS:
             raise InvalidInput(f"a connection has {_MOST_SUBSCRIPTIONS} subscriptions at most")
         mode = await door.readied(who, name, group or SHARED)
@@ -258,13 +258,7 @@ class TinyqSession:
             return None
         longest = door.settings.lease_longest.total_seconds()
         subscription = GroupSubscription(
-            door.groups,
-            door.access,
-            who,
-            group=group or SHARED,
-            topic=name,
-            credits=credits,
-            seconds=min(seconds or longest, longest),
+            door, who, group=group or SHARED, topic=name, credits=credits, seconds=min(seconds or longest, longest)
         )
         self._begin(subscription.run(one_by_one(send, subscription.check), settles=settles))
         return subscription
