@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from .principal import Principal
 
@@ -153,10 +153,3 @@ class ConnectionPlaces(Generic[C]):
             del of_address[connection]
             if not of_address:
                 del self._by_address[network]
-
-
-class ConnectionPlace(Protocol):
-    """The place of one connection, as the code that authenticates its client sees it."""
-
-    def know(self, principal: Principal) -> bool:
-        """Set the principal of the connection; return False if it holds too many."""

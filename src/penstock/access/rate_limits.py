@@ -50,19 +50,18 @@ class RateLimiter:
         self._buckets: dict[tuple[str, str], Any] = {}
         self._shared: dict[RateLimit, Any] = {}  # separate: other names cannot evict them
 
-    def charge(self, principal: str, topic: str, size: int, requests: int = 1) -> float:
-        """Charge a request and its bytes; return how many seconds the next one has to wait."""
-        return self._wait(principal, topic, size, requests)
-
     def admit(self, principal: str, topic: str, size: int) -> None:
         """Charge a request unless a bucket is below zero already. Raises RateLimited."""
-        seconds = self._wait(principal, topic, 0, 0, needed=1)
+        seconds = self.charge(principal, topic, 0, 0, needed=1)
         if seconds > 0:
             raise RateLimited(principal, topic, seconds)
-        self._wait(principal, topic, size, 1)
+        self.charge(principal, topic, size)
 
-    def _wait(self, principal: str, topic: str, size: int, count: int, needed: int = 0) -> float:
-        """Charge buckets; return the seconds until none is below zero and `needed` requests are allowed."""
+    def charge(self, principal: str, topic: str, size: int, requests: int = 1, *, needed: int = 0) -> float:
+        """Charge requests and bytes; return how many seconds the next one has to wait.
+
+        That is until no bucket is below zero and `needed` requests are allowed.
+        """
         now, longest = self._clock.monotonic(), 0.0
         for limit in self._fitting(principal, topic):
             buckets: dict[Any, Any] = self._shared if limit.shared else self._buckets
@@ -72,7 +71,7 @@ class RateLimiter:
                 buckets[key] = found  # the last: it was filled now
                 if len(buckets) > _MOST_BUCKETS:
                     buckets.pop(next(iter(buckets)))
-                for bucket, taken, tokens in zip(found, (size, count), (0, needed), strict=True):
+                for bucket, taken, tokens in zip(found, (size, requests), (0, needed), strict=True):
                     if bucket is not None:
                         bucket.fill(now)
                         bucket.level -= taken

@@ -8,7 +8,7 @@ the store nothing.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -226,28 +226,19 @@ class FetchHandler:
             return
         broker.flow.answer(most)  # count the bytes before they are read
         read = partial(self._read_all, [wanted.parts[at] for at in missing], left, wanted.committed)
-        broker.spawn(fetch.slot, self._read_missing(fetch, found, missing, read, most))
 
-    async def _read_missing(
-        self,
-        fetch: FetchUnderWay,
-        found: list[FetchedPart | None],
-        missing: list[int],
-        read: Callable[[], list[FetchedPart]],
-        most: int,
-    ) -> None:
-        """Fill the missing places with what a thread of the pool reads, and settle."""
-        broker = self._broker
-        try:
-            looked = await broker.run(read)
-        except BaseException:
-            self._forget(fetch)  # and its connection ends
-            raise
-        finally:
-            broker.flow.answer(-most)
-        for place, each in zip(missing, looked, strict=True):
-            found[place] = each
-        broker.work(fetch.slot, self._settle(fetch, [each for each in found if each is not None]))
+        async def read_missing() -> None:
+            try:
+                looked = iter(await broker.run(read))
+            except BaseException:
+                self._forget(fetch)  # and its connection ends
+                raise
+            finally:
+                broker.flow.answer(-most)
+            parts = [next(looked) if each is None else each for each in found]
+            broker.work(fetch.slot, self._settle(fetch, parts))
+
+        broker.spawn(fetch.slot, read_missing())
 
     def _settle(self, fetch: FetchUnderWay, parts: Sequence[FetchedPart]) -> CodecSteps[None]:
         """Answer if there is enough, or time is up; else wait."""

@@ -24,19 +24,14 @@ from penstock.access.byte_budget import ByteBudget
 from penstock.access.places import SharedPlaces
 
 
-class Sender(Protocol):
-    """A connection, as its bytes are counted."""
+class _Sender(Protocol):
+    """A connection: the holder of its bytes; whether a part of a large request has arrived."""
 
     @property
-    def holder(self) -> str:
-        """The holder of the bytes."""
-
+    def holder(self) -> str: ...
     @property
-    def is_within(self) -> bool:
-        """Whether a part of a large request has arrived."""
-
-    def regulate(self) -> None:
-        """Pause or resume reading."""
+    def is_within(self) -> bool: ...
+    def regulate(self) -> None: ...
 
 
 class FlowControl:
@@ -47,10 +42,10 @@ class FlowControl:
         self._most_bytes, self._call_soon = most_bytes, call_soon
         self.requests, self.answers = ByteBudget(most_bytes), ByteBudget(most_bytes // 2)
         self.partial = SharedPlaces(most_bytes)
-        self.waiting: set[Sender] = set()  # the connections that are not read
-        self._finishing: Sender | None = None
-        self._finishing_of: dict[str, Sender] = {}
-        self._beyond: set[Sender] = set()  # those whose holder has used its share
+        self.waiting: set[_Sender] = set()  # the connections that are not read
+        self._finishing: _Sender | None = None
+        self._finishing_of: dict[str, _Sender] = {}
+        self._beyond: set[_Sender] = set()  # those whose holder has used its share
 
     @property
     def is_full(self) -> bool:
@@ -62,7 +57,7 @@ class FlowControl:
         """Whether answers that no client takes leave too little to the others."""
         return self.answers.used > self.answers.most
 
-    def may_send(self, sender: Sender) -> bool:
+    def may_send(self, sender: _Sender) -> bool:
         """Return whether a connection is read."""
         if not self.is_full:
             return self._has_share(sender)
@@ -87,7 +82,7 @@ class FlowControl:
         self.requests.count((holder,), -size)
         self._freed(was_full)
 
-    def receive(self, sender: Sender, change: int) -> None:
+    def receive(self, sender: _Sender, change: int) -> None:
         """Count room that a large request needs, or no longer needs."""
         was_full = self.is_full
         self.partial.count((sender.holder,), change)
@@ -97,14 +92,14 @@ class FlowControl:
         if change < 0:
             self._freed(was_full)
 
-    def leave(self, sender: Sender) -> None:
+    def leave(self, sender: _Sender) -> None:
         """Forget a connection whose bytes have been given back."""
         self.waiting.discard(sender)
         self._beyond.discard(sender)
         if self._end_finishing(sender):
             self._freed(True)
 
-    def move(self, sender: Sender, old: str, whole: int, part: int) -> None:
+    def move(self, sender: _Sender, old: str, whole: int, part: int) -> None:
         """Count the bytes of a connection, of complete requests and of a partial one, for its new holder."""
         if sender.holder == old:
             return
@@ -115,7 +110,7 @@ class FlowControl:
             del self._finishing_of[old]
             self._look_again()
 
-    def _has_share(self, sender: Sender) -> bool:
+    def _has_share(self, sender: _Sender) -> bool:
         holder = sender.holder
         held = self.requests.held(holder)
         if held <= self._most_bytes - self.requests.used - self.answers.used:
@@ -131,10 +126,9 @@ class FlowControl:
     def _is_all_partial(self) -> bool:
         return self.requests.used == self.partial.used
 
-    def _end_finishing(self, sender: Sender) -> bool:
+    def _end_finishing(self, sender: _Sender) -> bool:
         """Let another connection complete its request; return whether this one was to."""
-        of_holder = self._finishing_of.get(sender.holder) is sender
-        of_all = self._finishing is sender
+        of_holder, of_all = self._finishing_of.get(sender.holder) is sender, self._finishing is sender
         if of_holder:
             del self._finishing_of[sender.holder]
         if of_all:

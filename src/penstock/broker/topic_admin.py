@@ -17,20 +17,10 @@ from penstock.wire.kafka.apis.records import DELETE_RECORDS
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
+from . import topic_configs
 from .call import ClientCall, Refused, Reply, RequestHandler
 from .error_codes import error_fields
-from .topic_configs import (
-    CLEANUP,
-    LISTS,
-    RESET,
-    Setting,
-    TopicConfig,
-    compaction_of,
-    is_kept_whole,
-    kept_of,
-    read_configs,
-    shown_configs,
-)
+from .topic_configs import CLEANUP, Setting, TopicConfig, compaction_of, is_kept_whole, read_configs
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -102,9 +92,8 @@ class TopicAdmin:
             check_partitions(partitions)
             return
         configs = {key: value for key, value in setting.configs.items() if value is not None}
-        self._broker.administration.create_topic(
-            name, partitions, setting.partitioner, kept_of(setting.keep, configs), configs, compaction_of(configs)
-        )
+        keep, compaction = topic_configs.kept_of(setting.keep, configs), compaction_of(configs)
+        self._broker.administration.create_topic(name, partitions, setting.partitioner, keep, configs, compaction)
 
     def _check_compaction(self, setting: Setting) -> None:
         if setting.policy and "compact" in setting.policy and not self._broker.store.log.compacts:
@@ -244,7 +233,7 @@ class TopicAdmin:
     def _shown(self, topic: Topic, stored: dict[str, str]) -> list[TopicConfig]:
         default_ms = int(RetentionSettings.load().age.total_seconds() * 1000)
         compaction = self._broker.store.log.compaction(topic)
-        return shown_configs(topic, stored, compaction, default_ms, self._broker.settings.batch_bytes)
+        return topic_configs.shown_configs(topic, stored, compaction, default_ms, self._broker.settings.batch_bytes)
 
     async def _alter(self, read: ReadConfigs, call: ClientCall) -> Reply:
         """Set configs of topics; `read` tells which, of those that a request names."""
@@ -276,12 +265,13 @@ class TopicAdmin:
             compaction = compaction_of(configs)
             if CLEANUP not in configs:  # `penstock topics set` has set it
                 compaction = self._broker.store.log.compaction(topic)
-            self._broker.administration.set_topic(topic, kept_of(keep, configs), setting.configs, compaction)
+            keep = topic_configs.kept_of(keep, configs)
+            self._broker.administration.set_topic(topic, keep, setting.configs, compaction)
 
 
 def _all(asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return all configs: those that are not named go back to their defaults."""
-    return dict.fromkeys(RESET) | {each["name"]: each["value"] for each in asked["configs"]}
+    return dict.fromkeys(topic_configs.RESET) | {each["name"]: each["value"] for each in asked["configs"]}
 
 
 def _some(asked: Message, current: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -293,7 +283,7 @@ def _some(asked: Message, current: Mapping[str, str | None]) -> dict[str, str | 
             raise Refused(E.INVALID_REQUEST, f"{name} is named twice")
         if act == _SET and value is None:
             raise Refused(E.INVALID_REQUEST, f"{name} has no value")
-        if act in (_APPEND, _SUBTRACT) and name in LISTS:
+        if act in (_APPEND, _SUBTRACT) and name in topic_configs.LISTS:
             elements, now = (value or "").split(","), (current[name] or "").split(",")
             changed = [*now, *elements] if act == _APPEND else [one for one in now if one not in elements]
             given[name] = ",".join(dict.fromkeys(changed))

@@ -1,6 +1,5 @@
 """The topics of a store as this broker knows them, in memory; refreshed when there may be new ones."""
 
-from collections.abc import Callable
 from threading import Lock
 from types import MappingProxyType
 from uuid import UUID
@@ -22,7 +21,6 @@ class Topics:
         self.by_name: MappingProxyType[str, Topic] = MappingProxyType({})
         self.by_id: MappingProxyType[int, Topic] = MappingProxyType({})
         self.by_uuid: MappingProxyType[UUID, Topic] = MappingProxyType({})
-        self.when_changed: Callable[[], None] = lambda: None
 
     @property
     def cluster_id(self) -> str:
@@ -41,7 +39,6 @@ class Topics:
             self.by_id = MappingProxyType({each.id: each for each in found})
             self.by_uuid = MappingProxyType({self.uuid(each): each for each in found})
             self.version += 1
-        self.when_changed()
 
     def get(self, name: str) -> Topic:
         """Return a known topic. Raises UnknownTopic."""

@@ -73,11 +73,15 @@ class Door:
         if found is None:
             work = partial(produce, self.store, topic, records, token=token, **given)  # type: ignore[arg-type]
             found = await self._waits.run(work)
+        self.forget_old_tokens()
+        return found
+
+    def forget_old_tokens(self) -> None:
+        """Forget old tokens of requests in a thread, once in a while; another door may do the same."""
         now = self.clock.monotonic()
-        if now - self._tokens_looked_at >= _TOKENS_SECONDS:  # another door may do the same
+        if now - self._tokens_looked_at >= _TOKENS_SECONDS:
             self._tokens_looked_at = now
             self.threads.submit(forget_tokens, self.store, clock=self.clock)
-        return found
 
     def give_back(self) -> None:
         """Give back the groups that clients read; from another thread, while the event loop still runs."""

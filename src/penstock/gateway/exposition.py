@@ -61,24 +61,17 @@ def _lines(series: Series) -> Iterator[str]:
     if not values and not series.labels and series.kind is not SeriesKind.GAUGE:
         values = {(): Buckets() if series.kind is SeriesKind.HISTOGRAM else 0}  # uncounted means 0
     for labels, value in sorted(values.items()):
-        named = _named(series.labels, labels)
-        if isinstance(value, Buckets):
-            yield from _buckets(series.name, named, value)
-        else:
+        pairs = zip(series.labels, labels, strict=True)
+        named = [f'{name}="{label.translate(_IN_LABEL)}"' for name, label in pairs]
+        if not isinstance(value, Buckets):
             yield f"{series.name}{_braced(named)} {_number(value)}"
-
-
-def _buckets(name: str, named: list[str], buckets: Buckets) -> Iterator[str]:
-    count = 0
-    for bound, count in zip((*BOUNDS, inf), accumulate(buckets.counts), strict=True):
-        within = _braced([*named, f'le="{_number(bound)}"'])
-        yield f"{name}_bucket{within} {count}"
-    yield f"{name}_sum{_braced(named)} {_number(buckets.total)}"
-    yield f"{name}_count{_braced(named)} {count}"
-
-
-def _named(names: Labels, values: Labels) -> list[str]:
-    return [f'{name}="{value.translate(_IN_LABEL)}"' for name, value in zip(names, values, strict=True)]
+            continue
+        count = 0
+        for bound, count in zip((*BOUNDS, inf), accumulate(value.counts), strict=True):
+            within = _braced([*named, f'le="{_number(bound)}"'])
+            yield f"{series.name}_bucket{within} {count}"
+        yield f"{series.name}_sum{_braced(named)} {_number(value.total)}"
+        yield f"{series.name}_count{_braced(named)} {count}"
 
 
 def _braced(named: list[str]) -> str:

@@ -75,10 +75,8 @@ class GatheringTransport:
             self._loop.call_later(_CLOSE_SECONDS, self._end_in_time, left)
 
     def _flush(self) -> None:
-        if self._parts:
-            parts, self._parts = self._parts, []
-            if self._transport.is_closing():  # it was closed for others; uvloop's would raise RuntimeError
-                return
+        parts, self._parts = self._parts, []
+        if parts and not self._transport.is_closing():  # closed for others: uvloop's would raise RuntimeError
             self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def __getattr__(self, name: str) -> Any:
@@ -149,20 +147,19 @@ class ImpatientProtocol(H11Protocol):
 
 def _with(app: Any, more: dict[str, Any]) -> Any:
     async def call(scope: Any, receive: Any, send: Any) -> None:
-        with suppress(asyncio.CancelledError):  # only `EndingServer` cancels; uvicorn logs an error
+        with suppress(asyncio.CancelledError):  # only `_EndingServer` cancels; uvicorn logs an error
             await app(dict(scope, **more), receive, send)
 
     return call
 
 
-class EndingServer(Server):
+class _EndingServer(Server):
     """Hangs up on clients that are still there after the grace period.
 
     They may be idle behind TLS or have sent half a body. Uvicorn alone would log each as an error.
     """
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End; returns when no connection and no answer is left."""
         asyncio.get_running_loop().call_later(_GRACE_SECONDS, self._hang_up)
         await super().shutdown(sockets)
 
@@ -210,7 +207,7 @@ class HttpListener(ListeningPort):
         if tls is not None:
             config.load()  # uvicorn's own way takes file names, and reads them once
             config.ssl = tls
-        self._server = EndingServer(config)
+        self._server = _EndingServer(config)
 
     def start(self) -> None:
         """Start to serve; returns at once."""

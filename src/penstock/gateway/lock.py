@@ -9,16 +9,18 @@ import asyncio
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from penstock.access.access import Access
-from penstock.access.places import ConnectionPlace
 from penstock.access.principal import Peer, Principal, anonymous, is_loopback
 from penstock.access.resource import CLUSTER, AccessRight
 from penstock.errors import ForeignPage, GatewayBusy, Unauthenticated, UnknownHost
 
 from .problem import send_problem, status_of
+
+if TYPE_CHECKING:
+    from .listener import ImpatientProtocol
 
 DOOR = "http"
 PLACE = "penstock.place"  # of the scope: the connection, which counts for its principal
@@ -42,7 +44,9 @@ class Locked:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        peer = self._peer(scope)
+        address = str(scope["client"][0]) if scope.get("client") else "local"
+        private = scope.get("scheme") == "https" or address == "local" or is_loopback(address)
+        peer = Peer(address, DOOR, private or self._plaintext)
         page = foreign_page(scope)
         if page is not None:
             self._access.refuse(DOOR, peer, "the request is of a page of another site")
@@ -55,7 +59,7 @@ class Locked:
                 await send_problem(send, 401, exc, headers=_ASK)
                 return
             principal = anonymous(peer)._replace(method=UNKNOWN)
-        place: ConnectionPlace | None = scope.get(PLACE)
+        place: ImpatientProtocol | None = scope.get(PLACE)
         if place is not None and principal.method != UNKNOWN and not place.know(principal):
             busy = GatewayBusy("your connections are as many as one may hold of gateway.connections")
             await send_problem(send, 503, busy, headers=[(b"connection", b"close")])
@@ -70,11 +74,6 @@ class Locked:
         if is_open and not said and not certificate and not self._access.admits_anonymous:
             raise Unauthenticated("nothing was shown")  # a probe: not a failure worth reporting
         return await authenticated(self._access, peer, said, certificate)
-
-    def _peer(self, scope: Any) -> Peer:
-        address = str(scope["client"][0]) if scope.get("client") else "local"
-        private = scope.get("scheme") == "https" or address == "local" or is_loopback(address)
-        return Peer(address, DOOR, private or self._plaintext)
 
 
 class KnownHosts:
@@ -168,9 +167,7 @@ def sees_reasons(request: Any) -> bool:
 
 def _basic(text: str, access: Access, peer: Peer) -> tuple[str, str]:
     try:
-        name, colon, password = b64decode(text, validate=True).decode().partition(":")
-    except ValueError:
+        name, password = b64decode(text, validate=True).decode().split(":", 1)
+    except ValueError:  # of the decoding, or without a colon
         raise access.refuse("password", peer, "it is not Basic base64(name:password)") from None
-    if not colon:
-        raise access.refuse("password", peer, "it is not Basic base64(name:password)")
     return name, password

@@ -9,7 +9,7 @@ from penstock.access.places import SharedPlaces, holder_of
 from penstock.access.principal import Peer, anonymous
 from penstock.errors import GatewayBusy
 
-from ..readiness import OutboxProbe
+from ..readiness import StoreProbe
 from .door import peer_of
 from .methods import refuse
 from .problems import problem_of
@@ -21,7 +21,7 @@ _STATUS = health_pb2.HealthCheckResponse
 class Health(health.aio.HealthServicer):  # type: ignore[misc]
     """Asks the store at each request; while a client watches, every few seconds."""
 
-    def __init__(self, probe: OutboxProbe, services: tuple[str, ...], places: SharedPlaces) -> None:
+    def __init__(self, probe: StoreProbe, services: tuple[str, ...], places: SharedPlaces) -> None:
         super().__init__()
         self._probe, self._services = probe, ("", *services)
         self._watching, self._places = 0, places

@@ -13,7 +13,6 @@ from threading import Thread
 from typing import Any
 
 from penstock.access.tls import ServerTls, TlsIdentity
-from penstock.app import Outbox
 from penstock.errors import AddressRefused, Error, MissingExtra
 from penstock.redaction import traced
 
@@ -27,7 +26,7 @@ try:
 except ImportError as exc:
     raise MissingExtra("serving gRPC", "grpc") from exc
 
-from ..readiness import OutboxProbe
+from ..readiness import StoreProbe
 from .administration import GROUPS, SCHEMAS, TOPICS
 from .consume import CONSUMING
 from .door import GrpcDoor
@@ -170,7 +169,7 @@ class GrpcListener:
         for name, methods in METHODS.items():
             server.add_registered_method_handlers(f"{PACKAGE}.{name}", handlers_of(door, name, methods))
         names = tuple(f"{PACKAGE}.{each}" for each in SERVICES)
-        health = Health(OutboxProbe(Outbox(door.store), needs_worker=False), names, door.watches)
+        health = Health(StoreProbe(door.store), names, door.watches)
         health_pb2_grpc.add_HealthServicer_to_server(health, server)
         reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server, pool=POOL)
         return server

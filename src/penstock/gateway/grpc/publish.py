@@ -142,9 +142,10 @@ async def _admitted(call: GrpcCall, request: Any) -> list[RecordWanted]:
     call.allow_still(AccessRight.WRITE, topic(request.topic))
     call.admit(request.topic, size)
     call.door.conversion.check(request.convert_to)
+    trace = call.trace
 
     def records() -> list[RecordWanted]:
-        return [wanted(each, call.trace) for each in request.events]
+        return [wanted(each, trace) for each in request.events]
 
     return records() if size <= SMALL_BYTES else await call.asked(records)
 

@@ -105,16 +105,8 @@ def move_group(call: RestCall) -> GroupMoved:
     name, wanted = call.of("group", str), call.json(GroupMove)
     call.allow(AccessRight.ALTER, group(name))
     call.allow(AccessRight.DESCRIBE, topic(wanted.topic))
-    done = reset.reset(
-        call.store,
-        name,
-        topic=wanted.topic,
-        to=_target(wanted.to),
-        partition=wanted.partition,
-        drop_parked=wanted.drop_parked,
-        dry_run=wanted.dry_run,
-        actor=call.actor,
-    )
+    more = {each: getattr(wanted, each) for each in ("topic", "partition", "drop_parked", "dry_run")}
+    done = reset.reset(call.store, name, to=_target(wanted.to), actor=call.actor, **more)
     return GroupMoved(done.again, done.skipped, len(done.moves))
 
 

@@ -24,7 +24,7 @@ from penstock.operate.tail import EARLIEST, LATEST, StoreTail, some
 from ..call import tell_read
 from .call import RestCall
 from .operations import TOPIC, Operations, Parameter
-from .problems import encoded, problem_of
+from .problems import SAFE, encoded, problem_of
 from .shapes import record_shown
 
 TAIL = Operations("records")
@@ -52,7 +52,7 @@ async def tail(call: RestCall) -> Response:
     if not call.door.streams.has(holder_of(call.principal)):
         raise GatewayBusy(_TOO_MANY)
     opened = await call.door.in_thread(lambda: _opened(call, name))
-    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff", "x-accel-buffering": "no"}
+    headers = SAFE | {"x-accel-buffering": "no"}
     return StreamingResponse(_events(call, name, opened), headers=headers, media_type="text/event-stream")
 
 

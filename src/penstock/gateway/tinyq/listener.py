@@ -62,13 +62,9 @@ class TinyqListener(ListeningPort):
     async def _serve(self) -> None:
         assert self._socket is not None
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
-        wait = self._door.tinyq.auth_timeout.total_seconds()
+        wait = None if self._tls is None else self._door.tinyq.auth_timeout.total_seconds()
         server = await asyncio.start_server(
-            self._accept,
-            sock=self._socket,
-            limit=_READ_LIMIT,
-            ssl=self._tls,
-            ssl_handshake_timeout=None if self._tls is None else wait,
+            self._accept, sock=self._socket, limit=_READ_LIMIT, ssl=self._tls, ssl_handshake_timeout=wait
         )
         self._is_up.set()
         async with server:
