@@ -133,10 +133,7 @@ class Access(Logins):
     # -- the policy in force
 
     def install(self, policy: AccessPolicy | None = None, stored: Iterable[AccessRule] | None = None) -> None:
-        """Put another policy, or other rules of the database, in force from the next request on.
-
-        Raises LeftOpen.
-        """
+        """Put another policy, or other rules of the database, in force from the next request on. Raises LeftOpen."""
         with self._installing:  # else one of two changes at a time would undo the other
             now = self._force
             new = now.policy if policy is None else policy

@@ -9,9 +9,8 @@ request is answered or a client has taken its answer.
 | REST, gRPC | a request is refused with GatewayBusy (`admit`); the reading of a stream waits (`wait`) |
 | Kafka      | nothing is read (`broker/flow_control.py`)                                            |
 
-One holder gets a part of the room (`places.py`), but always enough for one request. An answer may use a
-fraction of the room that is left (`share`): clients that read nothing shrink the share of the others, and
-never cut them off.
+One holder gets a part of the room (`places.py`), but always enough for one request. An answer may use a fraction of the
+room that is left (`share`): clients that read nothing shrink the share of the others, and never cut them off.
 """
 
 import asyncio

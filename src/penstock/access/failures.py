@@ -5,13 +5,12 @@
 | name and address  | refused for a time that doubles with each failure, up to a minute                   |
 | address           | its logins take turns, four a second; names that logged in from there do not wait   |
 
-An address may be all the people behind a NAT, so it is never refused as a whole. When more logins come than
-get a turn, they are drawn by lot: about three a second get one, whatever their name and whenever they come,
-and the others are refused. So an honest first login succeeds after some tries beside any number of guesses.
-IPv6 counts by /64. A login that is refused only because of the time is not another failure: the right
-password gets in once the time is over. Names are kept as digests. A secret without a name that people choose
-counts against its address alone, and stands for a name itself where it was right. Other tokens are not
-counted: they cannot be guessed.
+An address may be all the people behind a NAT, so it is never refused as a whole. When more logins come than get a turn,
+they are drawn by lot: about three a second get one, whatever their name and whenever they come, and the others are
+refused. So an honest first login succeeds after some tries beside any number of guesses. IPv6 counts by /64. A login
+that is refused only because of the time is not another failure: the right password gets in once the time is over. Names
+are kept as digests. A secret without a name that people choose counts against its address alone, and stands for a name
+itself where it was right. Other tokens are not counted: they cannot be guessed.
 """
 
 import hashlib

@@ -1,9 +1,8 @@
 """TLS for every listener: TLS 1.2 or later, and certificates that are renewed without a restart.
 
-Each handshake checks the list of revoked client certificates. A listener keeps one context for its life; its
-identity is in another, which `reload` replaces in one step: later handshakes use the new one, open
-connections keep theirs. A broken file changes nothing. A key that every user of the machine may read is
-refused.
+Each handshake checks the list of revoked client certificates. A listener keeps one context for its life; its identity
+is in another, which `reload` replaces in one step: later handshakes use the new one, open connections keep theirs. A
+broken file changes nothing. A key that every user of the machine may read is refused.
 """
 
 import logging

@@ -98,8 +98,7 @@ class AccessWatch(LookThread):
     def _is_changed(self, paths: list[Path], known: dict[Path, bytes]) -> bool:
         """Return whether files have changed, once their writers have finished.
 
-        Half an access file names fewer principals than the whole one, and may open a door that the rest
-        closes.
+        Half an access file names fewer principals than the whole one, and may open a door that the rest closes.
         """
         found = _contents(paths)
         if found == known:

@@ -193,7 +193,7 @@ class Broker(ListeningPort):
         self.slices.go_on()
         return found
 
-    def spawn(self, slot: Slot | None, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, slot: Slot | None, work: Coroutine[Any, Any, object]) -> None:
         """Run a coroutine that answers later; an exception ends the connection."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
@@ -431,12 +431,11 @@ class Broker(ListeningPort):
 
     def _close_idle(self, now: float) -> None:
         longest = self.settings.idle.total_seconds()
-        for session in tuple(self.sessions):
-            if now - session.last_active > longest:
-                if session.is_full:
-                    session.abort()
-                elif not session.pending:
-                    session.close()
+        for session in [each for each in self.sessions if now - each.last_active > longest]:
+            if session.is_full:
+                session.abort()
+            elif not session.pending:
+                session.close()
 
     def _make_room(self, now: float) -> None:
         """End the connections that have longest not taken an answer, while room is short."""

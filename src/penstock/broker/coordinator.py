@@ -7,6 +7,7 @@ before its members learn their assignments, so after a restart they go on withou
 import asyncio
 import logging
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -62,11 +63,6 @@ class Coordinator:
 
     # -- the groups of this coordinator
 
-    async def find(self, call: ClientCall, name: str, action: AccessRight = AccessRight.READ) -> HeldGroup:
-        """Return a group, loaded if necessary. Raises Refused."""
-        self.check(call, name, action)
-        return await self._found(name)
-
     async def find_known(self, call: ClientCall, name: str, otherwise: E = E.UNKNOWN_MEMBER_ID) -> HeldGroup:
         """Return a group that exists already; it is never created here. Raises Refused."""
         self.check(call, name, AccessRight.READ)
@@ -85,6 +81,11 @@ class Coordinator:
             raise Refused(E.GROUP_AUTHORIZATION_FAILED)
         if self._broker.is_stopping or not self._broker.cluster.is_mine(name):
             raise Refused(E.NOT_COORDINATOR)
+
+    async def find(self, call: ClientCall, name: str, action: AccessRight = AccessRight.READ) -> HeldGroup:
+        """Return a group, loaded if necessary. Raises Refused."""
+        self.check(call, name, action)
+        return await self._found(name)
 
     async def _found(self, name: str) -> HeldGroup:
         held = self.held.get(name)
@@ -143,9 +144,8 @@ class Coordinator:
 
     async def _join(self, call: ClientCall) -> Message:
         body, settings = call.body, self._broker.settings
-        session = body["session_timeout_ms"] / 1000
-        shortest, longest = settings.session_shortest, settings.session_longest
-        if not shortest.total_seconds() <= session <= longest.total_seconds():
+        session = timedelta(milliseconds=body["session_timeout_ms"])
+        if not settings.session_shortest <= session <= settings.session_longest:
             raise Refused(E.INVALID_SESSION_TIMEOUT)
         id, instance = body["member_id"], body["group_instance_id"]
         if len(instance or "") > NAME_CHARACTERS:
@@ -167,15 +167,14 @@ class Coordinator:
         self._weigh_in(group, MEMBER_BYTES + 3 * len(call.client_id) + size)
         if instance is not None and instance in group.instances:
             known = group.members[group.instances[instance]]
-            if id and id != known.id:
-                raise Refused(E.FENCED_INSTANCE_ID)
             if not id:
                 return await self._restarted(call, held, known)
-            return await self._again(call, held, known)
+            if id != known.id:
+                raise Refused(E.FENCED_INSTANCE_ID)
         if id in group.members:
             return await self._again(call, held, group.members[id])
         if not id and instance is None and call.version >= _FIRST_WITH_PROMISED_IDS:
-            return self._promise(call, group, session)
+            return self._promise(call, group)
         if id and id not in group.promised:
             raise Refused(E.UNKNOWN_MEMBER_ID)
         return await self._newcomer(call, held, id or group.new_member_id(call.client_id, instance))
@@ -183,21 +182,17 @@ class Coordinator:
     def _weigh_in(self, group: ConsumerGroup, size: int) -> None:
         """Count memory that a member is about to take; `tick` counts again. Raises Refused."""
         if self._bytes + size > self._broker.settings.groups_bytes:
-            logger.warning(
-                "group %s: a member is refused, members of groups take as much memory as they may "
-                "(broker.groups_bytes)",
-                group.name,
-                extra={"group": group.name},
-            )
+            words = "a member is refused, members of groups take as much memory as they may (broker.groups_bytes)"
+            logger.warning("group %s: %s", group.name, words, extra={"group": group.name})
             raise Refused(E.GROUP_MAX_SIZE_REACHED)
         self._bytes += size
 
-    def _promise(self, call: ClientCall, group: ConsumerGroup, session: float) -> Message:
+    def _promise(self, call: ClientCall, group: ConsumerGroup) -> Message:
         """Give out an id to join with next, so that a lost answer leaves no dead member behind."""
         if len(group.promised) >= _LONGEST_PROMISED:
             raise Refused(E.COORDINATOR_NOT_AVAILABLE)
         id = group.new_member_id(call.client_id, None)
-        group.promised[id] = self._now() + session
+        group.promised[id] = self._now() + call.body["session_timeout_ms"] / 1000
         return {"error_code": E.MEMBER_ID_REQUIRED, "member_id": id}
 
     async def _newcomer(self, call: ClientCall, held: HeldGroup, id: str) -> Message:
@@ -289,13 +284,17 @@ class Coordinator:
         words = group.name, group.generation, len(group.members)
         logger.info("group %s: generation %d, %d members", *words, extra={"group": group.name})
 
-    async def _write(self, held: HeldGroup) -> None:
+    async def _write(self, held: HeldGroup) -> bool | None:
+        """Store the generation of a group; return whether it is still coordinated here, or None if that fails."""
+        name = held.group.name
         try:
-            if not await self._broker.run(partial(self.store.write, held.hold, generation_row(held.group))):
-                self.drop(held)
+            is_ours = await self._broker.run(partial(self.store.write, held.hold, generation_row(held.group)))
         except Error as exc:
-            name = held.group.name
             logger.warning("group %s could not be written: %s", name, exc, extra={"group": name})
+            return None
+        if not is_ours:
+            self.drop(held)
+        return is_ours
 
     # -- assignments
 
@@ -317,29 +316,23 @@ class Coordinator:
             raise Refused(E.INVALID_REQUEST)
         self._weigh_in(group, sum(len(each["assignment"]) for each in body["assignments"]))
         _answer_sync(member, {"error_code": E.UNKNOWN_MEMBER_ID})
-        waiting: asyncio.Future[Message] = self._broker.loop.create_future()
-        member.syncing = waiting
+        member.syncing = waiting = self._broker.loop.create_future()
         if member.id == group.leader:
             await self._share_out(held, body["assignments"])
-        return await waiting
+        return cast(Message, await waiting)
 
     async def _share_out(self, held: HeldGroup, assignments: list[Message]) -> None:
         group, generation = held.group, held.group.generation
         given = {each["member_id"]: each["assignment"] for each in assignments}
         for each in group.members.values():
             each.assignment = given.get(each.id, b"")
-        try:
-            is_ours = await self._broker.run(partial(self.store.write, held.hold, generation_row(group)))
-        except Error as exc:
-            logger.warning("group %s could not be written: %s", group.name, exc, extra={"group": group.name})
+        is_ours = await self._write(held)
+        if is_ours is None:
             for each in group.members.values():
                 _answer_sync(each, {"error_code": E.COORDINATOR_NOT_AVAILABLE})
             if group.state is GroupState.COMPLETING:
                 self._prepare(group)
-            return
-        if not is_ours:
-            self.drop(held)
-        elif group.state is GroupState.COMPLETING and group.generation == generation:
+        elif is_ours and group.state is GroupState.COMPLETING and group.generation == generation:
             group.state = GroupState.STABLE
             for each in group.members.values():
                 self._heard(each)
@@ -381,10 +374,8 @@ class Coordinator:
     def _leave(self, held: HeldGroup, id: str, instance: str | None) -> E:
         group = held.group
         if instance is not None:
-            known = group.instances.get(instance)
-            if known is None:
-                return E.UNKNOWN_MEMBER_ID
-            if id and id != known:
+            known = group.instances.get(instance, "")
+            if known and id not in ("", known):
                 return E.FENCED_INSTANCE_ID
             id = known
         if id in group.promised:
@@ -417,8 +408,7 @@ class Coordinator:
             if self._broker.is_stopping or not self._broker.cluster.is_mine(group.name):
                 self.drop(held)
                 continue
-            for id in [id for id, until in group.promised.items() if until < now]:
-                del group.promised[id]
+            group.promised = {id: until for id, until in group.promised.items() if until >= now}
             for each in tuple(group.members.values()):
                 if each.joining is None and each.syncing is None and each.deadline < now:
                     logger.info("group %s: member %s is silent", group.name, each.id, extra={"group": group.name})
@@ -445,12 +435,8 @@ class Coordinator:
 
 def checked(group: ConsumerGroup, id: str, instance: str | None, generation: int) -> GroupMember:
     """Return a member of the present generation. Raises Refused."""
-    if instance is not None:
-        known = group.instances.get(instance)
-        if known is not None and known != id:
-            raise Refused(E.FENCED_INSTANCE_ID)
-        if known is None:
-            raise Refused(E.UNKNOWN_MEMBER_ID)
+    if instance is not None and (known := group.instances.get(instance)) != id:
+        raise Refused(E.UNKNOWN_MEMBER_ID if known is None else E.FENCED_INSTANCE_ID)
     member = group.members.get(id)
     if member is None or group.state is GroupState.EMPTY:
         raise Refused(E.UNKNOWN_MEMBER_ID)
@@ -494,12 +480,8 @@ def _joined(group: ConsumerGroup, member: GroupMember) -> Message:
 
 
 def _synced(group: ConsumerGroup, member: GroupMember) -> Message:
-    return {
-        "error_code": 0,
-        "protocol_type": group.protocol_type,
-        "protocol_name": group.protocol,
-        "assignment": member.assignment,
-    }
+    named = {"protocol_type": group.protocol_type, "protocol_name": group.protocol}
+    return {"error_code": 0, **named, "assignment": member.assignment}
 
 
 def _answer_join(member: GroupMember, answer: Message) -> None:

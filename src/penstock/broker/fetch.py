@@ -1,8 +1,7 @@
 """Fetch: records from the log, or a wait until there are some.
 
-A fetch that finds too little waits in memory. The log reports which partitions have grown; only those are
-looked at again, and known ends of partitions are cached, so that a poll at the end of many partitions asks
-the store nothing.
+A fetch that finds too little waits in memory. The log reports which partitions have grown; only those are looked at
+again, and known ends of partitions are cached, so that a poll at the end of many partitions asks the store nothing.
 """
 
 import asyncio

@@ -13,7 +13,7 @@ from penstock.wire.kafka.layout import Message
 from .call import ClientCall, Refused, Reply, RequestHandler
 from .coordinator import Coordinator
 from .error_codes import number_of
-from .group import ConsumerGroup, GroupMember, GroupState
+from .group import GroupState
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -62,12 +62,23 @@ class GroupAdmin:
         except Refused as exc:
             return {"group_id": name, "error_code": exc.number}
         group = held.group
+        members = [
+            {
+                "member_id": each.id,
+                "group_instance_id": each.instance_id,
+                "client_id": each.client_id,
+                "client_host": f"/{each.host}",
+                "member_metadata": each.metadata(group.protocol),
+                "member_assignment": each.assignment,
+            }
+            for each in group.members.values()
+        ]
         return {
             "group_id": name,
             "group_state": group.state.value,
             "protocol_type": group.protocol_type,
             "protocol_data": group.protocol if group.state is GroupState.STABLE else "",
-            "members": [_member(group, each) for each in group.members.values()],
+            "members": members,
         }
 
     async def delete(self, call: ClientCall) -> Reply:
@@ -93,14 +104,3 @@ class GroupAdmin:
         self._groups.drop(held)
         await self._broker.run(partial(self._groups.store.delete, held.hold))
         await self._broker.run(partial(self._broker.administration.delete_group, name))
-
-
-def _member(group: ConsumerGroup, member: GroupMember) -> Message:
-    return {
-        "member_id": member.id,
-        "group_instance_id": member.instance_id,
-        "client_id": member.client_id,
-        "client_host": f"/{member.host}",
-        "member_metadata": member.metadata(group.protocol),
-        "member_assignment": member.assignment,
-    }

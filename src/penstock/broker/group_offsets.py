@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 METADATA_CHARACTERS = 4096
 _FIRST_WITH_GROUPS = 8
 _NOWHERE = -1
+_NOTHING = ClientCommit(_NOWHERE, None, -1)
 
 
 class GroupOffsets:
@@ -62,7 +63,9 @@ class GroupOffsets:
             topic = self._broker.topics.by_name.get(name)
             may = call.may(AccessRight.READ, resource.topic(name))
             async for one in call.each(each["partitions"]):
-                partition, metadata = one["partition_index"], _text(one["committed_metadata"])
+                partition, metadata = one["partition_index"], one["committed_metadata"]
+                if metadata is not None:  # Confluent's Python client sends a trailing zero byte
+                    metadata = metadata.removesuffix("\0")
                 if not may:
                     numbers[name, partition] = E.TOPIC_AUTHORIZATION_FAILED
                 elif topic is None or not 0 <= partition < topic.partitions:
@@ -144,12 +147,12 @@ class GroupOffsets:
             partitions = []
             async for partition in call.each(each["partition_indexes"]):
                 place = ClientPlace(-1 if topic is None else topic.id, partition)
-                commit = known.get(place)
+                offset, metadata, leader_epoch = known.get(place, _NOTHING)
                 answer: Message = {
                     "partition_index": partition,
-                    "committed_offset": _NOWHERE if commit is None else commit.offset,
-                    "committed_leader_epoch": -1 if commit is None else commit.leader_epoch,
-                    "metadata": "" if commit is None else commit.metadata or "",
+                    "committed_offset": offset,
+                    "committed_leader_epoch": leader_epoch,
+                    "metadata": metadata or "",
                 }
                 if place in unstable:
                     answer |= {"error_code": int(E.UNSTABLE_OFFSET_COMMIT), "committed_offset": _NOWHERE}
@@ -184,11 +187,6 @@ class GroupOffsets:
             self._groups.drop(held)
             raise Refused(E.NOT_COORDINATOR)
         return {"topics": await answered(call, numbers, E.GROUP_SUBSCRIBED_TO_TOPIC if is_used else E.NONE)}
-
-
-def _text(metadata: str | None) -> str | None:
-    """Return a client's metadata without a trailing zero byte: Confluent's Python client sends one."""
-    return None if metadata is None else metadata.removesuffix("\0")
 
 
 async def answered(call: ClientCall, numbers: Mapping[tuple[str, int], E], rest: E) -> list[Message]:

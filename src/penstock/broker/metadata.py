@@ -214,7 +214,7 @@ class ClusterMetadata:
         elif not _is_valid(name):
             number = ErrorNumber.INVALID_TOPIC_EXCEPTION
         shown = None if name is None and call.version >= _FIRST_WITHOUT_NAMES else name or ""
-        return {"error_code": int(number), "name": shown, "topic_id": uuid, "partitions": ()}
+        return {"error_code": number, "name": shown, "topic_id": uuid, "partitions": ()}
 
     # -- offsets
 
@@ -299,11 +299,11 @@ class ClusterMetadata:
                 partition = asked["partition"]
                 answer: Message = {"partition": partition}
                 if not may:
-                    answer["error_code"] = int(ErrorNumber.TOPIC_AUTHORIZATION_FAILED)
+                    answer["error_code"] = ErrorNumber.TOPIC_AUTHORIZATION_FAILED
                 elif partition not in bounds:
-                    answer["error_code"] = int(ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION)
+                    answer["error_code"] = ErrorNumber.UNKNOWN_TOPIC_OR_PARTITION
                 elif asked["current_leader_epoch"] > LEADER_EPOCH:
-                    answer["error_code"] = int(ErrorNumber.UNKNOWN_LEADER_EPOCH)
+                    answer["error_code"] = ErrorNumber.UNKNOWN_LEADER_EPOCH
                 elif asked["leader_epoch"] == LEADER_EPOCH:
                     answer |= {"leader_epoch": LEADER_EPOCH, "end_offset": bounds[partition].end}
                 partitions.append(answer)

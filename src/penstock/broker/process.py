@@ -61,10 +61,9 @@ def _limit() -> str:
 def collect_rarely() -> None:
     """Let the cycle collector walk no present object again, and later ones only now and then.
 
-    A full collection walks every object of the process while no thread works: tens of milliseconds, and a
-    request with a long list makes enough objects to start several. Nearly all of our objects are freed
-    without it. The remains of grpcio's calls are not: so a collection is due now and then, and deferred while
-    there is much to walk.
+    A full collection walks every object of the process while no thread works: tens of milliseconds, and a request with
+    a long list makes enough objects to start several. Nearly all of our objects are freed without it. The remains of
+    grpcio's calls are not: so a collection is due now and then, and deferred while there is much to walk.
     """
     gc.collect()
     gc.freeze()

@@ -17,10 +17,11 @@ class RetentionTask:
     """Runs passes from time to time. Workers do the same: a double pass deletes once."""
 
     def __init__(self, broker: "Broker") -> None:
-        self._broker, self._settings = broker, RetentionSettings.load()
-        self._retention = Retention(broker.store, self._settings, broker.clock)
+        settings = RetentionSettings.load()
+        self._broker, self._seconds = broker, settings.interval.total_seconds()
+        self._retention = Retention(broker.store, settings, broker.clock)
         self._running = False
-        self._next = broker.clock.monotonic() + self._settings.interval.total_seconds()
+        self._next = broker.clock.monotonic() + self._seconds
         broker.ticks.append(self.tick)
 
     def tick(self) -> None:
@@ -28,7 +29,7 @@ class RetentionTask:
         broker, now = self._broker, self._broker.clock.monotonic()
         if self._running or now < self._next or broker.is_stopping:
             return
-        self._next = now + self._settings.interval.total_seconds()
+        self._next = now + self._seconds
         if broker.cluster.nodes[0].id == broker.cluster.id:
             self._running = True
             broker.spawn(None, self._run())

@@ -47,8 +47,7 @@ class Login(NamedTuple):
 class Sasl:
     """Answers SASL. Lives in the loop's thread; expensive work runs in threads of its own.
 
-    Not in the threads that ask the store: any client may cause a hash, and known clients must go on
-    meanwhile.
+    Not in the threads that ask the store: any client may cause a hash, and known clients must go on meanwhile.
     """
 
     def __init__(self, broker: "Broker") -> None:

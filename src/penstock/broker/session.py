@@ -61,8 +61,7 @@ class Slot:
 
     def fill_bare(self, data: bytes) -> None:
         """Reply with a head of the first version, whichever the request has."""
-        head = answer_head(None, 0, self.request.correlation_id, len(data))
-        self.pieces = [head, data]
+        self.pieces = [answer_head(None, 0, self.request.correlation_id, len(data)), data]
         self.session.filled(self)
 
     def leave(self, throttle_ms: int = 0) -> None:
@@ -86,7 +85,8 @@ class Session(asyncio.BufferedProtocol):
         self.full_since = 0.0
         self._only_produces = True
         self._receiving = 0  # bytes of room for a large request that is still incomplete
-        self._flushing = self._paused = self._is_full = self._throttled = False
+        self._flushing = self._paused = self._throttled = False
+        self.is_full = False  # the client has yet to take an answer
         self._is_in_turn = False  # pending requests are being started; then answers are sent
         self._is_held_back = False  # the last write is not with the log yet
         self._goes_on_later = False
@@ -201,13 +201,13 @@ class Session(asyncio.BufferedProtocol):
         """Start no more requests while the client does not take its answers."""
         if not self._has_answered:
             return  # the buffer holds part of the TLS handshake, which goes out at the next read
-        self._is_full = True
+        self.is_full = True
         self.full_since = self.full_since or self._broker.clock.monotonic()
         self._regulate()
 
     def resume_writing(self) -> None:
         """Resume: the client has taken everything."""
-        self._is_full = False
+        self.is_full = False
         self._send()
         self._go_on()
         self._regulate()
@@ -223,11 +223,6 @@ class Session(asyncio.BufferedProtocol):
     def pending(self) -> int:
         """How many answers are owed."""
         return len(self._slots) + len(self._waiting)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the client has yet to take an answer."""
-        return self._is_full
 
     def refuse(self, error: Error) -> None:
         """End the connection: its bytes cannot be parsed."""
@@ -286,7 +281,7 @@ class Session(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         begun = 0
         while self._waiting and not (
-            self._is_full or self._throttled or self._is_held_back or self._is_ending or self.is_closed
+            self.is_full or self._throttled or self._is_held_back or self._is_ending or self.is_closed
         ):
             if begun == _MOST_BEGUN:
                 if not self._goes_on_later:
@@ -330,7 +325,7 @@ class Session(asyncio.BufferedProtocol):
     def _send(self) -> None:
         """Give the transport as much as it takes; a large amount in several steps."""
         outgoing = self._outgoing
-        if outgoing and not (self._is_full or self._sends_on or self.is_closed):
+        if outgoing and not (self.is_full or self._sends_on or self.is_closed):
             some: list[Buffer] = []
             left = _SENT_BYTES
             while outgoing and left > 0:
@@ -342,10 +337,10 @@ class Session(asyncio.BufferedProtocol):
                 left -= len(piece)
                 some.append(piece)
             self._transport.writelines(some)
-            if outgoing and not self._is_full:
+            if outgoing and not self.is_full:
                 self._sends_on = True
                 self._broker.loop.call_soon(self._send_on)
-        if outgoing or self._is_full:
+        if outgoing or self.is_full:
             return
         self.full_since = 0.0
         if self._unsent:
@@ -375,7 +370,7 @@ class Session(asyncio.BufferedProtocol):
             return
         flow = self._broker.flow
         too_much = (
-            self._is_full
+            self.is_full
             or self._throttled
             or self._is_ending
             or self._bytes > self._broker.settings.connection_bytes

@@ -1,8 +1,7 @@
 """The topic configs of the Kafka port, as one table; and their effect on a topic.
 
-Names are Kafka's where it has one, else begin with `penstock.`. A feature that this log lacks (replicas, in a
-database compaction) is refused, unless the value describes the present state. A config without effect here is
-stored and shown.
+Names are Kafka's where it has one, else begin with `penstock.`. A feature that this log lacks (replicas, in a database
+compaction) is refused, unless the value describes the present state. A config without effect here is stored and shown.
 """
 
 from collections.abc import Mapping

@@ -238,19 +238,18 @@ class TransactionHandler:
         if topic is None or not 0 <= partition < topic.partitions:
             return answer | {"error_code": E.UNKNOWN_TOPIC_OR_PARTITION}
         found = await self._broker.run(partial(self._broker.batches.producers, topic, partition))
-        return answer | {
-            "active_producers": [
-                {
-                    "producer_id": each.producer_id,
-                    "producer_epoch": each.epoch,
-                    "last_sequence": each.last_sequence,
-                    "last_timestamp": each.last_ms,
-                    "coordinator_epoch": 0,
-                    "current_txn_start_offset": each.open_since,
-                }
-                for each in found
-            ]
-        }
+        producers = [
+            {
+                "producer_id": each.producer_id,
+                "producer_epoch": each.epoch,
+                "last_sequence": each.last_sequence,
+                "last_timestamp": each.last_ms,
+                "coordinator_epoch": 0,
+                "current_txn_start_offset": each.open_since,
+            }
+            for each in found
+        ]
+        return answer | {"active_producers": producers}
 
 
 def _producer(body: Message, prefix: str = "") -> ProducerId:

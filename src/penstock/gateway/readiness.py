@@ -2,11 +2,10 @@
 
 All but the store's state is known without a query.
 
-Asking the store does not wait for one that hangs. A driver's call cannot be interrupted, so it runs in a
-thread of its own and the question waits for that thread for a limited time. Questions that come meanwhile
-wait for the same answer: however often a probe comes, the store is asked once at a time. A call that hangs
-for long may hang in a lost connection while the store is well again, so another is made beside it; a few at
-most, since threads are limited.
+Asking the store does not wait for one that hangs. A driver's call cannot be interrupted, so it runs in a thread of its
+own and the question waits for that thread for a limited time. Questions that come meanwhile wait for the same answer:
+however often a probe comes, the store is asked once at a time. A call that hangs for long may hang in a lost connection
+while the store is well again, so another is made beside it; a few at most, since threads are limited.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Messages and services, made at run time from the compiled description; records and the like as messages.
 
 No code is generated: generated code runs only with the Protobuf release that made it or a later one, and the
-description holds the same information. The messages live in a pool of their own, apart from any other in the
-process.
+description holds the same information. The messages live in a pool of their own, apart from any other in the process.
 """
 
 from collections.abc import Mapping

@@ -88,10 +88,7 @@ class TinyqDoor(Door):
             self.access.check(principal, AccessRight.READ, group(of_group))
 
     async def readied(self, principal: Principal, name: str, of_group: str) -> TopicMode:
-        """Return the mode of a topic to subscribe to; create it if missing and the principal may.
-
-        Raises NotAllowed.
-        """
+        """Return the mode of a topic to subscribe to; create it if missing and the principal may. Raises NotAllowed."""
         self.check(principal, AccessRight.READ, name, of_group)
         if not await self.in_thread(lambda: self.administration.has(name)):
             self.check(principal, AccessRight.CREATE, name)
