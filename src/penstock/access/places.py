@@ -12,18 +12,33 @@ it may hold more than each of them.
 Connections whose client is not known yet have places of their own, a quarter as many again. When those are
 taken, the oldest connection of the address that has most of them is closed: a client that authenticates
 within milliseconds gets in beside any number of silent ones.
+
+Bytes in memory at a door are places, too, over all its connections: of requests under way, and of answers not
+taken yet. Requests of the largest size on all connections would exceed any machine's memory, as would answers
+that clients ask for and never read. Bytes count from the first one, as they arrive and never as announced,
+until a request is answered or a client has taken its answer. Without room a request of REST and gRPC is refused
+with GatewayBusy (`admit`), the reading of a stream waits (`wait`), and of Kafka nothing is read
+(`broker/flow_control.py`). An answer may use a fraction of the room that is left (`share`): clients that read
+nothing shrink the share of the others, and never cut them off.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
+from threading import Lock
+from types import TracebackType
 from typing import Generic, NamedTuple, TypeVar
+
+from penstock.errors import GatewayBusy
 
 from .principal import Principal
 
 _TIMES_FREE_OF_NAME, _TIMES_FREE_OF_ADDRESS = 3, 15
 _UNKNOWN_PART, _LEAST_UNKNOWN = 4, 8
+_LEAST_ANSWER = 64 * 1024
+_PARTS = 4  # an answer may use one such part of the room that is left
 
 C = TypeVar("C")
 
@@ -153,3 +168,93 @@ class ConnectionPlaces(Generic[C]):
             del of_address[connection]
             if not of_address:
                 del self._by_address[network]
+
+
+class ByteBudget(SharedPlaces):
+    """Bytes of one kind at one door. Safe from any thread, except `wait`: in the door's event loop."""
+
+    def __init__(self, most: int, *, least: int = 0, busy: str = "it has {} bytes of requests in hand") -> None:
+        """`least`: one holder may always have this much. `busy`: the reason of a refusal."""
+        super().__init__(max(most, least), least=least)
+        self._busy, self._lock, self._freed = busy, Lock(), asyncio.Event()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether more than half of the room is taken."""
+        return self.used > self.most // 2
+
+    def has(self, holder: Holder | None, size: int = 1) -> bool:
+        """Return whether there is room; a single request or answer is taken however large it is."""
+        return not self.used or super().has(holder, size)
+
+    def count(self, holder: Iterable[str] | None, change: int) -> None:
+        """Change the count of a holder, whether there is room or not."""
+        with self._lock:
+            super().count(holder, change)
+
+    def admit(self, holder: Holder | None, size: int) -> None:
+        """Count bytes. Raises GatewayBusy if there is no room for them."""
+        with self._lock:
+            if self.has(holder, size):
+                super().count(holder, size)
+                return
+        raise self.refusal()
+
+    async def wait(self, holder: Holder | None, size: int) -> None:
+        """Count bytes once there is room for them."""
+        while not self.has(holder, size):
+            self._freed.clear()
+            await self._freed.wait()
+        self.count(holder, size)
+
+    def give_back(self, holder: Holder | None, size: int = 1) -> None:
+        """Give bytes back."""
+        self.count(holder, -size)
+        self._freed.set()
+
+    def share(self, most: int) -> int:
+        """Return how many bytes an answer may have, `most` at most."""
+        return min(most, max(_LEAST_ANSWER, (self.most - self.used) // _PARTS))
+
+    def refusal(self) -> GatewayBusy:
+        """Return the error for a client that finds no room."""
+        return GatewayBusy(f"{self._busy.format(self.used)}, of {self.most}")
+
+
+class ByteShare:
+    """The bytes that one request, answer or stream holds; the end of a `with` block gives them back."""
+
+    __slots__ = ("_budget", "_size", "holder")
+
+    def __init__(self, budget: ByteBudget, holder: Holder | None = None) -> None:
+        self._budget, self._size, self.holder = budget, 0, holder
+
+    def admit(self, size: int) -> None:
+        """Count more bytes. Raises GatewayBusy if there is no room for them."""
+        self._budget.admit(self.holder, size)
+        self._size += size
+
+    async def wait(self, size: int) -> None:
+        """Count more bytes once there is room for them."""
+        await self._budget.wait(self.holder, size)
+        self._size += size
+
+    def count(self, size: int) -> None:
+        """Set how many bytes it holds, whether there is room or not."""
+        self._budget.count(self.holder, size - self._size)
+        self._size = size
+
+    def give_back(self, size: int | None = None) -> None:
+        """Give some bytes back, or all of them."""
+        size = self._size if size is None else size
+        self._size -= size
+        self._budget.give_back(self.holder, size)
+
+    def __enter__(self) -> "ByteShare":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._size:
+            self.give_back()

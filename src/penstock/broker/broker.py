@@ -33,13 +33,12 @@ from penstock.wire.kafka.stepwise import CodecSteps, decode_request, encode_answ
 
 from .acls import Acls
 from .call import Administration, ClientCall, Refused, Reply, RequestHandler
-from .cluster import Cluster
+from .cluster import Cluster, Topics
 from .coordinator import Coordinator
 from .error_codes import number_of
 from .fetch import FetchHandler
 from .flow_control import FlowControl
-from .group_admin import GroupAdmin
-from .group_offsets import GroupOffsets
+from .group_admin import GroupAdmin, GroupOffsets
 from .measures import BrokerMeasures
 from .metadata import ClusterMetadata
 from .process import Descriptors
@@ -51,7 +50,6 @@ from .session import Session, Slot
 from .settings import BrokerSettings
 from .slices import SLICE_SECONDS, Slices
 from .topic_admin import TopicAdmin
-from .topics import Topics
 from .transactions import TransactionHandler
 
 logger = logging.getLogger("penstock.broker")

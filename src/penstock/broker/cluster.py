@@ -1,4 +1,4 @@
-"""The brokers of one store: each a member with a number and an address, and the partitions each leads.
+"""The topics of one store as this broker knows them, and its brokers, each a member that leads some partitions.
 
 A rendezvous hash over the living brokers finds the leader of a partition and the coordinator of a group: all
 brokers get the same result, and when one goes only its own share moves. Any broker serves any partition, so a
@@ -12,13 +12,18 @@ deletes its row, and leaves the list at once.
 import logging
 from collections.abc import Callable
 from hashlib import blake2b
-from threading import Event, Thread
+from threading import Event, Lock, Thread
+from types import MappingProxyType
 from typing import NamedTuple
+from uuid import UUID
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
 from penstock.database.database import Transaction
+from penstock.errors import UnknownTopic
+from penstock.log.contract import Log, Topic
 from penstock.log.store import Store
+from penstock.log.topics import MessageBounds, topic_uuid
 from penstock.membership.member import ClusterSettings, Member
 
 logger = logging.getLogger("penstock.broker")
@@ -129,3 +134,45 @@ class Cluster:
 
 def _weight(name: str, node_id: int) -> bytes:
     return blake2b(f"{name}/{node_id}".encode(), digest_size=8).digest()
+
+
+class Topics:
+    """All topics by name and id. `version` rises when one is made, deleted or grown. Safe from any thread."""
+
+    def __init__(self, log: Log, bounds: MessageBounds, clock: Clock) -> None:
+        self._log, self.bounds, self._clock, self._lock = log, bounds, clock, Lock()
+        self._log_id = log.identity().id
+        self.version = 0
+        self._listed: list[Topic] = []
+        self.by_name: MappingProxyType[str, Topic] = MappingProxyType({})
+        self.by_id: MappingProxyType[int, Topic] = MappingProxyType({})
+        self.by_uuid: MappingProxyType[UUID, Topic] = MappingProxyType({})
+
+    @property
+    def cluster_id(self) -> str:
+        """The name of the log, as the cluster's."""
+        return self._log_id
+
+    def refresh(self) -> None:
+        """Read the present topics."""
+        with self._lock:
+            found = self._log.topics()
+            self.bounds.refresh(self._clock.monotonic())
+            if found == self._listed:
+                return
+            self._listed = found
+            self.by_name = MappingProxyType({each.name: each for each in found})
+            self.by_id = MappingProxyType({each.id: each for each in found})
+            self.by_uuid = MappingProxyType({self.uuid(each): each for each in found})
+            self.version += 1
+
+    def get(self, name: str) -> Topic:
+        """Return a known topic. Raises UnknownTopic."""
+        found = self.by_name.get(name)
+        if found is None:
+            raise UnknownTopic(name)
+        return found
+
+    def uuid(self, topic: Topic) -> UUID:
+        """Return the id by which Kafka's clients know a topic: permanent, and never another topic's."""
+        return topic_uuid(self._log_id, topic.id)

@@ -20,8 +20,7 @@ Answers have half of the bound (`ByteBudget.share`). One thread.
 from collections.abc import Callable
 from typing import Protocol
 
-from penstock.access.byte_budget import ByteBudget
-from penstock.access.places import SharedPlaces
+from penstock.access.places import ByteBudget, SharedPlaces
 
 
 class _Sender(Protocol):

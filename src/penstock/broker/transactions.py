@@ -20,7 +20,7 @@ from .call import ClientCall, Refused, Reply, RequestHandler
 from .coordinator import Coordinator, checked
 from .error_codes import number_of
 from .group import GroupState
-from .group_offsets import GroupOffsets, answered
+from .group_admin import GroupOffsets, answered
 from .transaction_store import KAFKA_NAMES, ProducerId, TransactionStore
 
 if TYPE_CHECKING:

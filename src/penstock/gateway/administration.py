@@ -15,7 +15,7 @@ from penstock.operate.topics import TopicShown
 from penstock.operate.value_schemas import ValueSchema
 from penstock.worker.handler_options import Start
 
-from .call import DoorCall
+from .door import DoorCall
 
 # -- topics
 

@@ -6,8 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from penstock.access.byte_budget import ByteShare
-from penstock.access.places import holder_of
+from penstock.access.places import ByteShare, holder_of
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, InvalidInput
 from penstock.log.contract import LAST_OFFSET

@@ -7,16 +7,14 @@ from typing import Any, ParamSpec, TypeVar
 from urllib.parse import unquote
 
 from penstock.access.access import Access
-from penstock.access.byte_budget import ByteBudget
 from penstock.access.certificates import certificate_of
-from penstock.access.places import SharedPlaces
+from penstock.access.places import ByteBudget, SharedPlaces
 from penstock.access.principal import Peer, Principal, is_loopback
 from penstock.clock import SYSTEM, Clock
 from penstock.log.store import Store
 from penstock.model.record import TRACEPARENT
 
-from ..call import DoorCall
-from ..door import Door
+from ..door import Door, DoorCall
 from ..lock import authenticated
 from ..settings import GatewaySettings
 

@@ -19,7 +19,7 @@ from penstock.operate.producer import RecordWanted
 from penstock.operate.progress import Group as GroupListed
 from penstock.operate.topics import TopicShown
 
-from ..call import with_trace
+from ..door import with_trace
 from .problems import plain
 
 try:

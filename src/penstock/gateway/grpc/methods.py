@@ -16,8 +16,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from penstock.access.byte_budget import ByteShare
-from penstock.access.places import Holder, holder_of
+from penstock.access.places import ByteShare, Holder, holder_of
 from penstock.access.resource import AccessRight, ResourceKind
 from penstock.errors import BodyLate, GatewayBusy, InvalidInput, NotAllowed
 

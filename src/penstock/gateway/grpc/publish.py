@@ -12,8 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.access.byte_budget import ByteShare
-from penstock.access.places import holder_of
+from penstock.access.places import ByteShare, holder_of
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import Error, InvalidInput
 from penstock.operate.producer import RecordWanted

@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from penstock.access.byte_budget import ByteShare
+from penstock.access.places import ByteShare
 
 from .operations import RestAnswer
 from .problems import SAFE, encoded

@@ -9,8 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.access.access import Access
-from penstock.access.byte_budget import ByteBudget, ByteShare
-from penstock.access.places import SharedPlaces, holder_of
+from penstock.access.places import ByteBudget, ByteShare, SharedPlaces, holder_of
 from penstock.access.principal import Peer
 from penstock.clock import SYSTEM, Clock
 from penstock.log.store import Store
@@ -18,10 +17,10 @@ from penstock.log.store import Store
 from ..door import Door
 from ..lock import DOOR
 from ..settings import GatewaySettings
+from .administration import GROUPS, TOPICS
 from .answers import AnswerShare, response_of
 from .call import RestCall
 from .delivery import DELIVERY
-from .groups import GROUPS
 from .leases import LEASES
 from .operations import Operation, described
 from .problems import SAFE, encoded, problem_of
@@ -30,7 +29,6 @@ from .requests import RestRoute, body_of, check_head, in_path, in_query
 from .schedules import PERIODIC, SCHEDULED
 from .store import ACCESS, STORE
 from .tail import TAIL
-from .topics import TOPICS
 
 _SUBJECTS = (TOPICS, RECORDS, TAIL, GROUPS, LEASES, DELIVERY, SCHEDULED, PERIODIC, STORE, ACCESS)
 OPERATIONS: tuple[Operation, ...] = tuple(each for subject in _SUBJECTS for each in subject)

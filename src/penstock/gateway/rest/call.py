@@ -13,8 +13,7 @@ from penstock.access.principal import Principal
 from penstock.errors import InvalidInput, UnsupportedBody
 from penstock.model.record import Record
 
-from ..call import DoorCall
-from ..door import SMALL_BYTES
+from ..door import SMALL_BYTES, DoorCall
 from .answers import AnswerShare
 from .operations import Operation, ParameterValue
 from .shapes import RecordShown, record_shown

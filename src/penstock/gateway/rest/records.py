@@ -18,8 +18,7 @@ from penstock.operate.browse import browse as page_of
 from penstock.operate.key_course import KeyCourse
 from penstock.operate.producer import AppendedRecord, RecordWanted
 
-from ..call import with_trace
-from ..door import SMALL_BYTES
+from ..door import SMALL_BYTES, with_trace
 from .call import RestCall
 from .operations import CONVERT_TO, PARTITION, TOPIC, Operations, Parameter, RestAnswer, moment, narrowing
 from .requests import in_query

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from penstock.access.byte_budget import ByteShare
+from penstock.access.places import ByteShare
 from penstock.errors import BodyLate, BodyTooLarge, InvalidInput, InvalidRequest, UnsupportedBody
 
 from ..settings import GatewaySettings

@@ -9,8 +9,8 @@ from penstock.operate.paging import Page
 from penstock.operate.periodic import ScheduleShown
 from penstock.operate.scheduled import ScheduledEvent, ScheduledSelection
 
+from .administration import Changed
 from .call import RestCall
-from .groups import Changed
 from .operations import PAGING, Operations, Parameter, narrowing
 
 _ONE, _ID = "/v1/scheduled/{id}", Parameter("id", place="path", help="The id of an event.", longest=255)

@@ -21,7 +21,7 @@ from penstock.errors import Error, GatewayBusy, InvalidInput
 from penstock.model.record import Record
 from penstock.operate.tail import EARLIEST, LATEST, StoreTail, some
 
-from ..call import tell_read
+from ..door import tell_read
 from .call import RestCall
 from .operations import TOPIC, Operations, Parameter
 from .problems import SAFE, encoded, problem_of

@@ -1,25 +1,44 @@
-"""A connection that has negotiated: answers name their request, and messages are acknowledged."""
+"""A connection that has negotiated: answers name their request, and messages are acknowledged.
 
+The type of a payload is a tag of frames and a content type of records; codecs pack payloads.
+"""
+
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import Error, InvalidInput
-from penstock.model.record import TOKEN, Record
+from penstock.errors import BodyTooLarge, Error, InvalidInput, UnsupportedBody
+from penstock.model.content import BINARY, CONTENT_TYPE, JSON, is_json
+from penstock.model.record import TOKEN, RawHeaders, Record
 from penstock.operate.producer import RecordWanted
 from penstock.wire.tinyq import messages
 from penstock.wire.tinyq.codes import TinyqCode, TinyqCommand, TinyqRefusal
 from penstock.wire.tinyq.frames import TinyqRequest, encode_answer
-from penstock.wire.tinyq.messages import DONE, NO_TOKEN, REQUESTS, decode, encode
+from penstock.wire.tinyq.messages import DONE, NO_TOKEN, REQUESTS, SNAPPY, ZSTD, decode, encode
 
 from ..door import SMALL_BYTES
 from ..lease import DONE as ACKNOWLEDGED
 from ..lease import refusal
 from ..subscription import GroupSubscription
 from .door import answer_to
-from .payload import TAGS, codecs, pack, tag_of, tagged, unpack
 
 if TYPE_CHECKING:
     from .session import TinyqSession
+
+cramjam: Any = None
+with suppress(ModuleNotFoundError):  # of the extra kafka: without it nothing is packed
+    cramjam = import_module("cramjam")
+
+_WORTH_BYTES = 512  # below, packing costs more than it saves
+_RATIO = 8
+_LEAST = 64 * 1024
+RAW, AS_JSON, PROTOBUF = 0, 1, 2
+TAGGED: dict[int, RawHeaders] = {  # the header for each tag; JSON needs none
+    RAW: ((CONTENT_TYPE, BINARY.encode()),),
+    AS_JSON: (),
+    PROTOBUF: ((CONTENT_TYPE, b"application/x-protobuf"),),
+}
 
 
 class NegotiatedSession:
@@ -84,13 +103,13 @@ class NegotiatedSession:
         return encode(DONE, request=asked["request"], count=count)
 
     async def _publish(self, asked: dict[str, Any]) -> bytes:
-        if asked["tag"] not in TAGS:
+        if asked["tag"] not in TAGGED:
             raise InvalidInput(f"no payload has the tag {asked['tag']}")
         payload, door = asked["payload"], self._session.door
         if asked["packed"]:  # few bytes may unpack to many
             limit = door.tinyq.max_body_bytes
             payload = await door.in_thread(partial(unpack, asked["packed"], payload, limit))
-        record = RecordWanted(payload, asked["type"], asked["key"], tagged(asked["tag"]))
+        record = RecordWanted(payload, asked["type"], asked["key"], TAGGED[asked["tag"]])
         token = None if asked["token"] == NO_TOKEN else asked["token"]
         name = _name(asked["topic"], "topic")
         partition, offset = await self._session.publish(name, record, token)
@@ -143,3 +162,56 @@ def _name(given: str | None, what: str) -> str:
     if given is None:
         raise InvalidInput(f"the {what} is missing")
     return given
+
+
+def tag_of(record: Record) -> int:
+    """Return the tag of a record's content type."""
+    content_type = record.headers.get(CONTENT_TYPE) or JSON
+    if is_json(content_type):
+        return AS_JSON
+    return PROTOBUF if "protobuf" in content_type else RAW
+
+
+def codecs() -> int:
+    """Return the available codecs, as bits."""
+    return 0 if cramjam is None else SNAPPY | ZSTD
+
+
+def pack(codec: int, payload: bytes) -> tuple[int, bytes]:
+    """Pack a payload if that makes it smaller; return the codec used, and the payload."""
+    if not codec or len(payload) < _WORTH_BYTES:
+        return 0, payload
+    module = cramjam.snappy.compress_raw if codec == SNAPPY else cramjam.zstd.compress
+    packed = bytes(module(payload))
+    return (codec, packed) if len(packed) < len(payload) else (0, payload)
+
+
+def unpack(codec: int, payload: bytes, limit: int) -> bytes:
+    """Unpack a payload. Raises UnsupportedBody, BodyTooLarge, InvalidInput."""
+    if not codec:
+        return payload
+    if not codec & codecs():
+        raise UnsupportedBody("codec", str(codec), "one that was agreed on")
+    try:
+        if codec == SNAPPY:
+            if cramjam.snappy.decompress_raw_len(payload) > limit:
+                raise BodyTooLarge(limit)
+            return bytes(cramjam.snappy.decompress_raw(payload))
+        return _zstd(payload, limit)
+    except (cramjam.DecompressionError, ValueError, OverflowError) as exc:
+        raise InvalidInput(f"the payload cannot be unpacked: {exc}") from exc
+
+
+def _zstd(payload: bytes, limit: int) -> bytes:
+    """Unpack into a buffer of bounded size, then into a larger one if that is too small."""
+    size = min(max(len(payload) * _RATIO, _LEAST), limit)
+    while True:
+        out = bytearray(size)
+        try:
+            return bytes(memoryview(out)[: cramjam.zstd.decompress_into(payload, out)])
+        except cramjam.DecompressionError as exc:
+            if "whole buffer" not in str(exc):
+                raise
+            if size >= limit:
+                raise BodyTooLarge(limit) from exc
+            size = min(size * 4, limit)

@@ -20,8 +20,7 @@ from penstock.wire.tinyq.frames import TinyqPassword, TinyqReader, TinyqRequest,
 
 from ..subscription import GroupSubscription
 from .door import DOOR, SendRecord, TinyqDoor, answer_to, broadcast, one_by_one
-from .negotiated import NegotiatedSession
-from .payload import RAW, tagged
+from .negotiated import RAW, TAGGED, NegotiatedSession
 
 logger = logging.getLogger("penstock.gateway")
 
@@ -168,7 +167,7 @@ class TinyqSession:
 
     async def _publish_run(self, name: str, payload: bytes) -> None:
         """Add a message with those that have already come behind it: one append, and a byte for each."""
-        records = [RecordWanted(each, headers=tagged(RAW)) for each in (payload, *self._behind(name))]
+        records = [RecordWanted(each, headers=TAGGED[RAW]) for each in (payload, *self._behind(name))]
         self.door.check(self.known, AccessRight.WRITE, name)
         try:
             await self._add(name, records)
