@@ -12,10 +12,10 @@ import click
 
 from penstock import cli, errors, metrics, points, settings
 from penstock.cli import exit_codes
-from penstock.gateway.grpc.problems import CODES
+from penstock.gateway.grpc.messages import CODES
+from penstock.gateway.problem import STATUSES
 from penstock.gateway.rest.api import OPERATIONS
 from penstock.gateway.rest.operations import Operation
-from penstock.gateway.problem import STATUSES
 from tools import protos
 from tools.api import api_page
 from tools.console_page import console_page

@@ -7,8 +7,8 @@ import msgspec
 from starlette.responses import Response
 
 from penstock.errors import InvalidInput, OffsetOutOfRange
+from penstock.gateway.rest.answers import RecordShown
 from penstock.gateway.rest.records import browsed_records
-from penstock.gateway.rest.shapes import RecordShown
 from penstock.operate.browse import BrowsedRecord
 
 from ..visit import PageView, PageVisit

@@ -22,8 +22,7 @@ from penstock.errors import BodyLate, GatewayBusy, InvalidInput, NotAllowed
 
 from ..door import SMALL_BYTES
 from .door import GrpcCall, GrpcDoor, principal_of
-from .messages import check_parts, service
-from .problems import problem_of
+from .messages import check_parts, problem_of, service
 
 _SHORT_SECONDS = 2.0  # for a message to arrive while room is short
 _STREAMS = {"PublishStream": AccessRight.WRITE, "Subscribe": AccessRight.READ}  # the right that each needs

@@ -1,4 +1,4 @@
-"""Answers on their way to clients. Large ones count in the door's budget until the client has taken them.
+"""Records as JSON; and answers on their way to clients, which count in the door's budget if they are large.
 
 A client that asks for much and reads nothing keeps its answer in memory. So a large answer counts from the
 read until the client has taken all but the last piece. While more than half of the budget is used, a client
@@ -6,17 +6,107 @@ that takes nothing of its answer for some seconds is disconnected.
 """
 
 import asyncio
+import base64
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import chain
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from penstock.access.places import ByteShare
+from penstock.clock import from_ms
+from penstock.model.content import CONTENT_TYPE, JSON, is_json
+from penstock.model.record import Record
 
 from .operations import RestAnswer
 from .problems import SAFE, encoded
+
+
+class HeaderShown(msgspec.Struct, omit_defaults=True):
+    """One header of a record: its value as text, or as base64 if it is not text; neither for a null."""
+
+    name: str
+    value: str | None = None
+    value_base64: str | None = None
+
+
+class RecordShown(msgspec.Struct, omit_defaults=True):
+    """A record. `value` is its JSON, `value_base64` other bytes; neither for a tombstone.
+
+    `key_base64`: a key that is not text. `not_converted`: why the value is as stored, and not in the content
+    type that was asked for. `attempt` and `redelivered` only in a delivery to a group.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    id: str
+    timestamp: str
+    type: str | None = None
+    key: str | None = None
+    key_base64: str | None = None
+    content_type: str | None = None
+    headers: list[HeaderShown] = []
+    value: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    value_base64: str | None = None
+    attempt: int | None = None
+    redelivered: bool | None = None
+    not_converted: str | None = None
+
+
+def record_shown(record: Record, *, delivered: bool = False, not_converted: str = "") -> RecordShown:
+    """Return a record in the shape of answers; `delivered`: with its attempts."""
+    assert record.topic is not None
+    assert record.partition is not None
+    assert record.offset is not None
+    time = from_ms(record.timestamp_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    shown = RecordShown(record.topic, record.partition, record.offset, record.id, time, record.type)
+    key = (record.key or "").encode("utf-8", "surrogateescape")
+    if _is_text(key):
+        shown.key = record.key
+    else:
+        shown.key_base64 = _base64(key)
+    content_type = record.headers.get(CONTENT_TYPE) or JSON
+    if record.data is not None:
+        shown.content_type = content_type
+        if is_json(content_type) and _is_json(record.data):
+            shown.value = msgspec.Raw(record.data)
+        else:
+            shown.value_base64 = _base64(record.data)
+    shown.headers = [_header(name, value) for name, value in record.raw_headers]
+    shown.not_converted = not_converted or None
+    if delivered:
+        shown.attempt, shown.redelivered = record.attempt, record.redelivered
+    return shown
+
+
+def _header(name: str, value: bytes | None) -> HeaderShown:
+    if value is None or _is_text(value):
+        return HeaderShown(name, None if value is None else value.decode())
+    return HeaderShown(name, value_base64=_base64(value))
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
 
 logger = logging.getLogger("penstock.gateway")
 

@@ -14,9 +14,8 @@ from penstock.errors import InvalidInput, UnsupportedBody
 from penstock.model.record import Record
 
 from ..door import SMALL_BYTES, DoorCall
-from .answers import AnswerShare
+from .answers import AnswerShare, RecordShown, record_shown
 from .operations import Operation, ParameterValue
-from .shapes import RecordShown, record_shown
 
 if TYPE_CHECKING:
     from .api import RestApi

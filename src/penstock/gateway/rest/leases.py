@@ -9,9 +9,9 @@ from penstock.errors import Error
 from penstock.model.outcome import Outcome
 
 from ..lease import DONE, NO_REASON, HeldRecord, Lease, LeasedGroup, Nacked, held_within, refusal
+from .answers import RecordShown
 from .call import RestCall
 from .operations import CONVERT_TO, GROUP, TOPIC, Operations, Parameter
-from .shapes import RecordShown
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 Offset = Annotated[int, msgspec.Meta(ge=0)]

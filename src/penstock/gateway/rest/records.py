@@ -19,10 +19,10 @@ from penstock.operate.key_course import KeyCourse
 from penstock.operate.producer import AppendedRecord, RecordWanted
 
 from ..door import SMALL_BYTES, with_trace
+from .answers import RecordShown, record_shown
 from .call import RestCall
 from .operations import CONVERT_TO, PARTITION, TOPIC, Operations, Parameter, RestAnswer, moment, narrowing
 from .requests import in_query
-from .shapes import RecordShown, record_shown
 
 _PATH = "/v1/topics/{topic}/records"
 _BEGIN = "Where a page begins: newest, oldest, an offset, or a moment as 2026-11-16T02:00Z."

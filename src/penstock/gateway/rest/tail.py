@@ -22,10 +22,10 @@ from penstock.model.record import Record
 from penstock.operate.tail import EARLIEST, LATEST, StoreTail, some
 
 from ..door import tell_read
+from .answers import record_shown
 from .call import RestCall
 from .operations import TOPIC, Operations, Parameter
 from .problems import SAFE, encoded, problem_of
-from .shapes import record_shown
 
 TAIL = Operations("records")
 _AT_ONCE, _ABOUT_BYTES = 100, 1 << 18  # read together, and kept for a slow reader
