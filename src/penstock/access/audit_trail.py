@@ -152,9 +152,8 @@ class AuditTrail:
             self._thread = None
         for (name, right, resource), (_, count) in tuple(self._uses.items()):
             if count:
-                self.write(
-                    event="access", principal=name, action=right, resource=resource, outcome="allowed", count=count
-                )
+                used = {"action": right, "resource": resource, "outcome": "allowed", "count": count}
+                self.write(event="access", principal=name, **used)
         self._uses = {}
         self._tell_refusals(now=float("inf"))
         self.flush()

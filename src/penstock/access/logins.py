@@ -153,11 +153,9 @@ class Logins:
         """Whether clients without a credential are admitted at all."""
         return self._force.policy.admits_anonymous
 
-    def holds(self, principal: Principal) -> bool:
+    def holds(self, principal: Principal, force: PolicyInForce | None = None) -> bool:
         """Return whether a principal's credential is still valid; call it while a connection lasts."""
-        return self._holds(self._force, principal)
-
-    def _holds(self, force: PolicyInForce, principal: Principal) -> bool:
+        force = force or self._force
         policy = force.policy
         if principal.expires is not None and self._now() >= principal.expires:
             return False
@@ -198,7 +196,7 @@ class Logins:
     def _authenticated(self, method: str, peer: Peer, name: str, shown: str, find: Any) -> Principal:
         force, digest = self._force, self._digest(method, peer, name, shown)
         known = force.shown.get(digest)
-        if known is not None and self._holds(force, known):
+        if known is not None and self.holds(known, force):
             if not peer.is_private:
                 raise self._failed(method, peer, name, _unsafe())
             return known._replace(address=peer.address, door=peer.door)
@@ -275,8 +273,8 @@ class ScramLogin:
             raise access._failed(self._mechanism.lower(), self._peer, exchange.name, exc) from None
         assert self._user is not None
         access._failures.succeeded(self._peer.address, exchange.name)
-        peer, user = self._peer, self._user
-        found = Principal(user.name, peer.address, self._mechanism.lower(), user.credential, None, peer.door)
+        method, door = self._mechanism.lower(), self._peer.door
+        found = Principal(self._user.name, self._peer.address, method, self._user.credential, None, door)
         self.principal = access._known(found)
         return answer
 

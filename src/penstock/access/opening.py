@@ -39,13 +39,9 @@ class Lock:
         key = None if database is None or waits else stored_key(database)
         self.access = Access(trail=trail, clock=clock, made_up_key=key)
         self._tls = tls_of(settings)
+        path, seconds = _path(settings.policy_file), settings.look.total_seconds()
         self._watch = AccessWatch(
-            self.access,
-            path=Path(settings.policy_file) if settings.policy_file else None,
-            database=database,
-            tls=self._tls,
-            look_seconds=settings.look.total_seconds(),
-            clock=clock,
+            self.access, path=path, database=database, tls=self._tls, look_seconds=seconds, clock=clock
         )
         self._watch.load(waits=waits)
 
@@ -75,12 +71,11 @@ class Lock:
         self.access.must_lock = True
         rule = next(filter(_opens, self.access.rules), None) if self.access.admits_anonymous else None
         if rule is not None:
-            logger.warning(
-                "%s: %s: this rule lets clients that show no user, token or certificate change everything "
-                "of its kind; if that is not meant, name users in its place",
-                rule.place,
-                rule,
+            words = (
+                "this rule lets clients that show no user, token or certificate change everything of its kind; if "
+                "that is not meant, name users in its place"
             )
+            logger.warning("%s: %s: %s", rule.place, rule, words)
 
     def __enter__(self) -> Self:
         self._watch.start()
@@ -116,16 +111,12 @@ def tls_of(settings: AccessSettings) -> ServerTls | None:
             raise InvalidCertificate(named, "it is of no use without access.tls_cert (--tls-cert)")
         return None
     if settings.tls_client_crl and not settings.tls_client_ca:
-        raise InvalidCertificate(
-            settings.tls_client_crl, "it is of no use without access.tls_client_ca (--tls-client-ca)"
-        )
-    certificate = Path(settings.tls_cert)
-    return ServerTls(
-        TlsFiles(
-            certificate,
-            Path(settings.tls_key) if settings.tls_key else certificate,
-            Path(settings.tls_client_ca) if settings.tls_client_ca else None,
-            settings.client_certificates == "required",
-            Path(settings.tls_client_crl) if settings.tls_client_crl else None,
-        )
-    )
+        why = "it is of no use without access.tls_client_ca (--tls-client-ca)"
+        raise InvalidCertificate(settings.tls_client_crl, why)
+    certificate, key = Path(settings.tls_cert), Path(settings.tls_key or settings.tls_cert)
+    ca, crl = _path(settings.tls_client_ca), _path(settings.tls_client_crl)
+    return ServerTls(TlsFiles(certificate, key, ca, settings.client_certificates == "required", crl))
+
+
+def _path(setting: str) -> Path | None:
+    return Path(setting) if setting else None

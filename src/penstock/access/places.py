@@ -28,7 +28,6 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from threading import Lock
-from types import TracebackType
 from typing import Generic, NamedTuple, TypeVar
 
 from penstock.errors import GatewayBusy
@@ -50,11 +49,9 @@ def network_of(address: str) -> str:
         found = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if not isinstance(found, IPv6Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(IPv6Network((int(found) >> 64 << 64, 64)))
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
+        return str(IPv6Network((int(found) >> 64 << 64, 64)))
+    return str(getattr(found, "ipv4_mapped", None) or found)
 
 
 class Holder(NamedTuple):
@@ -98,10 +95,10 @@ class SharedPlaces:
 
     def take(self, holder: Holder, size: int = 1) -> bool:
         """Take `size` more if there is room; return whether there was."""
-        if not self.has(holder, size):
-            return False
-        self.count(holder, size)
-        return True
+        has_room = self.has(holder, size)
+        if has_room:
+            self.count(holder, size)
+        return has_room
 
     def count(self, holder: Iterable[str] | None, change: int) -> None:
         """Change the count of a holder, whether there is room or not."""
@@ -159,14 +156,11 @@ class ConnectionPlaces(Generic[C]):
 
     def leave(self, connection: C) -> None:
         """Forget a connection."""
-        holder = self._holders.pop(connection, None)
-        if holder is not None:
+        if (holder := self._holders.pop(connection, None)) is not None:
             self._known.give_back(holder)
-        network = self._unknown.pop(connection, None)
-        if network is not None:
-            of_address = self._by_address[network]
-            del of_address[connection]
-            if not of_address:
+        if (network := self._unknown.pop(connection, None)) is not None:
+            del self._by_address[network][connection]
+            if not self._by_address[network]:
                 del self._by_address[network]
 
 
@@ -253,8 +247,6 @@ class ByteShare:
     def __enter__(self) -> "ByteShare":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._size:
             self.give_back()

@@ -7,6 +7,7 @@ failure until it is mended.
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,9 +88,9 @@ class AccessWatch(LookThread):
         """Check all sources once, in the caller's thread."""
         if self._path is not None and self._is_changed([self._path, *self._read], self._read):
             self._take("access", lambda: self._access.install(self._policy()))
-        if self._tls is not None and self._is_changed(self._tls.files.paths(), self._shown):
-            self._take("tls", self._look_at_certificates)
         if self._tls is not None:
+            if self._is_changed(self._tls.files.paths(), self._shown):
+                self._take("tls", self._look_at_certificates)
             self._look_at_end(self._tls)
         self._look_at_keys()
         if self._database is not None:
@@ -209,10 +210,8 @@ class AccessWatch(LookThread):
 
 def _contents(paths: list[Path]) -> dict[Path, bytes]:
     """Return the contents of files; empty for one that cannot be read."""
-    found = {}
+    found = dict.fromkeys(paths, b"")
     for path in paths:
-        try:
+        with suppress(OSError):
             found[path] = path.read_bytes()
-        except OSError:
-            found[path] = b""
     return found

@@ -77,15 +77,8 @@ def acl_of(rule: AccessRule) -> Acl:
     elif name.endswith(ANY) and name != ANY:
         name, pattern = name[:-1], _PREFIXED
     operation = _ALL if len(rule.rights) > 1 else _RIGHT_NUMBERS[next(iter(rule.rights))]
-    return Acl(
-        _KIND_NUMBERS[rule.kind],
-        name,
-        pattern,
-        _USER + rule.principal,
-        _EVERYWHERE,
-        operation,
-        _ALLOW if rule.allows else _DENY,
-    )
+    principal, permission = _USER + rule.principal, _ALLOW if rule.allows else _DENY
+    return Acl(_KIND_NUMBERS[rule.kind], name, pattern, principal, _EVERYWHERE, operation, permission)
 
 
 def rule_of(asked: Message, place: str) -> AccessRule:
@@ -202,11 +195,8 @@ class Acls:
             await self._change(partial(remove, sorted(going, key=str), by, last=last))
         except Error as exc:
             return {"filter_results": [error_fields(exc)] * len(asked)}
-        return {
-            "filter_results": [
-                {"matching_acls": [acl_of(each)._asdict() for each in dict.fromkeys(some)]} for some in found
-            ]
-        }
+        gone = [[acl_of(each)._asdict() for each in dict.fromkeys(some)] for some in found]
+        return {"filter_results": [{"matching_acls": some} for some in gone]}
 
     def _check_door(self, call: ClientCall, stored: tuple[AccessRule, ...]) -> None:
         """Raise InvalidRule if the caller could not change rules any more."""

@@ -173,6 +173,11 @@ class Topics:
             raise UnknownTopic(name)
         return found
 
+    def having(self, name: str, partition: int) -> Topic | None:
+        """Return a known topic, if it has a partition."""
+        topic = self.by_name.get(name)
+        return topic if topic is not None and 0 <= partition < topic.partitions else None
+
     def uuid(self, topic: Topic) -> UUID:
         """Return the id by which Kafka's clients know a topic: permanent, and never another topic's."""
         return topic_uuid(self._log_id, topic.id)

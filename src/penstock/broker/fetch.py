@@ -298,20 +298,19 @@ class FetchHandler:
         return found
 
     def _keys(self, parts: Sequence[WantedPart]) -> CodecSteps[list[Key]]:
-        topics = self._broker.topics.by_name
         found = []
         for place, part in enumerate(parts):
             if place % _STEP_PARTS == _STEP_PARTS - 1:
                 yield
-            topic = topics.get(part.topic)
-            if topic is not None and 0 <= part.partition < topic.partitions:
+            topic = self._broker.topics.having(part.topic, part.partition)
+            if topic is not None:
                 found.append((topic.id, part.partition))
         return found
 
     def _at_once(self, part: WantedPart, committed: bool, max_bytes: int) -> FetchedPart | None:
         """Return the answer for a partition if no wait is needed; None: it has to be read."""
-        topic = self._broker.topics.by_name.get(part.topic)
-        if topic is None or not 0 <= part.partition < topic.partitions:
+        topic = self._broker.topics.having(part.topic, part.partition)
+        if topic is None:
             self._broker.look_for_topics()
             return _failed(part, E.UNKNOWN_TOPIC_OR_PARTITION)
         if part.leader_epoch > LEADER_EPOCH:

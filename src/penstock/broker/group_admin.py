@@ -160,15 +160,15 @@ class GroupOffsets:
         numbers: dict[tuple[str, int], E] = {}
         async for each in call.each(call.body["topics"]):
             name = each["name"]
-            topic = self._broker.topics.by_name.get(name)
             may = call.may(AccessRight.READ, resource.topic(name))
             async for one in call.each(each["partitions"]):
                 partition, metadata = one["partition_index"], one["committed_metadata"]
                 if metadata is not None:  # Confluent's Python client sends a trailing zero byte
                     metadata = metadata.removesuffix("\0")
+                topic = self._broker.topics.having(name, partition)
                 if not may:
                     numbers[name, partition] = E.TOPIC_AUTHORIZATION_FAILED
-                elif topic is None or not 0 <= partition < topic.partitions:
+                elif topic is None:
                     numbers[name, partition] = E.UNKNOWN_TOPIC_OR_PARTITION
                 elif metadata is not None and len(metadata) > METADATA_CHARACTERS:
                     numbers[name, partition] = E.OFFSET_METADATA_TOO_LARGE

@@ -113,21 +113,21 @@ class ProduceHandler:
             number = ErrorNumber.UNSUPPORTED_FOR_MESSAGE_FORMAT
         else:
             number, message = _form(slot.request.version, name, part)
-        if number is ErrorNumber.NONE:
-            topic = self._broker.topics.by_name.get(part.topic)
-            if topic is not None and 0 <= part.partition < topic.partitions:
-                assert part.records is not None
-                limit = self._broker.topics.bounds.of(topic.name)
-                if limit is None or len(part.records) <= limit:
-                    return Write(topic, part.partition, part.records, name)
-                message = f"it has {len(part.records)} bytes, and {MESSAGE_BYTES} of its topic is {limit}"
-                return AnsweredPart(part.partition, int(ErrorNumber.MESSAGE_TOO_LARGE), message=message)
+        if number is not ErrorNumber.NONE:
+            return AnsweredPart(part.partition, int(number), message=message)
+        topic = self._broker.topics.by_name.get(part.topic)
+        if topic is None or not 0 <= part.partition < topic.partitions:
             error: Error = UnknownTopic(part.topic)
             if topic is not None:
                 error = UnknownPartition(topic.name, part.partition, topic.partitions)
             self._broker.look_for_topics()
-            number, message = number_of(error), str(error)
-        return AnsweredPart(part.partition, int(number), message=message)
+            return AnsweredPart(part.partition, int(number_of(error)), message=str(error))
+        assert part.records is not None
+        limit = self._broker.topics.bounds.of(topic.name)
+        if limit is None or len(part.records) <= limit:
+            return Write(topic, part.partition, part.records, name)
+        message = f"it has {len(part.records)} bytes, and {MESSAGE_BYTES} of its topic is {limit}"
+        return AnsweredPart(part.partition, int(ErrorNumber.MESSAGE_TOO_LARGE), message=message)
 
     def _done(self, slot: Slot, begun: ProduceBegun, written: Sequence[WriteResult]) -> None:
         self._broker.measures.answered(self._broker.clock.monotonic() - begun.at)

@@ -86,12 +86,13 @@ class TransactionHandler:
         numbers: dict[tuple[str, int], E] = {}
         places = []
         async for each in call.each(body["v3_and_below_topics"]):
-            name, topic = each["name"], self._broker.topics.by_name.get(each["name"])
+            name = each["name"]
             may = call.may(AccessRight.WRITE, resource.topic(name))
             async for partition in call.each(each["partitions"]):
+                topic = self._broker.topics.having(name, partition)
                 if not may:
                     numbers[name, partition] = E.TOPIC_AUTHORIZATION_FAILED
-                elif topic is None or not 0 <= partition < topic.partitions:
+                elif topic is None:
                     numbers[name, partition] = E.UNKNOWN_TOPIC_OR_PARTITION
                 else:
                     places.append(LogPlace(topic.id, partition))
@@ -179,18 +180,15 @@ class TransactionHandler:
     def tick(self) -> None:
         """Look for overdue transactions from time to time."""
         now = self._broker.clock.monotonic()
-        if self._looking or now < self._next_look or self._broker.is_stopping:
-            return
-        self._looking, self._next_look = True, now + _LOOK_SECONDS
-        expires = now >= self._next_expiry
-        if expires:
-            self._next_expiry = now + _EXPIRE_SECONDS
-        self._broker.spawn(None, self._look(expires))
+        if not self._looking and now >= self._next_look and not self._broker.is_stopping:
+            self._looking, self._next_look = True, now + _LOOK_SECONDS
+            self._broker.spawn(None, self._look(now))
 
-    async def _look(self, expires: bool) -> None:
+    async def _look(self, now: float) -> None:
         try:
             await self._broker.run(self._store.abort_late)
-            if expires:
+            if now >= self._next_expiry:
+                self._next_expiry = now + _EXPIRE_SECONDS
                 age_ms = int(self._broker.settings.producer_expires.total_seconds() * 1000)
                 topics = list(self._broker.topics.by_id)
                 await self._broker.run(partial(self._store.expire, age_ms, topics))
@@ -232,10 +230,10 @@ class TransactionHandler:
 
     async def _described(self, call: ClientCall, name: str, partition: int) -> Message:
         answer: Message = {"partition_index": partition}
-        topic = self._broker.topics.by_name.get(name)
+        topic = self._broker.topics.having(name, partition)
         if not call.may(AccessRight.READ, resource.topic(name)):
             return answer | {"error_code": E.TOPIC_AUTHORIZATION_FAILED}
-        if topic is None or not 0 <= partition < topic.partitions:
+        if topic is None:
             return answer | {"error_code": E.UNKNOWN_TOPIC_OR_PARTITION}
         found = await self._broker.run(partial(self._broker.batches.producers, topic, partition))
         producers = [

@@ -174,8 +174,7 @@ class DoorCall:
         tell_read(name, records, since_ms)
         self.charge(name, records)
         last = records[-1].offset if records else None
-        start, end = log.bounds(name, partition)
-        return RecordsFound(records, offset if last is None else last + 1, start, end)
+        return RecordsFound(records, offset if last is None else last + 1, *log.bounds(name, partition))
 
 
 def tell_read(name: str, records: list[Record], since_ms: int) -> None:

@@ -29,7 +29,6 @@ ANSWER_SECONDS = 2.0  # how long a question waits for the store
 HOPELESS_SECONDS = 10.0  # how long a call hangs before another is made beside it
 MOST_CALLS = 3
 
-_Waiter = asyncio.Future[None]
 _START = (
     "start one with `penstock worker`, outbox.run() or `async with outbox.running()`; a process that only "
     "publishes says gateway.app(outbox, worker=False)"
@@ -57,7 +56,7 @@ class StoreCall:
         self.began, self.is_done = began, False
         self.trouble: Exception | None = None
         self._store, self._lock = store, Lock()
-        self._waiters: set[_Waiter] = set()
+        self._waiters: set[asyncio.Future[None]] = set()
 
     def start(self) -> None:
         """Start the call; returns at once."""
@@ -65,7 +64,7 @@ class StoreCall:
 
     async def wait(self, seconds: float) -> bool:
         """Wait for its end, `seconds` at most; return whether it has come."""
-        waiter: _Waiter = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
             if self.is_done:
                 return True
@@ -89,7 +88,7 @@ class StoreCall:
             self.is_done, waiters = True, list(self._waiters)
         for waiter in waiters:
             with suppress(RuntimeError):  # its event loop has been closed since
-                waiter.get_loop().call_soon_threadsafe(_wake, waiter)
+                waiter.get_loop().call_soon_threadsafe(waiter.cancel)  # which ends the waiting as well as a result
 
 
 class StoreProbe:
@@ -120,11 +119,6 @@ class StoreProbe:
             call.start()  # first: a call that gets no thread is not waited for
             self._calls.append(call)
             return call
-
-
-def _wake(waiter: _Waiter) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 class Unready(NamedTuple):
@@ -174,6 +168,5 @@ def _of_store(name: str, trouble: Exception) -> Unready:
     if isinstance(trouble, StoreSilence):
         return Unready(name, "store_silent", str(trouble), _SILENT)
     if isinstance(trouble, Error):
-        remedy = _TABLES if isinstance(trouble, SchemaError) else _STORE
-        return Unready(name, trouble.code, str(trouble), remedy)
+        return Unready(name, trouble.code, str(trouble), _TABLES if isinstance(trouble, SchemaError) else _STORE)
     return Unready(name, "store_failed", f"the store answers with {type(trouble).__name__}", _STORE)

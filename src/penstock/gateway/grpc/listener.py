@@ -109,7 +109,7 @@ class GrpcListener:
         self._door, self._host, self._port, self._tls = door, host, port, tls
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._ending: asyncio.Event | None = None
+        self._ending = asyncio.Event()
         self._bound: Future[int] = Future()
 
     @property
@@ -127,7 +127,7 @@ class GrpcListener:
     def stop(self) -> None:
         """Give the groups back, let calls end, and close the port."""
         self._door.give_back()
-        if self._loop is not None and self._ending is not None and not self._loop.is_closed():
+        if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._ending.set)
         if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)
@@ -144,7 +144,7 @@ class GrpcListener:
             logger.error("nothing is served over gRPC any more; the rest goes on", exc_info=traced(exc))
 
     async def _serve(self) -> None:
-        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         server, address = self._server(), f"{_bracketed(self._host)}:{self._port}"
         try:
             if self._tls is None:

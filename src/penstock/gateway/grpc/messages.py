@@ -106,14 +106,9 @@ def service(name: str) -> Any:
     return POOL.FindServiceByName(f"{PACKAGE}.{name}")
 
 
-Group = message("Group")
-Header = message("Header")
-Place = message("Place")
-PublishResponse = message("PublishResponse")
-ReadResponse = message("ReadResponse")
-Record = message("Record")
+Group, Header, Place, Record, Topic = map(message, ("Group", "Header", "Place", "Record", "Topic"))
+PublishResponse, ReadResponse = message("PublishResponse"), message("ReadResponse")
 SubscribeResponse = message("SubscribeResponse")
-Topic = message("Topic")
 
 
 def wanted(event: Any, trace: bytes | None) -> RecordWanted:

@@ -144,7 +144,7 @@ class AnswerShare(ByteShare):
         self.is_kept = False
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if not self.is_kept:
             super().__exit__(*error)
 

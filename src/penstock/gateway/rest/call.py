@@ -93,6 +93,5 @@ class RestCall(DoorCall):
 
     async def json_read(self, kind: type[T]) -> T:
         """Do the same in the event loop: a thread parses a long body."""
-        if len(self.body) <= SMALL_BYTES:
-            return self.json(kind)
-        return await self.door.in_thread(partial(self.json, kind))
+        read = partial(self.json, kind)
+        return read() if len(self.body) <= SMALL_BYTES else await self.door.in_thread(read)

@@ -102,10 +102,8 @@ async def publish(call: RestCall) -> RestAnswer:
             "with an outbox in a database: outbox.publish(conn, ..., at=...)"
         )
     call.admit(name)
-    if len(call.body) > SMALL_BYTES or call.conversion:  # parsing takes long, or asks the store
-        records = await call.door.in_thread(lambda: _wanted(call, name))
-    else:
-        records = _wanted(call, name)
+    is_long = len(call.body) > SMALL_BYTES or call.conversion  # parsing takes long, or asks the store
+    records = await call.door.in_thread(lambda: _wanted(call, name)) if is_long else _wanted(call, name)
     partition, token = call.get("partition", int), call.get("idempotency-key", str)
     return RestAnswer(Published(await call.door.add(name, records, partition=partition, token=token)), 201)
 
@@ -171,13 +169,9 @@ def read(call: RestCall) -> RecordsRead:
 def browse(call: RestCall) -> RecordsBrowsed:
     """Show a page of a topic's records, across partitions."""
     found = browsed_records(call)
-    return RecordsBrowsed(
-        [record_shown(each.record) for each in found.items],
-        [each.record.id for each in found.items if not each.has_value],
-        found.after,
-        found.scanned,
-        found.is_cut,
-    )
+    records = [record_shown(each.record) for each in found.items]
+    unread = [each.record.id for each in found.items if not each.has_value]
+    return RecordsBrowsed(records, unread, found.after, found.scanned, found.is_cut)
 
 
 def browsed_records(call: RestCall) -> Browsed:

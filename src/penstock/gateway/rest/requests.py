@@ -37,10 +37,7 @@ class RestRoute(Route):
         match, found = super().matches({**scope, "path": path})
         if match is Match.NONE:
             return match, found
-        named = {
-            name: value.replace(_SLASH, "/") if isinstance(value, str) else value
-            for name, value in found["path_params"].items()
-        }
+        named = {name: value.replace(_SLASH, "/") for name, value in found["path_params"].items()}  # all are texts
         return match, {**found, "path_params": named}
 
 

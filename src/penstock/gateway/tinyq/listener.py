@@ -27,7 +27,7 @@ class TinyqListener(ListeningPort):
         super().__init__(host, port)
         self._door, self._tls = door, tls
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._ending: asyncio.Event | None = None
+        self._ending = asyncio.Event()
         self._is_up = Event()
         self._sessions: set[asyncio.Task[None]] = set()
 
@@ -43,7 +43,7 @@ class TinyqListener(ListeningPort):
     def stop(self) -> None:
         """Give the groups back, end the connections, and close the socket."""
         self._door.give_back()
-        if self._loop is not None and self._ending is not None:
+        if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended already
                 self._loop.call_soon_threadsafe(self._ending.set)
         if self._thread is not None:
@@ -61,7 +61,7 @@ class TinyqListener(ListeningPort):
 
     async def _serve(self) -> None:
         assert self._socket is not None
-        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         wait = None if self._tls is None else self._door.tinyq.auth_timeout.total_seconds()
         server = await asyncio.start_server(
             self._accept, sock=self._socket, limit=_READ_LIMIT, ssl=self._tls, ssl_handshake_timeout=wait

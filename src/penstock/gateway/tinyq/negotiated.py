@@ -99,7 +99,7 @@ class NegotiatedSession:
         elif command is TinyqCommand.AUTHENTICATE:
             raise InvalidInput("a connection says once who it is; open another")
         else:
-            await self._session.administer(command, _name(asked["topic"], "topic"))
+            await self._session.administer(command, _name(asked))
         return encode(DONE, request=asked["request"], count=count)
 
     async def _publish(self, asked: dict[str, Any]) -> bytes:
@@ -111,7 +111,7 @@ class NegotiatedSession:
             payload = await door.in_thread(partial(unpack, asked["packed"], payload, limit))
         record = RecordWanted(payload, asked["type"], asked["key"], TAGGED[asked["tag"]])
         token = None if asked["token"] == NO_TOKEN else asked["token"]
-        name = _name(asked["topic"], "topic")
+        name = _name(asked)
         partition, offset = await self._session.publish(name, record, token)
         return encode(messages.PUBLISHED, request=asked["request"], partition=partition, offset=offset)
 
@@ -128,7 +128,7 @@ class NegotiatedSession:
             await session.send(encode_answer(TinyqCode.MESSAGE, data))
 
         seconds = asked["lease_ms"] / 1000 or door.settings.lease.total_seconds()
-        name, group, credits = _name(asked["topic"], "topic"), asked["group"], asked["credits"]
+        name, group, credits = _name(asked), asked["group"], asked["credits"]
         subscription = await session.subscribe(name, send, group=group, credits=credits, seconds=seconds)
         if subscription is not None:
             self._subscriptions[number] = subscription
@@ -158,10 +158,10 @@ class NegotiatedSession:
             raise InvalidInput(f"{asked['subscription']} is no subscription with credits") from None
 
 
-def _name(given: str | None, what: str) -> str:
-    if given is None:
-        raise InvalidInput(f"the {what} is missing")
-    return given
+def _name(asked: dict[str, Any]) -> str:
+    if asked["topic"] is None:
+        raise InvalidInput("the topic is missing")
+    return str(asked["topic"])
 
 
 def tag_of(record: Record) -> int:

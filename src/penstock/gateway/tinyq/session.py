@@ -133,11 +133,8 @@ class TinyqSession:
         while (found := self._frames.next()) is None:
             if until is None and self._frames.is_inside and self.principal is not None:
                 until = asyncio.get_running_loop().time() + longest
-            if until is None:
+            async with asyncio.timeout_at(until):
                 data = await self._reader.read(_READ_BYTES)
-            else:
-                async with asyncio.timeout_at(until):
-                    data = await self._reader.read(_READ_BYTES)
             if not data:
                 self._frames.end()
                 return None
@@ -158,12 +155,11 @@ class TinyqSession:
         """Carry out a request of the old protocol; any error ends the connection."""
         if command is TinyqCommand.PUBLISH:
             await self._publish_run(*published(body))
-            return
-        if command is TinyqCommand.SUBSCRIBE:
+        elif command is TinyqCommand.SUBSCRIBE:
             await self.subscribe(topic_of(body), self._send_plain, settles=True)
-            return
-        await self.administer(command, topic_of(body))
-        await self.send(bytes([TinyqCode.SUCCESS]))
+        else:
+            await self.administer(command, topic_of(body))
+            await self.send(bytes([TinyqCode.SUCCESS]))
 
     async def _publish_run(self, name: str, payload: bytes) -> None:
         """Add a message with those that have already come behind it: one append, and a byte for each."""
