@@ -40,8 +40,6 @@ class Access(Logins):
         self._watchers: list[Callable[[], object]] = []
         self.must_lock = False  # from when on a policy that lets everybody do everything is refused
 
-    # -- rights
-
     def allowed(self, principal: Principal, right: AccessRight, resource: Resource) -> bool:
         """Return whether a principal has a right to a resource; a refusal is counted and audited."""
         verdict = self._force.rules.verdict(principal.name, right, resource)
@@ -100,8 +98,6 @@ class Access(Logins):
         """The rules in force that come from the database."""
         return self._force.stored
 
-    # -- rate limits
-
     @property
     def has_limits(self) -> bool:
         """Whether any limit is in force."""
@@ -129,8 +125,6 @@ class Access(Logins):
         except RateLimited:
             metrics.THROTTLED.add(door=principal.door)
             raise
-
-    # -- the policy in force
 
     def install(self, policy: AccessPolicy | None = None, stored: Iterable[AccessRule] | None = None) -> None:
         """Put another policy, or other rules of the database, in force from the next request on. Raises LeftOpen."""

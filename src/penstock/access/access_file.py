@@ -81,8 +81,6 @@ class AccessFile:
             admits_anonymous=anonymous,
         )
 
-    # -- parts
-
     def _rules(self, tables: Mapping[str, Any], text: str) -> Iterator[AccessRule]:
         if "rules" not in tables:  # a file that is half written must not open every door
             raise self._wrong('it has no rules; rules = "" lets all who are known do everything')
@@ -195,8 +193,6 @@ class AccessFile:
             if not isinstance(shared, bool):
                 raise self._wrong("[[limits]] shared is true or false")
             yield RateLimit(**words, **numbers, shared=shared)  # type: ignore[arg-type]
-
-    # -- forms
 
     def _named(self, tables: Mapping[str, Any], key: str) -> Iterator[tuple[str, Any]]:
         table = tables.get(key, {})

@@ -38,22 +38,17 @@ class Lock:
         trail = _trail(settings, clock)
         key = None if database is None or waits else stored_key(database)
         self.access = Access(trail=trail, clock=clock, made_up_key=key)
-        self._tls = tls_of(settings)
+        self.server_tls = tls_of(settings)  # for a listener that brings its own TLS
         path, seconds = _path(settings.policy_file), settings.look.total_seconds()
         self._watch = AccessWatch(
-            self.access, path=path, database=database, tls=self._tls, look_seconds=seconds, clock=clock
+            self.access, path=path, database=database, tls=self.server_tls, look_seconds=seconds, clock=clock
         )
         self._watch.load(waits=waits)
 
     @property
     def tls(self) -> SSLContext | None:
         """The TLS context of listeners, if they use TLS."""
-        return None if self._tls is None else self._tls.context
-
-    @property
-    def server_tls(self) -> ServerTls | None:
-        """The same, for a listener that brings its own TLS."""
-        return self._tls
+        return None if self.server_tls is None else self.server_tls.context
 
     @property
     def is_open(self) -> bool:

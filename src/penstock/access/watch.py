@@ -111,8 +111,6 @@ class AccessWatch(LookThread):
                 break
         return found != known
 
-    # -- each source
-
     def _look_at_certificates(self) -> None:
         assert self._tls is not None
         shown = _contents(self._tls.files.paths())

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from penstock.access.access import Access
 from penstock.access.places import ConnectionPlaces
-from penstock.access.principal import Principal, is_loopback
+from penstock.access.principal import Principal
 from penstock.access.rate_limits import RateLimit, RateLimiter
 from penstock.access.settings import AccessSettings
 from penstock.clock import SYSTEM, Clock, cpu_seconds
@@ -107,7 +107,7 @@ class Broker(ListeningPort):
         self._looking = False
         self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._is_called = False
-        self._loop_thread = 0
+        self.loop_thread = 0
         self.measures = BrokerMeasures(self)
         self.fetches, self.produces = FetchHandler(self), ProduceHandler(self)
         self.metadata, self.sasl = ClusterMetadata(self), Sasl(self)
@@ -180,11 +180,6 @@ class Broker(ListeningPort):
             except Exception as exc:
                 logger.error("something for the loop of the Kafka port failed", exc_info=traced(exc))
 
-    @property
-    def is_loop_thread(self) -> bool:
-        """Whether the caller is in the loop's thread."""
-        return get_ident() == self._loop_thread
-
     async def run(self, work: Callable[[], T]) -> T:
         """Run a query of the store in a thread of the pool."""
         found = await self.loop.run_in_executor(self._pool, work)
@@ -242,10 +237,6 @@ class Broker(ListeningPort):
         self.flow.leave(session)
         self.sessions.discard(session)
         self._places.leave(session)
-
-    def trusts(self, address: str) -> bool:
-        """Return whether an address may send a secret over an unencrypted connection."""
-        return address == "local" or self.access_settings.secrets_in_plaintext or is_loopback(address)
 
     def charge(self, slot: Slot, quota: RateLimiter, size: int, sizes: Mapping[str, int]) -> int:
         """Charge bytes to a client id, and bytes of topics to a principal.
@@ -361,7 +352,7 @@ class Broker(ListeningPort):
 
     def _run(self) -> None:
         try:
-            self.loop, self._loop_thread = new_loop(), get_ident()
+            self.loop, self.loop_thread = new_loop(), get_ident()
             asyncio.set_event_loop(self.loop)
             self.loop.run_until_complete(self._serve())
         except BaseException as exc:

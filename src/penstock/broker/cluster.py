@@ -76,19 +76,16 @@ class Cluster:
 
     def leader(self, topic_id: int, partition: int) -> int:
         """Return the number of the broker that leads a partition."""
-        return self._chosen(f"{topic_id}/{partition}").id
+        return self.coordinator(f"{topic_id}/{partition}").id
 
     def coordinator(self, name: str) -> BrokerNode:
         """Return the broker that coordinates a group or a transactional id."""
-        return self._chosen(name)
+        nodes = self.nodes
+        return nodes[0] if len(nodes) == 1 else max(nodes, key=lambda node: _weight(name, node.id))
 
     def is_mine(self, name: str) -> bool:
         """Return whether this broker coordinates a group or transactional id."""
-        return self._chosen(name).id == self.id
-
-    def _chosen(self, name: str) -> BrokerNode:
-        nodes = self.nodes
-        return nodes[0] if len(nodes) == 1 else max(nodes, key=lambda node: _weight(name, node.id))
+        return self.coordinator(name).id == self.id
 
     def _register(self, tx: Transaction) -> None:
         host, port = self._address
@@ -141,17 +138,12 @@ class Topics:
 
     def __init__(self, log: Log, bounds: MessageBounds, clock: Clock) -> None:
         self._log, self.bounds, self._clock, self._lock = log, bounds, clock, Lock()
-        self._log_id = log.identity().id
+        self.cluster_id = log.identity().id  # the name of the log, as the cluster's
         self.version = 0
         self._listed: list[Topic] = []
         self.by_name: MappingProxyType[str, Topic] = MappingProxyType({})
         self.by_id: MappingProxyType[int, Topic] = MappingProxyType({})
         self.by_uuid: MappingProxyType[UUID, Topic] = MappingProxyType({})
-
-    @property
-    def cluster_id(self) -> str:
-        """The name of the log, as the cluster's."""
-        return self._log_id
 
     def refresh(self) -> None:
         """Read the present topics."""
@@ -180,4 +172,4 @@ class Topics:
 
     def uuid(self, topic: Topic) -> UUID:
         """Return the id by which Kafka's clients know a topic: permanent, and never another topic's."""
-        return topic_uuid(self._log_id, topic.id)
+        return topic_uuid(self.cluster_id, topic.id)

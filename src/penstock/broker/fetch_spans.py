@@ -5,6 +5,7 @@ first records, within a bound, because this runs in the loop's thread.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from penstock import tracing
 from penstock.errors import InvalidBatch
@@ -12,7 +13,7 @@ from penstock.model.context import context_of
 from penstock.wire.kafka.compression import TooManyBytes, unpacked
 from penstock.wire.kafka.hot import FetchedPart
 from penstock.wire.kafka.record_batch import headers_in
-from penstock.wire.kafka.records import KafkaRecord, decode_records
+from penstock.wire.kafka.records import decode_records
 
 _RECORDS = 500  # examined in an answer
 _UNPACKED_BYTES = 1 << 20  # most bytes unpacked of an answer
@@ -25,26 +26,17 @@ def tell_fetch(
     """Add a span to the traces of records sent to a client; `offsets`: where its fetch began."""
     topics = sorted({part.topic for part in parts if part.pieces})
     if topics:
-        parents = _contexts(parts, offsets)
+        parents = islice(_contexts(parts, offsets), _RECORDS)
         given = {"topic": ",".join(topics), "client": client_id[:_CLIENT_LENGTH]}
         tracing.tell_batch("penstock.fetch", parents, since_ms=since_ms, **given)
 
 
 def _contexts(parts: Sequence[FetchedPart], offsets: Mapping[tuple[str, int], int]) -> Iterator[Mapping[str, str]]:
-    """Yield the contexts of the first records of an answer."""
-    looked_at = 0
-    for part, each in _records(parts):
-        if each.offset >= offsets.get((part.topic, part.partition), 0):  # a batch may begin before
-            yield context_of(tuple(each.headers))
-            looked_at += 1
-        if looked_at == _RECORDS:
-            return
-
-
-def _records(parts: Sequence[FetchedPart]) -> Iterator[tuple[FetchedPart, KafkaRecord]]:
+    """Yield the contexts of an answer's records, as far as these may be unpacked."""
     left = _UNPACKED_BYTES
     try:
         for part in parts:
+            first = offsets.get((part.topic, part.partition), 0)  # a batch may begin before
             for each in part.pieces:
                 piece = memoryview(each)
                 for position, header in headers_in(piece):
@@ -53,6 +45,8 @@ def _records(parts: Sequence[FetchedPart]) -> Iterator[tuple[FetchedPart, KafkaR
                     batch = piece[position : position + header.size]
                     plain = unpacked(batch, header, left)
                     left -= 0 if plain is batch else len(plain)
-                    yield from ((part, record) for record in decode_records(plain))
+                    for record in decode_records(plain):
+                        if record.offset >= first:
+                            yield context_of(tuple(record.headers))
     except (InvalidBatch, TooManyBytes):  # the client reports it
         return

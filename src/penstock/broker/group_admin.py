@@ -137,8 +137,6 @@ class GroupOffsets:
             OFFSET_DELETE.key: self.delete,
         }
 
-    # -- committing
-
     async def commit(self, call: ClientCall) -> Reply:
         """Store the offsets of a group."""
         body = call.body
@@ -199,8 +197,6 @@ class GroupOffsets:
         self._groups.drop(held)
         return E.NOT_COORDINATOR
 
-    # -- fetching
-
     async def fetch(self, call: ClientCall) -> Reply:
         """Return the offsets of groups."""
         body = call.body
@@ -259,8 +255,6 @@ class GroupOffsets:
                 partitions.append(answer)
             found.append({"name": name, "partitions": partitions})
         return found
-
-    # -- deleting
 
     async def delete(self, call: ClientCall) -> Reply:
         """Delete the offsets of a group without members in some partitions."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.access import resource
@@ -48,7 +49,7 @@ class ProduceHandler:
         ended = self._broker.slices.at_once(steps)
         found = None if ended is None else ended[0]
         if found is None or len(found.writes) > _MANY or not all(map(batches.is_quick, found.writes)):
-            slot.session.hold_back()
+            slot.session.is_held_back = True
             self._broker.spawn(slot, self._begin_long(slot, steps, found))
             return
         alone, writes = slot.session.pending == 1, found.writes
@@ -93,7 +94,7 @@ class ProduceHandler:
 
     def _written(self, done: Callable[[Sequence[WriteResult]], None], written: Sequence[WriteResult]) -> None:
         """Continue in the loop's thread; the log may have called from there."""
-        if self._broker.is_loop_thread:
+        if get_ident() == self._broker.loop_thread:
             done(written)
         else:
             self._broker.call_soon(done, written)

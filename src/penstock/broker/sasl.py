@@ -67,13 +67,10 @@ class Sasl:
         else:
             self._broker.spawn(slot, self._authenticate(slot, body["auth_bytes"] or b""))
 
-    def offered(self, session: Session) -> list[str]:
-        """Return the mechanisms that a connection may use."""
-        names = self._broker.access.mechanisms
-        return [each for each in names if session.peer.is_private or each not in _SENDS_SECRETS]
-
     def _handshake(self, slot: Slot, mechanism: str) -> None:
-        offered, session = self.offered(slot.session), slot.session
+        session = slot.session
+        is_private, names = session.peer.is_private, self._broker.access.mechanisms
+        offered = [each for each in names if is_private or each not in _SENDS_SECRETS]
         number = E.NONE
         if slot.request.version < 1:  # its next bytes would not be framed as Kafka's requests are
             number = E.UNSUPPORTED_VERSION

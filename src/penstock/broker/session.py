@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from penstock.access.places import holder_of
-from penstock.access.principal import ANONYMOUS, Peer, Principal, anonymous
+from penstock.access.principal import ANONYMOUS, Peer, Principal, anonymous, is_loopback
 from penstock.errors import Error, InvalidRequest, Unauthenticated
 from penstock.redaction import words
 from penstock.wire.kafka.apis.records import PRODUCE
@@ -88,7 +88,7 @@ class Session(asyncio.BufferedProtocol):
         self._flushing = self._paused = self._throttled = False
         self.is_full = False  # the client has yet to take an answer
         self._is_in_turn = False  # pending requests are being started; then answers are sent
-        self._is_held_back = False  # the last write is not with the log yet
+        self.is_held_back = False  # until `go_on`: the last write is not with the log yet, and must not be overtaken
         self._goes_on_later = False
         self.peer = Peer(door=DOOR)
         self.holder = ""  # the holder that its bytes count for
@@ -106,8 +106,8 @@ class Session(asyncio.BufferedProtocol):
         self._transport = transport
         name = transport.get_extra_info("peername")
         address = str(name[0]) if name else "local"
-        encrypted = transport.get_extra_info("sslcontext") is not None
-        self.peer = Peer(address, DOOR, encrypted or self._broker.trusts(address))
+        private = transport.get_extra_info("sslcontext") is not None or address == "local" or is_loopback(address)
+        self.peer = Peer(address, DOOR, private or self._broker.access_settings.secrets_in_plaintext)
         self.principal = anonymous(self.peer)
         self.began = self.last_active = self._broker.clock.monotonic()
         if not (self._broker.admit(self) and self._identify()):
@@ -265,13 +265,9 @@ class Session(asyncio.BufferedProtocol):
         self._go_on()
         self._regulate()
 
-    def hold_back(self) -> None:
-        """Start nothing until `go_on`: it would overtake earlier writes."""
-        self._is_held_back = True
-
     def go_on(self) -> None:
         """Start the requests that were held back."""
-        self._is_held_back = False
+        self.is_held_back = False
         self.regulate()
 
     def _unthrottle(self) -> None:
@@ -281,7 +277,7 @@ class Session(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         begun = 0
         while self._waiting and not (
-            self.is_full or self._throttled or self._is_held_back or self._is_ending or self.is_closed
+            self.is_full or self._throttled or self.is_held_back or self._is_ending or self.is_closed
         ):
             if begun == _MOST_BEGUN:
                 if not self._goes_on_later:

@@ -50,8 +50,6 @@ class TransactionHandler:
             DESCRIBE_PRODUCERS.key: self.describe,
         }
 
-    # -- beginning
-
     async def init_producer_id(self, call: ClientCall) -> Reply:
         """Give a producer its id."""
         body = call.body
@@ -167,8 +165,6 @@ class TransactionHandler:
             number = E.COORDINATOR_NOT_AVAILABLE
         return {"topics": await answered(call, numbers, number)}
 
-    # -- ending
-
     async def end(self, call: ClientCall) -> Reply:
         """Commit a transaction, or abort it."""
         body, name = call.body, call.body["transactional_id"]
@@ -196,8 +192,6 @@ class TransactionHandler:
             logger.debug("late transactions were not looked for: %s", exc)
         finally:
             self._looking = False
-
-    # -- for operators
 
     async def list(self, call: ClientCall) -> Reply:
         """Return the transactional ids that are coordinated here."""

@@ -17,8 +17,6 @@ from penstock.worker.handler_options import Start
 
 from .door import DoorCall
 
-# -- topics
-
 
 def list_topics(call: DoorCall, after: str | None, limit: int) -> Page[TopicShown]:
     """Return a page of the topics."""
@@ -47,9 +45,6 @@ def delete_topic(call: DoorCall, name: str, force: bool) -> int:
 
 def _seen(call: DoorCall, shown: TopicShown) -> TopicShown:
     return replace(shown, groups=tuple(each for each in shown.groups if call.sees(group(each))))
-
-
-# -- groups
 
 
 def list_groups(call: DoorCall, after: str | None, limit: int) -> Page[Group]:
@@ -87,9 +82,6 @@ def delete_group(call: DoorCall, name: str) -> Forgotten:
     """Forget a group."""
     call.allow(AccessRight.DELETE, group(name))
     return groups.delete(call.store, name, actor=call.actor)
-
-
-# -- schemas
 
 
 def list_schemas(call: DoorCall, name: str) -> list[ValueSchema]:

@@ -167,8 +167,6 @@ class LeasedGroup:
         """Stop serving the group: records that clients hold come again; from any thread but the loop's."""
         self.worker.stop(0.0)
 
-    # -- inside
-
     def _answer(self, held: HeldRecord, outcome: Outcome | Nacked) -> bool:
         """Answer a record, if it has no answer yet; return whether it had none."""
         if held.answer.done():
