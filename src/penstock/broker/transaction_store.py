@@ -1,12 +1,5 @@
 """Producers and their transactions in the store: every step is one database transaction, under a lock.
 
-| state                | meaning                                                       |
-|----------------------|---------------------------------------------------------------|
-| empty                | no transaction                                                |
-| open                 | records may come; readers do not see them                     |
-| committing, aborting | decided and durable; its marks are still to be written        |
-| committed, aborted   | done; the next one may begin                                  |
-
 Every new start of a producer, and every time-out, raises its epoch: late requests are refused.
 """
 
@@ -42,12 +35,12 @@ _partitions = msgspec.json.Decoder(list[LogPlace]).decode
 class KafkaTransactionState(StrEnum):
     """The state of a transactional producer."""
 
-    EMPTY = "empty"
-    OPEN = "open"
-    COMMITTING = "committing"
-    ABORTING = "aborting"
-    COMMITTED = "committed"
-    ABORTED = "aborted"
+    EMPTY = "empty"  # no transaction
+    OPEN = "open"  # records may come; readers do not see them
+    COMMITTING = "committing"  # decided and durable; its marks are still to be written
+    ABORTING = "aborting"  # the same
+    COMMITTED = "committed"  # done; the next one may begin
+    ABORTED = "aborted"  # the same
 
     @property
     def is_decided(self) -> bool:

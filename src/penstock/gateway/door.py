@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypedDict, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from penstock import tracing
 from penstock.access.access import Access
 from penstock.access.principal import Principal
 from penstock.access.resource import AccessRight, Resource, topic
-from penstock.clock import Clock
+from penstock.clock import SYSTEM, Clock
 from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
 from penstock.model.context import context_of
@@ -40,6 +40,14 @@ _AT_ONCE_BYTES, _AT_ONCE_RECORDS = 24 * 1024, 100  # added in the loop: half a m
 _TOKENS_SECONDS = 3600.0  # between two looks for old tokens of requests
 
 
+class DoorOptions(TypedDict, total=False):
+    """What every door takes: the lock, by default one that admits all; settings; a clock."""
+
+    access: Access | None
+    settings: GatewaySettings | None
+    clock: Clock
+
+
 class Door:
     """Serves one store to clients. It holds no state that the store does not. In one event loop, but `close`.
 
@@ -47,17 +55,12 @@ class Door:
     """
 
     def __init__(
-        self,
-        name: str,
-        store: Store,
-        access: Access | None,
-        settings: GatewaySettings | None,
-        clock: Clock,
-        limits: LimitsSettings | None = None,
+        self, name: str, store: Store, limits: LimitsSettings | None = None, **options: Unpack[DoorOptions]
     ) -> None:
         """`limits`: of the records that clients may add."""
-        self.store, self.clock, self.access = store, clock, access or Access()
-        self.settings = settings or GatewaySettings.load()
+        clock = options.get("clock") or SYSTEM
+        self.store, self.clock, self.access = store, clock, options.get("access") or Access()
+        self.settings = options.get("settings") or GatewaySettings.load()
         self.threads = ThreadPoolExecutor(self.settings.threads, f"penstock-{name}")
         self.groups = LeasedGroups(store, clock, self.settings, self.threads)
         self.conversion = Conversion(store, clock)

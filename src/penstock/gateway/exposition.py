@@ -1,13 +1,4 @@
-"""Series in the text format of Prometheus, version 0.0.4.
-
-| line                                | meaning                                                          |
-|-------------------------------------|------------------------------------------------------------------|
-| `# HELP name text`                  | its description; `\\` and line feeds are escaped                  |
-| `# TYPE name kind`                  | counter, gauge or histogram                                      |
-| `name{label="value"} number`        | a value; in labels `"` is escaped, too                           |
-| `name_bucket{le="0.1"} number`      | of a histogram: observations up to a bound, those below included |
-| `name_sum`, `name_count`            | of a histogram: all of them                                      |
-"""
+"""Series in the text format of Prometheus, version 0.0.4."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate

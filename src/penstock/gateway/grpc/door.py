@@ -3,20 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, Unpack
 from urllib.parse import unquote
 
 from penstock.access.access import Access
 from penstock.access.certificates import certificate_of
 from penstock.access.places import ByteBudget, SharedPlaces
 from penstock.access.principal import Peer, Principal, is_loopback
-from penstock.clock import SYSTEM, Clock
 from penstock.log.store import Store
 from penstock.model.record import TRACEPARENT
 
-from ..door import Door, DoorCall
+from ..door import Door, DoorCall, DoorOptions
 from ..lock import authenticated
-from ..settings import GatewaySettings
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,16 +25,8 @@ _certificate = lru_cache(256)(certificate_of)
 class GrpcDoor(Door):
     """Answers every call over gRPC."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        access: Access | None = None,
-        settings: GatewaySettings | None = None,
-        secrets_in_plaintext: bool = False,
-        clock: Clock = SYSTEM,
-    ) -> None:
-        super().__init__("grpc", store, access, settings, clock)
+    def __init__(self, store: Store, *, secrets_in_plaintext: bool = False, **options: Unpack[DoorOptions]) -> None:
+        super().__init__("grpc", store, **options)
         self.secrets_in_plaintext = secrets_in_plaintext
         largest, half = self.settings.body_bytes, self.settings.bodies_bytes // 2
         # Arriving, and in memory. One principal never takes all of the arriving room: there is room for two.

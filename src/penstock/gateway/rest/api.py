@@ -3,20 +3,18 @@
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Unpack
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.access.access import Access
 from penstock.access.places import ByteBudget, ByteShare, SharedPlaces, holder_of
 from penstock.access.principal import Peer
-from penstock.clock import SYSTEM, Clock
 from penstock.log.store import Store
 
-from ..door import Door
+from ..door import Door, DoorOptions
 from ..lock import DOOR
-from ..settings import GatewaySettings
 from .administration import GROUPS, TOPICS
 from .answers import AnswerShare, response_of
 from .call import RestCall
@@ -36,15 +34,8 @@ _OFTEN = ("records", "consuming")  # tags of the most frequent operations
 class RestApi(Door):
     """Answers calls over HTTP."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        access: Access | None = None,
-        settings: GatewaySettings | None = None,
-        clock: Clock = SYSTEM,
-    ) -> None:
-        super().__init__("rest", store, access, settings, clock)
+    def __init__(self, store: Store, **options: Unpack[DoorOptions]) -> None:
+        super().__init__("rest", store, **options)
         self.bodies = ByteBudget(self.settings.bodies_bytes, least=self.settings.body_bytes)
         self.answers = ByteBudget(
             max(self.settings.answers_bytes, self.settings.answer_bytes),

@@ -63,7 +63,8 @@ class TinyqDoor(Door):
         self.administration = TinyqAdministration(
             store, partitions=self.tinyq.partitions, payload_bytes=self.tinyq.max_body_bytes, clock=clock
         )
-        super().__init__("tinyq", store, access, gateway, clock, self.administration.limits)
+        limits = self.administration.limits
+        super().__init__("tinyq", store, limits, access=access, settings=gateway, clock=clock)
         self.places = ConnectionPlaces[asyncio.StreamWriter](
             self.tinyq.max_connections, lambda writer: writer.transport.abort()
         )
