@@ -39,6 +39,14 @@ from .places import network_of
 from .principal import Peer, Principal
 from .resource import AccessRight, Resource
 
+logger = logging.getLogger("penstock.access")
+_EVERY_SECONDS = 60.0
+_MOST_USES = 10_000
+_LONGEST = 300  # characters of a name
+_BUFFER_BYTES = 4 * 1024 * 1024  # of lines that are not written yet
+_GATHER_SECONDS = 0.05
+_JOIN_SECONDS = 5.0
+_OFTEN = (AccessRight.READ, AccessRight.WRITE)
 REST = "others"  # names that got no line of their own
 _MOST_NAMES = 100  # of one principal, right and kind
 _MOST_NAMES_OF_ALL = 10_000
@@ -107,17 +115,6 @@ class RefusalCounts:
         self._untold += [(who, right, name, refused.reason, count) for name, count in refused.names.items() if count]
         if refused.rest:
             self._untold.append((who, right, REST, "", refused.rest))
-
-
-logger = logging.getLogger("penstock.access")
-
-_EVERY_SECONDS = 60.0
-_MOST_USES = 10_000
-_LONGEST = 300  # characters of a name
-_BUFFER_BYTES = 4 * 1024 * 1024  # of lines that are not written yet
-_GATHER_SECONDS = 0.05
-_JOIN_SECONDS = 5.0
-_OFTEN = (AccessRight.READ, AccessRight.WRITE)
 
 
 class AuditTrail:

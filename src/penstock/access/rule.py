@@ -25,6 +25,11 @@ from penstock.errors import InvalidRule
 
 from .resource import AccessRight, Resource, ResourceKind
 
+V = TypeVar("V")
+PLACE = "database"  # of the rules that processes share, and of the ACLs that Kafka clients set
+_MOST_BYTES = 8 * 1024 * 1024  # of cached verdicts; a full cache starts anew
+_LONGEST = 300  # characters of a name, in a rule or cached
+_ENTRY_BYTES, _CHARACTER_BYTES = 400, 4  # of an entry beside its names, and of a character at most
 ANY = "*"
 _DESCRIBING = frozenset({AccessRight.READ, AccessRight.WRITE, AccessRight.ALTER, AccessRight.DELETE})
 
@@ -92,14 +97,6 @@ def parse_rule(text: str, place: str = "") -> AccessRule:
         if not word.isprintable():
             raise InvalidRule(text, place, "a name has a character that cannot be seen")
     return AccessRule(effect == "allow", principal, frozenset(map(AccessRight, given)), found, names[0], place)
-
-
-V = TypeVar("V")
-
-PLACE = "database"  # of the rules that processes share, and of the ACLs that Kafka clients set
-_MOST_BYTES = 8 * 1024 * 1024  # of cached verdicts; a full cache starts anew
-_LONGEST = 300  # characters of a name, in a rule or cached
-_ENTRY_BYTES, _CHARACTER_BYTES = 400, 4  # of an entry beside its names, and of a character at most
 
 
 class AccessVerdict(NamedTuple):

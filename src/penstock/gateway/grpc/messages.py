@@ -34,6 +34,13 @@ from penstock.operate.topics import TopicShown
 from ..door import with_trace
 from ..problem import told
 
+try:
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
+except ImportError as exc:
+    raise MissingExtra("serving gRPC", "grpc") from exc
+
 C = grpc.StatusCode
 
 CODES: dict[int, grpc.StatusCode] = {
@@ -79,13 +86,6 @@ def plain(text: str) -> str:
     """Return a text as Unicode that can be sent: keys and names with foreign bytes are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()[:_MOST_CHARACTERS]
 
-
-try:
-    from google.protobuf.descriptor_pb2 import FileDescriptorSet
-    from google.protobuf.descriptor_pool import DescriptorPool
-    from google.protobuf.message_factory import GetMessageClass
-except ImportError as exc:
-    raise MissingExtra("serving gRPC", "grpc") from exc
 
 PACKAGE = "penstock.v1"
 SERVICES = ("Publishing", "Consuming", "Topics", "Groups", "Schemas")

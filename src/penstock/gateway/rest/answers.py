@@ -23,6 +23,12 @@ from penstock.model.record import Record
 from .operations import RestAnswer
 from .problems import SAFE, encoded
 
+logger = logging.getLogger("penstock.gateway")
+PIECE_BYTES = 64 * 1024  # sent at a time; a smaller answer is not counted
+TAKE_SECONDS = 10.0  # for a client to take a piece, while room is short
+_SAFE_HEAD = [(name.encode(), value.encode()) for name, value in SAFE.items()]
+_SAFE_HEAD.append((b"content-type", b"application/json"))
+
 
 class HeaderShown(msgspec.Struct, omit_defaults=True):
     """One header of a record: its value as text, or as base64 if it is not text; neither for a null."""
@@ -106,14 +112,6 @@ def _is_json(data: bytes) -> bool:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
-
-
-logger = logging.getLogger("penstock.gateway")
-
-PIECE_BYTES = 64 * 1024  # sent at a time; a smaller answer is not counted
-TAKE_SECONDS = 10.0  # for a client to take a piece, while room is short
-_SAFE_HEAD = [(name.encode(), value.encode()) for name, value in SAFE.items()]
-_SAFE_HEAD.append((b"content-type", b"application/json"))
 
 
 class AnswerShare(ByteShare):

@@ -31,6 +31,14 @@ from .call import RestCall
 from .operations import GROUP, PAGING, Operations, Parameter, narrowing
 
 STORE, ACCESS = Operations("store"), Operations("access")
+_DEAD = "/v1/groups/{group}/dead"
+_OF = narrowing(group="Only of this group.", topic="Only on this topic.", key="Only of this key.")
+_SELECTING = ("id", "key", "type", "topic", "since", "before", "all", "error")
+DELIVERY = Operations("dead letters")
+_ONE, _ID = "/v1/scheduled/{id}", Parameter("id", place="path", help="The id of an event.", longest=255)
+_NAMED = "/v1/periodic/{schedule}"
+_SCHEDULE = Parameter("schedule", place="path", help="The name of a schedule.", longest=255)
+SCHEDULED, PERIODIC = Operations("scheduled"), Operations("periodic")
 
 
 class RuleShown(msgspec.Struct):
@@ -113,10 +121,6 @@ def explain_access(call: RestCall) -> AccessExplained:
 
 
 ShortText = Annotated[str, msgspec.Meta(max_length=1024)]
-_DEAD = "/v1/groups/{group}/dead"
-_OF = narrowing(group="Only of this group.", topic="Only on this topic.", key="Only of this key.")
-_SELECTING = ("id", "key", "type", "topic", "since", "before", "all", "error")
-DELIVERY = Operations("dead letters")
 
 
 class DeadShown(msgspec.Struct):
@@ -230,12 +234,6 @@ def why(call: RestCall) -> list[WhyAnswer]:
     """Say why it has not been delivered."""
     of, given = _narrowed(call, "key")
     return answers_to(call.store, call.of("subject", str), group=of, seen=call.sees_topic, **given)
-
-
-_ONE, _ID = "/v1/scheduled/{id}", Parameter("id", place="path", help="The id of an event.", longest=255)
-_NAMED = "/v1/periodic/{schedule}"
-_SCHEDULE = Parameter("schedule", place="path", help="The name of a schedule.", longest=255)
-SCHEDULED, PERIODIC = Operations("scheduled"), Operations("periodic")
 
 
 @SCHEDULED.add(

@@ -18,6 +18,9 @@ from penstock.errors import BodyLate, BodyTooLarge, InvalidInput, InvalidRequest
 
 from ..settings import GatewaySettings
 
+HEAD_BYTES = 80 * 1024  # of names and values of all headers
+_UNPACKED_BYTES = 256 * 1024  # in one step of the loop
+ENCODINGS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 _REPLACED = "\N{REPLACEMENT CHARACTER}"  # the server's substitute for bytes that are not text
 _SLASH = "\0"  # stands for a slash in a name during routing; no name holds a NUL
 
@@ -64,11 +67,6 @@ def _check(name: str, sent: str) -> None:
     """Refuse bytes that are not text: they would be taken for another name, key or id."""
     if any("\udc80" <= each <= "\udcff" for each in sent):
         raise InvalidInput(f"the parameter {name} is not UTF-8 once its %XX are read")
-
-
-HEAD_BYTES = 80 * 1024  # of names and values of all headers
-_UNPACKED_BYTES = 256 * 1024  # in one step of the loop
-ENCODINGS = {"gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
 
 def check_head(request: Request) -> None:
