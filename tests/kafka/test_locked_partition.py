@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from penstock.clock import SYSTEM
 from penstock.gateway.door import Door
 from penstock.gateway.settings import GatewaySettings
 from penstock.operate.producer import RecordWanted
@@ -142,7 +141,7 @@ def test_who_publishes_by_http_grpc_or_tinyq_waits_for_its_own_partition_only(se
     """All three add through `Door`, in its threads."""
 
     async def publish() -> None:
-        door = Door("few", served.store, None, GatewaySettings.load(threads=2), SYSTEM)
+        door = Door("few", served.store, settings=GatewaySettings.load(threads=2))
 
         def add(topic: str) -> Any:
             return asyncio.ensure_future(door.add(topic, [RecordWanted(b"v")], partition=0))

@@ -19,9 +19,9 @@ from starlette.routing import BaseRoute, Mount, Route
 from penstock.access.principal import Peer
 from penstock.errors import Error, Fault, MissingExtra, NotAllowed
 from penstock.gateway.lock import DOOR
+from penstock.gateway.problem import status_of
 from penstock.gateway.rest.api import RestApi
 from penstock.gateway.rest.requests import check_head
-from penstock.gateway.problem import status_of
 from penstock.redaction import traced
 
 from .acts import ACTS, LOOK, ActPlan, ConsoleAct
