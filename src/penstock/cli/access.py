@@ -21,7 +21,7 @@ from penstock.errors import Unauthenticated
 from penstock.operate import access_rules
 
 from .options import ChosenStore, json_option, opened, store_options
-from .output import cell, is_terminal, print_json, print_table
+from .output import is_terminal, print_json, print_table
 
 _file_option = click.option(
     "--access", "file", type=click.Path(dir_okay=False), help="The access file; default: access.policy_file."
@@ -82,7 +82,7 @@ def list_rules(file: str | None, url: str | None, as_json: bool) -> None:
         print_json({"rules": rules, "principals": names, "anonymous": policy.admits_anonymous})
         return
     if rules:
-        print_table(("rule", "place"), [(cell(each["rule"]), cell(each["place"])) for each in rules])
+        print_table(("rule", "place"), [list(each.values()) for each in rules])
     else:
         click.echo("no rules: every client that is admitted may do everything")
     for each in names:

@@ -35,7 +35,7 @@ from penstock.pipeline.source.view import open_view
 from penstock.pipeline.writeback.writer import WriteTarget
 from penstock.signals import on_signal
 
-from .listeners import refuse_open
+from .listeners import refuse_open, running
 from .options import opened
 from .pipeline_following import PipelineCourse
 from .pipeline_options import JobFlags
@@ -211,15 +211,8 @@ def _serving(flags: JobFlags) -> Iterator[None]:
     from penstock.gateway.listener import HttpListener
 
     outbox = Outbox(flags.url, prefix=flags.prefix, schema=flags.schema)
-    listener = HttpListener(application([outbox], worker=False), *address)
-    listener.open()
-    listener.start()
-    click.echo(f"http listening on {listener.address}", err=True)
-    try:
+    with closing(outbox), running("http", HttpListener(application([outbox], worker=False), *address), err=True):
         yield
-    finally:
-        listener.stop()
-        outbox.close()
 
 
 @contextmanager

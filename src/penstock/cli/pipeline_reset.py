@@ -9,7 +9,7 @@ import click
 from penstock.errors import UnknownTopic
 
 from .options import opened, prefix_option, schema_option
-from .output import cell, confirm
+from .output import confirm, line
 from .pipeline_upkeep import path_argument
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _not_in_log(root: "Location", tables: tuple[str, ...], given: dict[str, Any]
         return
     for each in found:
         left = _rows_left(table_at(each), given)
-        yield f"{cell(each.name)}: {left.describe('cannot be rebuilt from the log')}"
+        yield f"{line(each.name)}: {left.describe('cannot be rebuilt from the log')}"
 
 
 def _rows_left(table: "Table", given: dict[str, Any]) -> "RowsLeft":
@@ -138,7 +138,7 @@ def _drop_old(root: "Location", yes: bool) -> None:
     found = old_tables(root)
     for each in found:
         left = not_in_lake(table_at(each), root).describe("are in no other table") if can_be_read(each) else ""
-        click.echo(f"{cell(each.name)}: {left or 'an unreadable table'}")
+        click.echo(f"{line(each.name)}: {left or 'an unreadable table'}")
     if found and not yes:
         confirm(f"remove {', '.join(each.name for each in found)} of {root} for good?")
     for each in drop_old(root):

@@ -1,15 +1,16 @@
 """`penstock pipeline optimize | vacuum | erase | history`: the files and commits of tables."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from penstock.clock import from_ms
+
 from .exit_codes import FAILED
 from .lake import LakePath
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
-from .output import cell, confirm, print_json, print_table
+from .output import confirm, line, print_json, print_table
 
 if TYPE_CHECKING:
     from penstock.pipeline.lake.storage import Location
@@ -48,10 +49,10 @@ def optimize_tables(
     for each in done:
         if each.forgotten:
             word = "would go" if dry_run else "removed"
-            click.echo(f"{cell(each.table)}: {each.forgotten:,} rows of deleted keys {word}")
+            click.echo(f"{line(each.table)}: {each.forgotten:,} rows of deleted keys {word}")
         if each.files:
             word = "would become about" if dry_run else "became"
-            click.echo(f"{cell(each.table)}: {each.files:,} files {word} {each.into:,}")
+            click.echo(f"{line(each.table)}: {each.files:,} files {word} {each.into:,}")
     if not done:
         click.echo("nothing to join")
 
@@ -123,9 +124,9 @@ def erase_rows(
     word = "would go" if dry_run else "erased"
     for each in [] if as_json else done:
         if each.unplaced:
-            click.echo(f"{cell(each.table)}: nothing is erased: {each.unplaced}", err=True)
+            click.echo(f"{line(each.table)}: nothing is erased: {each.unplaced}", err=True)
         else:
-            click.echo(f"{cell(each.table)}: {each.rows:,} rows {word}, {each.files:,} files removed")
+            click.echo(f"{line(each.table)}: {each.rows:,} rows {word}, {each.files:,} files removed")
     click.get_current_context().exit(FAILED if any(each.unplaced for each in done) else 0)
 
 
@@ -144,11 +145,11 @@ def show_history(path: "Location", tables: tuple[str, ...], limit: int, as_json:
         return
     rows = [
         (
-            cell(each.table),
-            str(each.version),
-            datetime.fromtimestamp(each.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            each.table,
+            each.version,
+            f"{from_ms(each.at_ms):%Y-%m-%d %H:%M:%S}",
             each.operation.lower(),
-            "" if each.rows is None else f"{each.rows:,}",
+            None if each.rows is None else f"{each.rows:,}",
             f"{each.files_added:,}",
             f"{each.files_removed:,}",
         )

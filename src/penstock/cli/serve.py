@@ -1,12 +1,13 @@
 """`penstock serve`: serves a store over the network."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import click
 
 from penstock.access.opening import Lock
+from penstock.access.settings import AccessSettings
 from penstock.app import Outbox
 from penstock.broker.broker import Broker
 from penstock.broker.process import collect_rarely
@@ -14,7 +15,7 @@ from penstock.broker.settings import BrokerSettings
 from penstock.database.migrations import check, migrate
 from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
-from penstock.log.store import Store, open_batches, open_store
+from penstock.log.store import Store, open_batches
 from penstock.operate.kafka_port import KafkaAdministration
 
 from .console import console_routes, refuse_open_console
@@ -25,12 +26,12 @@ from .listeners import (
     http_served,
     insecure_option,
     lock_options,
-    lock_settings,
     refuse_open,
     refuse_unlocked,
     refuse_without_http,
+    running,
 )
-from .options import ChosenStore, naming_the_command, refuse_memory, store_options
+from .options import ChosenStore, attached, store_options
 from .service import logging_options, send_spans, set_up, stop_signal
 
 
@@ -83,7 +84,7 @@ def command(
             "give an address: --kafka 127.0.0.1:9092, --http 127.0.0.1:8420, --grpc 127.0.0.1:8421 or "
             "--tinyq 127.0.0.1:25131"
         )
-    locking = lock_settings(lock)
+    locking = AccessSettings.load(**lock)
     if console and http is not None:
         refuse_open_console("--http", http, locking)
     given = (("--kafka", kafka), ("--http", http), ("--grpc", grpc), ("--tinyq", tinyq))
@@ -93,64 +94,50 @@ def command(
     set_up(log_level, log_format)
     send_spans()
     settings = BrokerSettings.load()
-    refuse_memory(chosen.url)
-    store = open_store(chosen.url, chosen.names)
-    try:
-        with naming_the_command(chosen.url, chosen.names), stop_signal() as stopped:
-            if directory_in(plain_url(chosen.url)) is not None:
-                migrate(store.database)
-            check(store.database)
-            store.log.claim()  # fail now, not at the first append, if another process writes the directory
-            with Lock(locking, store.database) as doors:
-                for flag, address in listening:
-                    if address is not tinyq:  # TinyQ always requires a password or a token
-                        refuse_unlocked(flag, address, doors, anonymous=anonymous)
-                with (
-                    _kafka(store, kafka, advertise, settings, doors),
-                    _http(store, http, doors, with_console=console),
-                    _grpc(store, grpc, doors),
-                    _tinyq(store, tinyq, doors),
-                ):
-                    collect_rarely()
-                    stopped.wait()
-    finally:
-        store.close()
+    with attached(chosen.url, chosen.names) as store, stop_signal() as stopped:
+        if directory_in(plain_url(chosen.url)) is not None:
+            migrate(store.database)
+        check(store.database)
+        store.log.claim()  # fail now, not at the first append, if another process writes the directory
+        with Lock(locking, store.database) as doors, ExitStack() as stack:
+            for flag, address in listening:
+                if address is not tinyq:  # TinyQ always requires a password or a token
+                    refuse_unlocked(flag, address, doors, anonymous=anonymous)
+            if kafka is not None:
+                stack.enter_context(_kafka(store, kafka, advertise, settings, doors))
+            if http is not None:
+                stack.enter_context(_http(store, http, doors, with_console=console))
+            if grpc is not None:
+                stack.enter_context(running("grpc", _grpc(store, grpc, doors)))
+            if tinyq is not None:
+                stack.enter_context(running("tinyq", _tinyq(store, tinyq, doors)))
+            collect_rarely()
+            stopped.wait()
 
 
 @contextmanager
 def _kafka(
-    store: Store, address: ListenAddress | None, advertise: ListenAddress | None, settings: BrokerSettings, doors: Lock
+    store: Store, address: ListenAddress, advertise: ListenAddress | None, settings: BrokerSettings, doors: Lock
 ) -> Iterator[None]:
-    if address is None:
-        yield
-        return
-    batches = open_batches(store, batch_bytes=settings.batch_bytes)
-    broker = Broker(
-        store,
-        batches,
-        KafkaAdministration(store),
-        host=address.host,
-        port=address.port,
-        advertised=None if advertise is None else (advertise.host, advertise.port),
-        settings=settings,
-        access=doors.access,
-        access_settings=doors.settings,
-        tls=doors.tls,
-    )
-    try:
-        broker.start()
-        click.echo(f"kafka listening on {broker.address}")
-        yield
-    finally:
-        broker.stop()
-        batches.close()
+    with closing(open_batches(store, batch_bytes=settings.batch_bytes)) as batches:
+        broker = Broker(
+            store,
+            batches,
+            KafkaAdministration(store),
+            host=address.host,
+            port=address.port,
+            advertised=advertise,
+            settings=settings,
+            access=doors.access,
+            access_settings=doors.settings,
+            tls=doors.tls,
+        )
+        with running("kafka", broker):
+            yield
 
 
 @contextmanager
-def _http(store: Store, address: ListenAddress | None, doors: Lock, *, with_console: bool) -> Iterator[None]:
-    if address is None:
-        yield
-        return
+def _http(store: Store, address: ListenAddress, doors: Lock, *, with_console: bool) -> Iterator[None]:
     from penstock.gateway.application import application
     from penstock.gateway.rest.api import RestApi
 
@@ -162,40 +149,17 @@ def _http(store: Store, address: ListenAddress | None, doors: Lock, *, with_cons
         yield
 
 
-@contextmanager
-def _grpc(store: Store, address: ListenAddress | None, doors: Lock) -> Iterator[None]:
-    if address is None:
-        yield
-        return
+def _grpc(store: Store, address: ListenAddress, doors: Lock) -> Any:
     from penstock.gateway.grpc.door import GrpcDoor
     from penstock.gateway.grpc.listener import GrpcListener
 
-    plaintext = doors.settings.secrets_in_plaintext
-    door = GrpcDoor(store, access=doors.access, secrets_in_plaintext=plaintext)
-    listener = GrpcListener(door, *address, tls=doors.server_tls)
-    listener.start()
-    click.echo(f"grpc listening on {listener.address}")
-    try:
-        yield
-    finally:
-        listener.stop()
+    door = GrpcDoor(store, access=doors.access, secrets_in_plaintext=doors.settings.secrets_in_plaintext)
+    return GrpcListener(door, *address, tls=doors.server_tls)
 
 
-@contextmanager
-def _tinyq(store: Store, address: ListenAddress | None, doors: Lock) -> Iterator[None]:
-    if address is None:
-        yield
-        return
+def _tinyq(store: Store, address: ListenAddress, doors: Lock) -> Any:
     from penstock.gateway.tinyq.door import TinyqDoor
     from penstock.gateway.tinyq.listener import TinyqListener
 
-    plaintext = doors.settings.secrets_in_plaintext
-    door = TinyqDoor(store, access=doors.access, secrets_in_plaintext=plaintext)
-    listener = TinyqListener(door, *address, tls=doors.tls)
-    listener.open()
-    listener.start()
-    click.echo(f"tinyq listening on {listener.address}")
-    try:
-        yield
-    finally:
-        listener.stop()
+    door = TinyqDoor(store, access=doors.access, secrets_in_plaintext=doors.settings.secrets_in_plaintext)
+    return TinyqListener(door, *address, tls=doors.tls)

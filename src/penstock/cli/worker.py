@@ -19,7 +19,6 @@ from .listeners import (
     http_served,
     insecure_option,
     lock_options,
-    lock_settings,
     refuse_open,
     refuse_unlocked,
     refuse_without_http,
@@ -67,7 +66,7 @@ def command(
         refuse_without_http("--api", http)
     if console:
         refuse_without_http("--console", http)
-    locking = lock_settings(lock)
+    locking = AccessSettings.load(**lock)
     if console and http is not None:
         refuse_open_console("--http", http, locking)
     if http is not None:

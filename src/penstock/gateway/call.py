@@ -12,7 +12,7 @@ from penstock.model.record import TRACEPARENT, Record
 from penstock.operate.dead import DeadLetter
 from penstock.operate.groups import GroupPartition
 from penstock.operate.lanes import WaitingLane
-from penstock.operate.paging import Page
+from penstock.operate.operation import Page
 from penstock.operate.producer import RecordWanted
 
 from .door import Door

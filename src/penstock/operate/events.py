@@ -29,9 +29,7 @@ from penstock.model.limits import check_topic
 from penstock.model.record import display_name
 
 from . import dead, scheduled
-from .groups import groups
-from .operation import ids, operation
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import PAGE_ROWS, Page, check_limit, ids, operation, page, place_after
 from .records import delete_done, logged
 
 EventWord = Literal["scheduled", "staged", "pending", "waiting", "done", "dead"]
@@ -92,14 +90,15 @@ def events(
     if topic is not None:
         check_topic(topic)
     _check_group(wanted, group)
-    if wanted is EventState.SCHEDULED:
-        return _scheduled(store, topic, after, limit)
-    if wanted is EventState.DEAD:
-        return _dead(store, topic, group, after, limit)
-    if wanted is EventState.STAGED:
-        return _staged(store, topic, after, limit)
-    if wanted is EventState.WAITING:
-        return _waiting(store, ids(store, group, topic), after, limit)
+    match wanted:
+        case EventState.SCHEDULED:
+            return _scheduled(store, topic, after, limit)
+        case EventState.DEAD:
+            return _dead(store, topic, group, after, limit)
+        case EventState.STAGED:
+            return _staged(store, topic, after, limit)
+        case EventState.WAITING:
+            return _waiting(store, ids(store, group, topic), after, limit)
     place = place_after(after, *_FIRST_PLACE)
     only = None if topic is None else store.log.topic(topic).id
     rows = list(islice(logged(store, wanted is EventState.PENDING, only, place), limit + 1))
@@ -135,7 +134,8 @@ def delete(
         return scheduled.cancel(store, scheduled.ScheduledSelection(topic=topic, before=before), **how)
     if wanted is EventState.DONE:
         return delete_done(store, before, topic=topic, **how).count
-    readers = [group] if group is not None else _groups(store)
+    known = store.database.look(lambda tx: tx.rows("operate", "groups_all", name=None))
+    readers = [group] if group is not None else sorted(row[1] for row in known)
     picked = [dead.DeadSelection(group=each, topic=topic, before=before) for each in readers]
     return sum(dead.discard(store, each, **how).count for each in picked)
 
@@ -153,24 +153,13 @@ def _check_group(state: EventState, group: str | None) -> None:
         raise InvalidSelection(f"{state.value} events belong to no group; omit the group")
 
 
-def _groups(store: Store) -> list[str]:
-    found, after = list[str](), None
-    while True:
-        listed = groups(store, after=after, limit=1000)
-        found, after = found + [each.name for each in listed.items], listed.after
-        if after is None:
-            return found
-
-
 def _scheduled(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
     found = scheduled.scheduled(store, scheduled.ScheduledSelection(topic=topic), after=after, limit=limit)
-    return Page(
-        [
-            Event("scheduled", each.due_at, each.name, each.topic, None, None, each.key, each.type, each.id)
-            for each in found.items
-        ],
-        found.after,
-    )
+
+    def event(each: scheduled.ScheduledEvent) -> Event:
+        return Event("scheduled", each.due_at, each.name, each.topic, None, None, each.key, each.type, each.id)
+
+    return Page(list(map(event, found.items)), found.after)
 
 
 def _dead(store: Store, topic: str | None, group: str | None, after: str | None, limit: int) -> Page[Event]:

@@ -14,8 +14,7 @@ from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry, key_text
 from penstock.log.store import Store
 
-from .operation import ids, operation, with_topic_names
-from .paging import PAGE_ROWS, Page, check_limit, page, places_after
+from .operation import PAGE_ROWS, Page, check_limit, ids, operation, page, places_after, with_topic_names
 
 _FIRST = {"after_group": 0, "after_topic": 0, "after_partition": 0, "after_offset": -1}
 
@@ -58,8 +57,14 @@ def completed_by_fallback(
         rows = with_topic_names(log, found, id_at=1, name_at=5)
         return rows, _entries(log, rows)
 
+    def completion(row: Row) -> FallbackCompletion:
+        partition, offset, group, topic, failures, reason, completed_ms = row[2:]
+        entry = entries.get(row[1:4])
+        content = ("", None, "") if entry is None else (entry.id, key_text(entry.key), entry.type or "")
+        return FallbackCompletion(group, topic, partition, offset, *content, failures, reason, from_ms(completed_ms))
+
     rows, entries = store.database.look(look)
-    return page(rows, limit, len(_FIRST), lambda row: _completion(row, entries.get(row[1:4])))
+    return page(rows, limit, len(_FIRST), completion)
 
 
 def _entries(log: Log, rows: list[Row]) -> dict[Row, Entry]:
@@ -70,10 +75,3 @@ def _entries(log: Log, rows: list[Row]) -> dict[Row, Entry]:
         for entry in log.at(topics[topic_id], places, bare=True):
             found[topic_id, entry.partition, entry.offset] = entry
     return found
-
-
-def _completion(row: Row, entry: Entry | None) -> FallbackCompletion:
-    partition, offset, group, topic, failures, reason, completed_ms = row[2:]
-    id, key, type = ("", None, "") if entry is None else (entry.id, key_text(entry.key), entry.type or "")
-    place = group, topic, partition, offset
-    return FallbackCompletion(*place, id, key, type, failures, reason, from_ms(completed_ms))

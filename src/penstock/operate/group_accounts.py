@@ -61,36 +61,27 @@ def accounts(
     erased: Collection[_RecordPlace],
 ) -> list[GroupAccount]:
     """Return the counts of the groups that read a topic, or of those named in `groups`."""
-    found = store.database.look(lambda tx: _accounts(tx, topic, bounds, groups))
+
+    def look(tx: Transaction) -> list[GroupAccount]:
+        reading = tx.rows("operate", "groups_on_topic", topic_id=topic.id)
+        wanted = [row for row in reading if groups is None or row[1] in groups]
+        return [_account(tx, name, group_id, topic, bounds) for group_id, name in wanted]
+
+    found = store.database.look(look)
     for each in found:
         each.erased = sum(each.has_passed(*place) for place in erased)
     noted = [each for each in found if each.notes]
-    if noted:
-        for number, span in sorted(bounds.items()):
-            for entries in walk(store.log, topic, number, span):
-                for entry in entries:
-                    for each in noted:
-                        if each.has_passed_over(number, entry.offset, entry.type or ""):
-                            each.passed_over[entry.type or ""] += 1
+    for number, span in sorted(bounds.items()) if noted else ():
+        for entry in (entry for entries in walk(store.log, topic, number, span) for entry in entries):
+            for each in noted:
+                if each.has_passed_over(number, entry.offset, entry.type or ""):
+                    each.passed_over[entry.type or ""] += 1
     return found
 
 
-def _accounts(
-    tx: Transaction, topic: Topic, bounds: dict[int, Bounds], groups: Sequence[str] | None
-) -> list[GroupAccount]:
+def _account(tx: Transaction, name: str, group_id: int, topic: Topic, bounds: dict[int, Bounds]) -> GroupAccount:
+    account, where = GroupAccount(name), {"group_id": group_id, "topic_id": topic.id}
     starts = Rows(partition=list(bounds), place=[each.start for each in bounds.values()])
-    reading = tx.rows("operate", "groups_on_topic", topic_id=topic.id)
-    return [
-        _account(tx, GroupAccount(name), group_id, topic, bounds, starts)
-        for group_id, name in reading
-        if groups is None or name in groups
-    ]
-
-
-def _account(
-    tx: Transaction, account: GroupAccount, group_id: int, topic: Topic, bounds: dict[int, Bounds], starts: Rows
-) -> GroupAccount:
-    where = {"group_id": group_id, "topic_id": topic.id}
     for row in tx.rows("operate", "cursors_of_group", starts=starts, **where):
         partition, offset, passed, waiting, dead, before = row
         start, end = bounds.get(partition, Bounds(0, 0))

@@ -25,8 +25,20 @@ from penstock.worker.handler_options import Start, is_name
 from . import audit
 from .catch_up import passed_over_by
 from .members import living, serving
-from .operation import SeesTopic, every_topic, group_id, ids, operation, storable
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after, places_after
+from .operation import (
+    PAGE_ROWS,
+    Page,
+    SeesTopic,
+    check_limit,
+    every_topic,
+    group_id,
+    ids,
+    operation,
+    page,
+    place_after,
+    places_after,
+    storable,
+)
 from .progress import Group, GroupShown, GroupTopic, LogReader, as_groups, oldest_of, progress_of, reader_named, readers
 
 
@@ -96,17 +108,21 @@ def show(store: Store, name: str, *, seen: SeesTopic = every_topic, clock: Clock
     """Return a group with those of its topics that the caller may see. Raises UnknownGroup."""
 
     def look(tx: Transaction) -> GroupShown:
-        rows = tx.rows("operate", "group_show", name=storable(name))
+        rows, log = tx.rows("operate", "group_show", name=storable(name)), store.log_in(tx)
         if not rows:
-            return _shown_reader(store.log_in(tx), name, seen)
+            reader = reader_named(log, name)
+            if reader is None:
+                raise UnknownGroup(name)
+            group, on_topics = as_groups(log, [reader], seen)[name]
+            return GroupShown(group, None, (), (), tuple(on_topics))
         (row,) = rows
         _, id, created_ms, _, _, _, filters = row
-        topics = _on_topics(tx, store.log_in(tx), [id], seen=seen).get(id, [])
+        topics = _on_topics(tx, log, [id], seen=seen).get(id, [])
         at_work = serving(tx, clock)
         members = at_work.groups.get(id, [])
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
         present = tuple(each for each in known[0] if seen(each.partition(":")[0])) if known else ()
-        passed_over = passed_over_by(tx, store.log_in(tx), id)
+        passed_over = passed_over_by(tx, log, id)
         return GroupShown(
             _group(row, topics, members),
             from_ms(created_ms),
@@ -135,7 +151,14 @@ def partitions(
     topics = {each.id: each for each in store.log.topics()}
     there = [row for row in rows if row[0] in topics]  # skip topics deleted since
     bounds = store.log.bounds_of([topics[id] for id in sorted({row[0] for row in there})])
-    return page(there, limit, 2, lambda row: _partition(row, topics[row[0]].name, bounds[row[0]]))
+
+    def cursor(row: Row) -> GroupPartition:
+        topic_id, partition, offset, bitmap, *service = row
+        end, passed = bounds[topic_id].get(partition, Bounds(0, 0)).end, DoneSet.count_in(bitmap)
+        lag = max(0, end - offset - passed)
+        return GroupPartition(topics[topic_id].name, partition, offset, end, lag, passed, *service)
+
+    return page(there, limit, 2, cursor)
 
 
 @operation
@@ -160,8 +183,8 @@ def delete(
     For a pipeline of that name, delete its hold on retention. Raises UnknownGroup, and GroupBusy while a
     living member serves the group or owns one of its partitions.
     """
-    reader = reader_named(store.log, name)
-    if reader is not None and not _is_group(store, name):
+    reader, named = reader_named(store.log, name), {"name": storable(name)}
+    if reader is not None and not store.database.look(lambda tx: tx.rows("delivery", "group_find", **named)):
         return _release(store, reader, clock, actor, dry_run=dry_run)
     id = group_id(store, name)
 
@@ -179,23 +202,12 @@ def delete(
         audit.write(tx, "group delete", {"group": name}, deleted.cursors, own_ms(clock), actor=actor)
         return Forgotten(*deleted)
 
-    return (
-        store.database.run(forget)
-        if not dry_run
-        else store.database.look(lambda tx: _would_forget(tx, store.log_in(tx), id))
-    )
+    def would_forget(tx: Transaction) -> Forgotten:
+        topics = _on_topics(tx, store.log_in(tx), [id]).get(id, [])
+        lanes = sum(each.waiting + each.held for each in topics)
+        return Forgotten(sum(each.partitions for each in topics), lanes, sum(each.dead for each in topics))
 
-
-def _shown_reader(log: Log, name: str, seen: SeesTopic) -> GroupShown:
-    reader = reader_named(log, name)
-    if reader is None:
-        raise UnknownGroup(name)
-    group, topics = as_groups(log, [reader], seen)[name]
-    return GroupShown(group, None, (), (), tuple(topics))
-
-
-def _is_group(store: Store, name: str) -> bool:
-    return bool(store.database.look(lambda tx: tx.rows("delivery", "group_find", name=storable(name))))
+    return store.database.look(would_forget) if dry_run else store.database.run(forget)
 
 
 def _release(store: Store, reader: LogReader, clock: Clock, actor: str | None, *, dry_run: bool) -> Forgotten:
@@ -210,12 +222,6 @@ def _release(store: Store, reader: LogReader, clock: Clock, actor: str | None, *
     if not dry_run:
         store.database.run(forget)
     return Forgotten(places, 0, 0)
-
-
-def _would_forget(tx: Transaction, log: Log, id: int) -> Forgotten:
-    topics = _on_topics(tx, log, [id]).get(id, [])
-    cursors, lanes = sum(each.partitions for each in topics), sum(each.waiting + each.held for each in topics)
-    return Forgotten(cursors, lanes, sum(each.dead for each in topics))
 
 
 def _change(
@@ -284,13 +290,6 @@ def _group(row: Row, topics: list[GroupTopic], members: list[str]) -> Group:
         version,
         kind,
     )
-
-
-def _partition(row: Row, topic: str, bounds: dict[int, Bounds]) -> GroupPartition:
-    _, partition, offset, bitmap, owner, wanted, epoch, crashes = row
-    end, passed = bounds.get(partition, Bounds(0, 0)).end, DoneSet.count_in(bitmap)
-    lag = max(0, end - offset - passed)
-    return GroupPartition(topic, partition, offset, end, lag, passed, owner, wanted, epoch, crashes)
 
 
 NOBODY = "nobody"  # the owner of a group that no member serves yet

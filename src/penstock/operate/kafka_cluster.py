@@ -7,8 +7,9 @@ its first connection fails, so this module makes a connection of its own first.
 import asyncio
 import ssl
 from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from penstock.clock import to_ms
 from penstock.database.address import without_password
@@ -39,14 +40,16 @@ _CLOSE_SECONDS = 1.0
 _PROTOCOL = "PENSTOCK_KAFKA_SECURITY_PROTOCOL"
 
 
-class KafkaTopic(NamedTuple):
+@dataclass(frozen=True, order=True)
+class KafkaTopic:
     """A topic of a cluster."""
 
     name: str
     partitions: int
 
 
-class KafkaGroup(NamedTuple):
+@dataclass(frozen=True, order=True)
+class KafkaGroup:
     """A group of a cluster."""
 
     name: str

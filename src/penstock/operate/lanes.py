@@ -11,8 +11,7 @@ from penstock.database.database import Transaction
 from penstock.delivery.lane import LANE_COLUMNS, SHARED, SideLane, WaitState, key_lane
 from penstock.log.store import Store
 
-from .operation import ids, operation, with_topic_names
-from .paging import PAGE_ROWS, Page, check_limit, page, places_after
+from .operation import PAGE_ROWS, Page, check_limit, ids, operation, page, places_after, with_topic_names
 
 _FIRST = {
     "after_group": 0,
@@ -35,7 +34,7 @@ class LaneState(Enum):
     MOVED = "moved"  # the records of its key in the former partition, from before the topic grew
 
 
-_UNTIMED = {WaitState.SLOW: LaneState.SLOW, WaitState.MOVED: LaneState.MOVED}
+_UNTIMED = {WaitState.HELD: LaneState.HELD, WaitState.SLOW: LaneState.SLOW, WaitState.MOVED: LaneState.MOVED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +82,14 @@ def lanes(
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, int]]:
         found = tx.rows("operate", "lanes_list", lane=lane, held=held, limit=limit + 1, **params)
-        rows = with_topic_names(store.log_in(tx), [_plain(row) for row in found], id_at=1, name_at=8)
+        # A database may have numbers for truth values.
+        plain = [(*row[:4], bool(row[4]), bool(row[5]), *row[6:]) for row in found]
+        rows = with_topic_names(store.log_in(tx), plain, id_at=1, name_at=8)
         return rows, _counts(tx, rows[:limit])
 
     rows, counts = store.database.look(look)
     now_ms = clock.now_ms()
     return page(rows, limit, len(_FIRST), lambda row: _waiting(row, counts.get(row[:7], 0), now_ms))
-
-
-def _plain(row: Row) -> Row:
-    """Return a row with truth values where a database has numbers."""
-    return (*row[:4], bool(row[4]), bool(row[5]), *row[6:])
 
 
 def _counts(tx: Transaction, rows: list[Row]) -> dict[Row, int]:
@@ -109,14 +105,8 @@ def _counts(tx: Transaction, rows: list[Row]) -> dict[Row, int]:
 def _waiting(row: Row, waiting: int, now_ms: int) -> WaitingLane:
     partition, lane = row[2], SideLane(*row[3:7])
     group, topic, stored, failures, due_ms, reason = row[7:]
-    state, until = _state(WaitState(stored), due_ms, now_ms)
+    state, until = _UNTIMED.get(WaitState(stored), LaneState.DUE), None
+    if state is not LaneState.HELD and due_ms > now_ms:
+        state, until = LaneState.PARKED, from_ms(due_ms)
     place = group, topic, partition, lane.key, None if lane.alone == SHARED else lane.alone
     return WaitingLane(*place, state, until, failures, reason, waiting, lane.late, lane.whole)
-
-
-def _state(stored: WaitState, due_ms: int, now_ms: int) -> tuple[LaneState, datetime | None]:
-    if stored is WaitState.HELD:
-        return LaneState.HELD, None
-    if due_ms > now_ms:
-        return LaneState.PARKED, from_ms(due_ms)
-    return _UNTIMED.get(stored, LaneState.DUE), None

@@ -66,21 +66,11 @@ def members_in(tx: Transaction, clock: Clock) -> Iterator[MemberShown]:
         reported, here = decode_status(status), serving.get(id)
         serves = decode_serves(here[5]) if here else None
         groups = sorted(names[each.id] for each in serves.groups if each.id in names) if serves else []
-        shown.append(
-            MemberShown(
-                id,
-                host,
-                pid,
-                _presence(Process(host, pid, started), left_ms, died_ms, state),
-                left_ms / 1000,
-                here[4] / 1000 if here else None,
-                serves.slots if serves else False,
-                tuple(groups),
-                sum(len(each.calls) for each in reported.groups),
-                sum(each.hung for each in reported.groups),
-                tuple(f"{loop}: {error}" for loop, error in reported.troubles.items()),
-            )
-        )
+        presence = _presence(Process(host, pid, started), left_ms, died_ms, state)
+        work = here[4] / 1000 if here else None, serves.slots if serves else False, tuple(groups)
+        calls = sum(len(each.calls) for each in reported.groups), sum(each.hung for each in reported.groups)
+        troubles = tuple(f"{loop}: {error}" for loop, error in reported.troubles.items())
+        shown.append(MemberShown(id, host, pid, presence, left_ms / 1000, *work, *calls, troubles))
     order = list(Presence)
     yield from sorted(shown, key=lambda each: (order.index(each.presence), each.host, each.pid, each.id))
 

@@ -102,27 +102,21 @@ def progress_of(log: Log, cursors: Iterable[Row]) -> Iterator[GroupProgress]:
         if place[1] in topics
     }
     bounds = log.bounds_of([topics[id] for id in sorted({id for _, id in by_place})])
-    unread = {(group, id): set(_unread(reached, bounds[id])) for (group, id), reached in by_place.items()}
+    unread = {(group, id): _unread(reached, bounds[id]) for (group, id), reached in by_place.items()}
     wanted: dict[Topic, set[Position]] = {}
     for (_, id), places in unread.items():
         wanted.setdefault(topics[id], set()).update(places)
     times = log.times_at(wanted)
     for (group, id), reached in by_place.items():
-        lag = sum(max(0, _end(bounds[id], each.partition) - each.offset) for each in reached)
+        lag = sum(max(0, bounds[id][number].end - offset) for number, offset in reached if number in bounds[id])
         oldest = min((times[id][each] for each in unread[group, id] if each in times[id]), default=None)
         yield GroupProgress(group, topics[id], len(reached), lag, oldest)
 
 
-def _end(bounds: dict[int, Bounds], partition: int) -> int:
-    return bounds[partition].end if partition in bounds else 0
-
-
-def _unread(reached: list[Position], bounds: dict[int, Bounds]) -> Iterator[Position]:
-    """Yield the position of the first unread record of each partition."""
-    for partition, offset in reached:
-        start, end = bounds.get(partition, Bounds(0, 0))
-        if offset < end:
-            yield Position(partition, max(offset, start))
+def _unread(reached: list[Position], bounds: dict[int, Bounds]) -> set[Position]:
+    """Return the position of the first unread record of each partition."""
+    known = [(at, bounds[at.partition]) for at in reached if at.partition in bounds]
+    return {Position(at.partition, max(at.offset, kept.start)) for at, kept in known if at.offset < kept.end}
 
 
 KIND: Final = "pipeline"

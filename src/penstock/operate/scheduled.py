@@ -23,8 +23,7 @@ from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
 from .erase import digest
-from .operation import operation, storable
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import PAGE_ROWS, Page, check_limit, operation, page, place_after, storable
 
 BATCH = 1000  # events cancelled in one transaction
 

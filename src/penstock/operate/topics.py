@@ -27,8 +27,7 @@ from penstock.model.partition import MURMUR3
 
 from . import audit
 from .members import serving, touch_readers
-from .operation import operation
-from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import LAST, PAGE_ROWS, Page, check_limit, operation, page, place_after
 
 UNLIMITED = retention_rule.UNLIMITED
 

@@ -13,7 +13,7 @@ import pytest
 
 from penstock import Outbox
 from penstock.cli import output
-from penstock.cli.output import cell, print_table
+from penstock.cli.output import print_table
 from tests.unit.cli.program import penstock
 
 COLUMNS = ("group", "record", "key", "id", "reason")
@@ -32,7 +32,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
     def shown(width: int | None) -> str:
         monkeypatch.setattr(output, "terminal_width", lambda: width)
-        print_table(COLUMNS, [tuple(map(cell, row)) for row in ROWS], prose=("reason",))
+        print_table(COLUMNS, ROWS, prose=("reason",))
         return capsys.readouterr().out
 
     return shown

@@ -10,7 +10,7 @@ from penstock.operate import dead, lanes
 from penstock.operate.dead import DeadLetter, DeadSelection, LetterOutcome
 from penstock.operate.dead_errors import DeadErrors, dead_errors
 from penstock.operate.lanes import WaitingLane
-from penstock.operate.paging import Page
+from penstock.operate.operation import Page
 from penstock.operate.why import Answer as WhyAnswer
 from penstock.operate.why import why
 

@@ -8,7 +8,7 @@ import msgspec
 from penstock.access.resource import AccessRight, group, topic
 from penstock.operate import groups, reset
 from penstock.operate.groups import Forgotten, GroupPartition
-from penstock.operate.paging import Page
+from penstock.operate.operation import Page
 from penstock.operate.progress import Group, GroupShown
 from penstock.operate.reset import EARLIEST, LATEST
 

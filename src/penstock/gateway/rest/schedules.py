@@ -5,7 +5,7 @@ from collections.abc import Callable
 from penstock.access.resource import CLUSTER, AccessRight, topic
 from penstock.errors import NotAllowed, UnknownScheduled
 from penstock.operate import periodic, scheduled
-from penstock.operate.paging import Page
+from penstock.operate.operation import Page
 from penstock.operate.periodic import ScheduleShown
 from penstock.operate.scheduled import ScheduledEvent, ScheduledSelection
 

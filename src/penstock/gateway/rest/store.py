@@ -9,8 +9,8 @@ from penstock.errors import InvalidInput
 from penstock.operate import audit, members, overview
 from penstock.operate.audit import AuditEntry
 from penstock.operate.members import MemberShown
+from penstock.operate.operation import Page
 from penstock.operate.overview import StoreOverview
-from penstock.operate.paging import Page
 
 from .call import RestCall
 from .operations import PAGING, Operations, Parameter, narrowing

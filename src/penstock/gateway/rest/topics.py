@@ -9,7 +9,7 @@ from penstock.model.content import BINARY
 from penstock.model.partition import MURMUR3
 from penstock.model.protobuf import PROTOBUF
 from penstock.operate import topics
-from penstock.operate.paging import Page
+from penstock.operate.operation import Page
 from penstock.operate.topics import TopicPartition, TopicShown
 from penstock.operate.value_schemas import ValueSchema
 

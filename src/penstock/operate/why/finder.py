@@ -91,8 +91,9 @@ class Finder:
         self, tx: Transaction, log: Log, topics: Iterable[Topic], topic: str | None, *, everything: bool = False
     ) -> None:
         self._tx, self._log, self._everything = tx, log, everything
-        self._topics, self._topic = list(topics), topic
+        self.topics, self._topic = list(topics), topic
         self.walk = _ALL if everything else WALK
+        self._staged_walk = _ALL if everything else STAGED_WALK
         self._bounds: dict[int, dict[int, Bounds]] = {}
         self._growths: dict[int, list[Growth]] = {}
         self._read: dict[tuple[int, int, str], _KeyRead] = {}
@@ -102,25 +103,16 @@ class Finder:
         self._seen_at: dict[str, set[tuple[int, int]]] = {}  # by key: topics and partitions
         self._strays: dict[tuple[int, str], list[Logged]] = {}
 
-    @property
-    def _staged_walk(self) -> int:
-        return _ALL if self._everything else STAGED_WALK
-
-    def topics(self) -> list[Topic]:
-        """Return the topics it searches."""
-        return self._topics
-
     def by_id(self, id: str, key: str | None) -> UnloggedEvent | Logged | Missing:
         """Return a record by its id; `key` tells its partition."""
-        tx, params = self._tx, {"id": id, "topic": self._topic}
-        walk = self._staged_walk
-        rows = tx.rows("operate", "scheduled_by_id", **params) or tx.rows(
-            "operate", "staged_by_id", walk=walk, **params
-        )
+        params, walk = {"id": id, "topic": self._topic}, self._staged_walk
+        rows = self._tx.rows("operate", "scheduled_by_id", **params)
+        rows = rows or self._tx.rows("operate", "staged_by_id", walk=walk, **params)
         if rows:
             return _staged(rows[0])
-        missing = Missing(cut=self._staged_count(walk) >= walk, gone=False)
-        for topic in self._topics:
+        is_cut = not self._everything and self._tx.rows("operate", "staged_count", walk=walk)[0][0] >= walk
+        missing = Missing(cut=is_cut, gone=False)
+        for topic in self.topics:
             found = self._logged(topic, id, key)
             if not isinstance(found, Missing):
                 return found
@@ -138,10 +130,9 @@ class Finder:
 
     def waiting_count(self, key: str, topic: str | None) -> tuple[int, int]:
         """Return how many events of a key are staged, and how many scheduled, on a topic or on all."""
-        hashed = key_hash(_bytes(key))
-        params = {"key_hash": hashed, "key": _bytes(key), "topic": topic, "slot": slot(hashed)}
-        ((staged, scheduled),) = self._tx.rows("operate", "unlogged_of_key", walk=self._staged_walk, **params)
-        return staged, scheduled
+        hashed, walk = key_hash(_bytes(key)), {"walk": self._staged_walk, "topic": topic}
+        rows = self._tx.rows("operate", "unlogged_of_key", key_hash=hashed, key=_bytes(key), slot=slot(hashed), **walk)
+        return rows[0][0], rows[0][1]
 
     def look_ahead(self, topic: Topic, number: int, key: str, ranges: Iterable[OffsetRange]) -> None:
         """Read the records of a key in ranges needed later, all at once."""
@@ -201,7 +192,7 @@ class Finder:
     def may_stray(self, topic: Topic) -> bool:
         """Return whether a client may have put a key where the topic's partitioner would not."""
         if self._allowing is None:
-            self._allowing = allowing_foreign(self._tx, {each.id for each in self._topics})
+            self._allowing = allowing_foreign(self._tx, {each.id for each in self.topics})
         return topic.partitioner != MURMUR3 or topic.id in self._allowing
 
     def strays(self, topic: Topic, key: str) -> Sequence[Logged]:
@@ -228,7 +219,7 @@ class Finder:
 
     def is_trimmed(self) -> bool:
         """Return whether retention has deleted records of any topic."""
-        return any(map(self._is_trimmed, self._topics))
+        return any(map(self._is_trimmed, self.topics))
 
     def at(self, topic: Topic, positions: Iterable[Position]) -> dict[Position, Logged]:
         """Return those of the records at some positions that the log still holds."""
@@ -279,11 +270,6 @@ class Finder:
     def _is_trimmed(self, topic: Topic) -> bool:
         return any(each.start > 0 for each in self._all_bounds(topic).values())
 
-    def _staged_count(self, walk: int) -> int:
-        if walk == _ALL:
-            return 0
-        return int(self._tx.rows("operate", "staged_count", walk=walk)[0][0])
-
     def _logged(self, topic: Topic, id: str, key: str | None) -> Logged | Missing:
         """Search the log, from the time in the id on."""
         numbers: Sequence[int | None] = (None,)
@@ -299,10 +285,13 @@ class Finder:
 
     def _kept(self, id: str) -> Logged | None:
         """Return a record that only a lane or a dead letter still holds."""
-        by_id = {topic.id: topic for topic in self._topics}
+        by_id = {topic.id: topic for topic in self.topics}
         only = next(iter(by_id)) if self._topic is not None and by_id else None
         rows = self._tx.rows("operate", "kept_records", id=id, topic_id=only)
-        return next((_kept_record(by_id[row[0]], row[1:7]) for row in rows if row[0] in by_id), None)
+        for topic_id, partition, offset, _, key, type, timestamp_ms, *_ in rows:
+            if topic_id in by_id:
+                return Logged(by_id[topic_id], partition, offset, id, key_text(key), type, timestamp_ms)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,11 +326,6 @@ def _staged(row: Row) -> UnloggedEvent:
 def _logged(topic: Topic, entry: Entry) -> Logged:
     place = entry.partition, entry.offset
     return Logged(topic, *place, entry.id, key_text(entry.key), entry.type or "", entry.timestamp_ms)
-
-
-def _kept_record(topic: Topic, row: Row) -> Logged:
-    number, offset, id, key, type, timestamp_ms = row
-    return Logged(topic, number, offset, id, key_text(key), type, timestamp_ms)
 
 
 def _bytes(key: str) -> bytes:

@@ -12,13 +12,12 @@ from penstock.worker.group import bounds
 
 from ..catch_up import PassedOverType, passed_over_by
 from . import sentences as say
-from .answer import Code, Reason, with_others
+from .answer import Code, Reason, ahead, counted, with_others
 from .member_reasons import busy, hanging
 from .members import Members, Served, Service
 from .record_case import CaseReader, Cursor, StoredGroup, cursor_of, group_of, waiting_counts
 from .record_reasons import hindrances
 from .unlogged import LONG_MS, OpenTransactions, blocked, explain_ready, unseen
-from .wording import ahead, counted
 
 _WORST = (
     Service.NONE,
@@ -170,9 +169,9 @@ class GroupReasons:
         count = counts.get(topic.id, 0) - held
         if count <= 0:
             return []
-        wait = "waits" if count == 1 else "wait"
-        text = f"{counted(count, 'dead letter')} {wait} to be requeued or discarded; they hold no key"
-        return [Reason(Code.DEAD, text, commands=(say.list_dead(group),))]
+        waits = counted(count, "dead letter waits", "dead letters wait")
+        text = f"{waits} to be requeued or discarded; they hold no key"
+        return [Reason(Code.DEAD, text, commands=(say.of_group("dead list", group),))]
 
     def _done(self, group: StoredGroup, topic: Topic) -> Reason:
         writers = [each for each in self._opened.long_writers() if each.age_ms is not None]
@@ -193,7 +192,7 @@ class GroupReasons:
         counts = waiting_counts(self._tx, topic, [(group.id, owner) for owner in owned])
         for lanes, entries in counts.values():
             if behind and (lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND):
-                commands = (say.list_lanes(group),)
+                commands = (say.of_group("lanes", group),)
                 return Reason(Code.BOUNDS, f"{say.full(lanes, entries)}; {text}", commands=commands)
         crashed = next((each for each in working if each.cursor.trial.goes_by_few), None)
         if crashed is not None:
@@ -239,19 +238,17 @@ def _waiting(group: StoredGroup, places: list[PartitionCase], now_ms: int) -> li
     found, of = [], "partition" if any(each.stopped for each in places) else "key"
     if resting:
         next_due_ms = min(each.next_due_ms for each in places if each.next_due_ms is not None)
-        waits = "waits" if resting == 1 else "wait"
-        first = ahead(next_due_ms, now_ms)
-        text = f"{counted(resting, of)} {waits} to be tried again, the first {first}"
-        found.append(Reason(Code.PARKED, text, until_ms=next_due_ms, commands=(say.list_lanes(group),)))
+        waits = counted(resting, f"{of} waits", f"{of}s wait")
+        text = f"{waits} to be tried again, the first {ahead(next_due_ms, now_ms)}"
+        found.append(Reason(Code.PARKED, text, until_ms=next_due_ms, commands=(say.of_group("lanes", group),)))
     if held:
-        are = "is" if held == 1 else "are"
-        text = f"{counted(held, of)} {are} held by dead letters until you requeue or discard them"
-        found.append(Reason(Code.HELD, text, commands=(say.list_lanes(group, held=True),)))
+        text = f"{counted(held, f'{of} is', f'{of}s are')} held by dead letters until you requeue or discard them"
+        found.append(Reason(Code.HELD, text, commands=(say.of_group("lanes", group, "--held"),)))
     moved = sum(each.moved for each in places)
     if moved:
-        waits = "waits" if moved == 1 else "wait"
-        text = f"{counted(moved, 'key')} {waits} for earlier records in partitions from before the topic grew"
-        found.append(Reason(Code.GROWN, text, commands=(say.list_lanes(group),)))
+        waits = counted(moved, "key waits", "keys wait")
+        text = f"{waits} for earlier records in partitions from before the topic grew"
+        found.append(Reason(Code.GROWN, text, commands=(say.of_group("lanes", group),)))
     closed = [each for each in places if each.waits_for is not None and each.behind]
     if closed:
         one, are = closed[0], "is" if len(closed) == 1 else "are"
@@ -289,8 +286,9 @@ def _lost(places: list[PartitionCase]) -> list[Reason]:
     lost = sum(each.lost for each in places)
     if not lost:
         return []
-    were = "record that the group had not read was" if lost == 1 else "records that the group had not read were"
-    return [Reason(Code.GONE, f"{lost:,} {were} deleted by retention, which had stopped waiting for the group")]
+    unread = "that the group had not read"
+    gone = counted(lost, f"record {unread} was", f"records {unread} were")
+    return [Reason(Code.GONE, f"{gone} deleted by retention, which had stopped waiting for the group")]
 
 
 def _passed_over(group: StoredGroup, types: list[PassedOverType]) -> list[Reason]:
@@ -300,8 +298,8 @@ def _passed_over(group: StoredGroup, types: list[PassedOverType]) -> list[Reason
         return []
     count, names = sum(each.records for each in left), ", ".join(each.type for each in left[:3])
     more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-    were = "was" if count == 1 else "were"
-    text = f"about {counted(count, 'record')} for which it has no handler ({names}{more}) {were} passed over"
+    which = f"for which it has no handler ({names}{more})"
+    text = f"about {counted(count, f'record {which} was', f'records {which} were')} passed over"
     return [Reason(Code.NO_HANDLER, text)]
 
 
@@ -310,7 +308,7 @@ def _to_do(working: list[PartitionCase]) -> str:
     parts = []
     if behind:
         partitions = counted(sum(each.behind > 0 for each in working), "partition")
-        parts.append(f"{counted(behind, 'record')} {'is' if behind == 1 else 'are'} to be read in {partitions}")
+        parts.append(f"{counted(behind, 'record is', 'records are')} to be read in {partitions}")
     if due:
-        parts.append(f"{counted(due, 'key')} {'waits for its' if due == 1 else 'wait for their'} turn")
+        parts.append(counted(due, "key waits for its turn", "keys wait for their turn"))
     return " and ".join(parts)

@@ -13,7 +13,7 @@ from penstock.membership.process import Process, lease_clocks
 from penstock.membership.serving import Domain, Present, decode_serves
 from penstock.membership.status import SILENT, MemberStatus, decode_status
 
-from .wording import lasting
+from .answer import lasting
 
 
 class Service(Enum):
