@@ -164,7 +164,6 @@ def reset_group(
 
 
 def _only_topic(store: Store, name: str) -> str:
-    """Return the topic of a group that reads only one."""
     topics = [each.topic for each in groups.show(store, name).on_topics]
     if len(topics) != 1:
         known = ", ".join(topics) or "no topic yet"

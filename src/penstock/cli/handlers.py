@@ -54,7 +54,6 @@ def _row(each: HandlerShown) -> tuple[object, ...]:
 
 
 def _then(each: HandlerShown) -> str:
-    """Return what happens to a record that cannot be handled."""
     lane = each.lanes
     waits = {"park": f"{lane} waits meanwhile", "alone": "retried alone", "dead": "no wait"}[each.on_failure]
     ends = [waits] if each.max_retries else []

@@ -46,7 +46,6 @@ def _progress() -> Callable[[int, int, int], None] | None:
 
 
 def _document(report: Report) -> dict[str, Any]:
-    """Return a report for JSON."""
     return {
         "ok": report.ok,
         "rounds": report.rounds,

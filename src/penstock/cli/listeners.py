@@ -101,8 +101,7 @@ def refuse_open(flag: str, address: ListenAddress, *, insecure: bool, encrypted:
 def refuse_unlocked(flag: str, address: ListenAddress, doors: Lock, *, anonymous: bool | None) -> None:
     """Refuse to let other machines do everything by TLS alone, now or later, unless asked for.
 
-    `anonymous`: None where it cannot be asked for. Plaintext was asked for by --insecure.
-    Raises UsageError.
+    `anonymous`: None where it cannot be asked for. Plaintext was asked for by --insecure. Raises UsageError.
     """
     if anonymous or address.is_loopback or not doors.settings.tls_cert:
         return

@@ -167,7 +167,6 @@ def _batch(folder: LogFolder, placed: WalkedBatch) -> dict[str, Any]:
 
 
 def _marker(batch: Buffer) -> str:
-    """Return the kind of a marker in a control batch."""
     try:
         return f"{decode_marker(batch).name.lower()} marker"
     except InvalidBatch:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import fields
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -75,8 +76,6 @@ def run_pipeline(flags: JobFlags, declared: Pipeline | None = None) -> None:
 
 
 def _run(spark: Any, job: Job, declared: Pipeline | None, reader: PipelineReader) -> None:
-    """Run the query to its end, with the upkeep of its tables."""
-
     def start() -> Running:
         reader.begin()
         for name in rebuild_tables(spark, job, lambda text: click.echo(text, err=True)):
@@ -116,10 +115,7 @@ def check_place(declared: Pipeline, to: Location) -> None:
 
 
 def job_of(flags: JobFlags, topic: str | None = None) -> Job:
-    """Return the job of the options; reports its errors before Spark is up.
-
-    `topic`: the target topic of its rows.
-    """
+    """Return the job of the options; reports its errors before Spark is up. `topic`: the target topic of its rows."""
     check_reach(flags.url, flags.master or PipelineSettings.load().master)
     kept_at = _kept_at(flags)
     counts = _checked_counts(flags)
@@ -130,24 +126,9 @@ def job_of(flags: JobFlags, topic: str | None = None) -> Job:
         raise click.UsageError("--catalog and --namespace are for --format iceberg")
     if flags.format == ICEBERG:
         check_catalog(flags.to, flags.catalog)
-    return Job(
-        url=url,
-        topic=flags.topic,
-        to=flags.to,
-        names=names,
-        starting=flags.starting,
-        once=flags.once,
-        fail_on_loss=not flags.allow_loss,
-        batch_records=flags.batch_records,
-        batch_bytes=flags.batch_bytes,
-        small_batch_seconds=flags.small_batch_seconds,
-        partition_by=flags.partition_by,
-        mode=_mode(flags, counts),
-        format=flags.format,
-        catalog=flags.catalog,
-        namespace=flags.namespace,
-        kept_at=kept_at,
-    )
+    same = {each.name: getattr(flags, each.name) for each in fields(Job) if hasattr(flags, each.name)}
+    same |= {"url": url, "names": names, "mode": _mode(flags, counts), "kept_at": kept_at}
+    return Job(**same, fail_on_loss=not flags.allow_loss)
 
 
 def check_format(job: Job) -> None:

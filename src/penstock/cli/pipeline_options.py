@@ -32,7 +32,6 @@ def _checkpoint(ctx: click.Context, param: click.Parameter, given: str | None) -
 
 
 def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
-    """Return the option if it can be parsed."""
     from penstock.pipeline.lake.routing import Partitioning
 
     Partitioning.parse(given, "--partition-by")

@@ -95,7 +95,6 @@ def _redirected(declared: Pipeline, flags: ReplayFlags) -> Pipeline:
 
 
 def _place(option: str, text: str, topic: str) -> ReplayPlace:
-    """Return the place of an option's text."""
     if text.startswith("{"):
         default = EARLIEST if option == "--from" else LATEST
         return ReadingPlace(default, offsets=read_offsets(option, text, (topic,)).get(topic))

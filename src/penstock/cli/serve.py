@@ -16,21 +16,11 @@ from penstock.database.migrations import check, migrate
 from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
 from penstock.log.store import Store, open_batches
-from penstock.operate.kafka_port import KafkaAdministration
+from penstock.operate.ports import KafkaAdministration
 
+from . import listeners
 from .console import console_routes, refuse_open_console
-from .listeners import (
-    ListenAddress,
-    ListenAddressType,
-    anonymous_option,
-    http_served,
-    insecure_option,
-    lock_options,
-    refuse_open,
-    refuse_unlocked,
-    refuse_without_http,
-    running,
-)
+from .listeners import ListenAddress, ListenAddressType, anonymous_option, insecure_option, lock_options
 from .options import ChosenStore, attached, store_options
 from .service import logging_options, send_spans, set_up, stop_signal
 
@@ -78,7 +68,7 @@ def command(
     created by `penstock migrate`. One process serves and writes a directory; a second one fails to start.
     """
     if console:
-        refuse_without_http("--console", http)
+        listeners.refuse_without_http("--console", http)
     if kafka is None and http is None and grpc is None and tinyq is None:
         raise click.UsageError(
             "give an address: --kafka 127.0.0.1:9092, --http 127.0.0.1:8420, --grpc 127.0.0.1:8421 or "
@@ -90,7 +80,7 @@ def command(
     given = (("--kafka", kafka), ("--http", http), ("--grpc", grpc), ("--tinyq", tinyq))
     listening = [(flag, address) for flag, address in given if address is not None]
     for flag, address in listening:
-        refuse_open(flag, address, insecure=insecure, encrypted=bool(locking.tls_cert))
+        listeners.refuse_open(flag, address, insecure=insecure, encrypted=bool(locking.tls_cert))
     set_up(log_level, log_format)
     send_spans()
     settings = BrokerSettings.load()
@@ -102,15 +92,15 @@ def command(
         with Lock(locking, store.database) as doors, ExitStack() as stack:
             for flag, address in listening:
                 if address is not tinyq:  # TinyQ always requires a password or a token
-                    refuse_unlocked(flag, address, doors, anonymous=anonymous)
+                    listeners.refuse_unlocked(flag, address, doors, anonymous=anonymous)
             if kafka is not None:
                 stack.enter_context(_kafka(store, kafka, advertise, settings, doors))
             if http is not None:
                 stack.enter_context(_http(store, http, doors, with_console=console))
             if grpc is not None:
-                stack.enter_context(running("grpc", _grpc(store, grpc, doors)))
+                stack.enter_context(listeners.running("grpc", _grpc(store, grpc, doors)))
             if tinyq is not None:
-                stack.enter_context(running("tinyq", _tinyq(store, tinyq, doors)))
+                stack.enter_context(listeners.running("tinyq", _tinyq(store, tinyq, doors)))
             collect_rarely()
             stopped.wait()
 
@@ -132,7 +122,7 @@ def _kafka(
             access_settings=doors.settings,
             tls=doors.tls,
         )
-        with running("kafka", broker):
+        with listeners.running("kafka", broker):
             yield
 
 
@@ -144,7 +134,7 @@ def _http(store: Store, address: ListenAddress, doors: Lock, *, with_console: bo
     api = RestApi(store, access=doors.access)
     more = console_routes(api) if with_console else []
     app = application([Outbox(store)], worker=False, api=api, more=more)
-    with http_served(app, address, doors, api=api, connections=api.settings.connections) as listening:
+    with listeners.http_served(app, address, doors, api=api, connections=api.settings.connections) as listening:
         click.echo(f"http listening on {listening}")
         yield
 

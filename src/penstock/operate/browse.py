@@ -187,7 +187,6 @@ def _with_values(log: Log, topic: Topic, entries: list[Entry]) -> list[BrowsedRe
 def _places(
     log: Log, topic: Topic, start: BrowseStart, numbers: set[int] | None, after: str | None
 ) -> dict[int, OffsetRange]:
-    """Return the range of each partition that is to be shown."""
     bounds = {number: each for number, each in log.all_bounds(topic).items() if numbers is None or number in numbers}
     places = {number: OffsetRange(number, *each) for number, each in bounds.items()}
     if isinstance(start, datetime):

@@ -1,10 +1,9 @@
 """Dead letters: list, show, requeue, skip, discard.
 
-A requeued record goes back to the head of the lane it holds, before all later records of its key. A record
-that did not hold its lane (later records of its key were delivered), or that is requeued `last`, comes back
-alone and so out of order: the result counts these. A skipped record stays a dead letter while its key flows
-again. All may be called while workers run, and repeated when the outcome is in doubt: each letter is decided
-on once.
+A requeued record goes back to the head of the lane it holds, before all later records of its key. A record that did not
+hold its lane (later records of its key were delivered), or that is requeued `last`, comes back alone and so out of
+order: the result counts these. A skipped record stays a dead letter while its key flows again. All may be called while
+workers run, and repeated when the outcome is in doubt: each letter is decided on once.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -161,10 +160,7 @@ def show(store: Store, group: str, topic: str, partition: int, offset: int) -> D
 
 @operation
 def show_by_id(store: Store, id: str, *, group: str | None = None) -> list[DeadRecord]:
-    """Return the dead letters of a record, at most one for each group.
-
-    Raises UnknownDeadLetter, UnknownGroup.
-    """
+    """Return the dead letters of a record, at most one for each group. Raises UnknownDeadLetter, UnknownGroup."""
     letters = dead_letters(store, group=group, id=id, limit=1000).items
     found = []
     for each in letters:

@@ -98,7 +98,6 @@ def healthy(findings: list[DoctorFinding]) -> bool:
 
 
 def _access() -> Iterator[DoctorFinding]:
-    """Yield findings on the access file and the certificate that the settings name."""
     try:
         settings = AccessSettings.load()
         if settings.policy_file:

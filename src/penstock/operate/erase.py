@@ -1,10 +1,9 @@
 """Erases the events of an owner: all that were published with its tag, in every state.
 
-Staged and scheduled events are deleted; records in the log lose key, value, headers and owner in place and
-keep their offset, as type `penstock.erased`, which readers skip; records that wait in lanes and dead letters
-are deleted, with the error texts and lane names that may quote them; tokens are deleted, too. Each
-transaction erases up to `BATCH` events completely; after a crash in between, run it again. The other records
-of the same keys are still delivered in order.
+Staged and scheduled events are deleted; records in the log lose key, value, headers and owner in place and keep their
+offset, as type `penstock.erased`, which readers skip; records that wait in lanes and dead letters are deleted, with the
+error texts and lane names that may quote them; tokens are deleted, too. Each transaction erases up to `BATCH` events
+completely; after a crash in between, run it again. The other records of the same keys are still delivered in order.
 """
 
 from collections.abc import Iterator
@@ -148,9 +147,8 @@ class _Eraser:
     ) -> Erased:
         """Erase records of one topic everywhere. Locks domains, then cursors, each in order; the log last.
 
-        A log outside the database is not rolled back with it, and its tags are how the other copies are
-        found. There a transaction without the log comes first, so a crash after erasing in the log leaves no
-        copy.
+        A log outside the database is not rolled back with it, and its tags are how the other copies are found. There a
+        transaction without the log comes first, so a crash after erasing in the log leaves no copy.
         """
         groups, decided = sorted(touch_readers(tx, topic.id)), Decided()
         for group in groups:

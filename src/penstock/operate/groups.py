@@ -39,7 +39,7 @@ from .operation import (
     places_after,
     storable,
 )
-from .progress import Group, GroupShown, GroupTopic, LogReader, as_groups, oldest_of, progress_of, reader_named, readers
+from .progress import Group, GroupShown, GroupTopic, LogReader, as_groups, group_on, progress_of, reader_named, readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,7 @@ def groups(
 ) -> Page[Group]:
     """Return a page of the groups, by name, with sums over the topics that the caller may see.
 
-    Raises InvalidPage.
-    `counted` False: do not count lanes and dead letters, of which there may be millions; report 0.
+    Raises InvalidPage. `counted` False: do not count lanes and dead letters, of which there may be millions; report 0.
     """
     check_limit(limit)
     (name,) = place_after(after, "")
@@ -140,10 +139,7 @@ def show(store: Store, name: str, *, seen: SeesTopic = every_topic, clock: Clock
 def partitions(
     store: Store, name: str, *, topic: str | None = None, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[GroupPartition]:
-    """Return a page of a group's cursors, by topic and partition.
-
-    Raises InvalidPage, UnknownGroup, UnknownTopic.
-    """
+    """Return a page of a group's cursors, by topic and partition. Raises InvalidPage, UnknownGroup, UnknownTopic."""
     check_limit(limit)
     place = places_after(after, {"after_topic": 0, "after_partition": 0})
     params = ids(store, name, topic) | place
@@ -227,7 +223,6 @@ def _release(store: Store, reader: LogReader, clock: Clock, actor: str | None, *
 def _change(
     store: Store, name: str, act: Callable[[Transaction, int], bool], action: str, now_ms: int | None, actor: str | None
 ) -> bool:
-    """Pause or resume a group; its members reload."""
     id = group_id(store, name)
 
     def change(tx: Transaction) -> bool:
@@ -277,19 +272,7 @@ def _on_topics(
 
 def _group(row: Row, topics: list[GroupTopic], members: list[str]) -> Group:
     name, _, _, paused_ms, version, kind = row[:6]
-    return Group(
-        name,
-        tuple(each.topic for each in topics),
-        sum(each.lag for each in topics),
-        oldest_of(topics),
-        sum(each.waiting for each in topics),
-        sum(each.held for each in topics),
-        sum(each.dead for each in topics),
-        len(members),
-        None if paused_ms is None else from_ms(paused_ms),
-        version,
-        kind,
-    )
+    return group_on(topics, name, len(members), None if paused_ms is None else from_ms(paused_ms), version, kind)
 
 
 NOBODY = "nobody"  # the owner of a group that no member serves yet

@@ -90,7 +90,6 @@ class KafkaCluster:
         self._kept: dict[str, int | None] = {}
 
     def _security(self) -> dict[str, Any]:
-        """Return the client options for encryption and login."""
         settings = self._settings
         found: dict[str, Any] = {"security_protocol": settings.security_protocol}
         if settings.encrypts:

@@ -93,7 +93,6 @@ def lanes(
 
 
 def _counts(tx: Transaction, rows: list[Row]) -> dict[Row, int]:
-    """Return how many records wait in each lane of a page."""
     counts: dict[Row, int] = {}
     for (group_id, topic_id), each in groupby(rows, key=lambda row: row[:2]):
         table = Rows.of(f"partition {LANE_COLUMNS}", [row[2:7] for row in each])

@@ -64,10 +64,7 @@ class Verified:
 
 
 def log_folders(url: str, topic: str | None = None, partition: int | None = None) -> list[LogFolder]:
-    """Return the partitions of a log in files.
-
-    Raises InvalidUrl, StoreMissing, UnknownTopic, UnknownPartition.
-    """
+    """Return the partitions of a log in files. Raises InvalidUrl, StoreMissing, UnknownTopic, UnknownPartition."""
     path = directory_of(url)
     names = _topics(url)
     found = [

@@ -74,10 +74,29 @@ class GroupShown:
     stopping_ids: tuple[str, ...] = ()
 
 
-def oldest_of(topics: Iterable[GroupTopic]) -> datetime | None:
-    """Return when the oldest unread record on these topics was published."""
-    moments = (each.oldest_unread_at for each in topics)
-    return min((each for each in moments if each is not None), default=None)
+def group_on(
+    topics: list[GroupTopic],
+    name: str,
+    members: int = 0,
+    paused_at: datetime | None = None,
+    version: int = 0,
+    kind: Literal["handler", "client", "pipeline"] = "handler",
+) -> Group:
+    """Return a group with the sums over its topics."""
+    oldest = min((each.oldest_unread_at for each in topics if each.oldest_unread_at is not None), default=None)
+    return Group(
+        name=name,
+        topics=tuple(each.topic for each in topics),
+        lag=sum(each.lag for each in topics),
+        oldest_unread_at=oldest,
+        waiting=sum(each.waiting for each in topics),
+        held=sum(each.held for each in topics),
+        dead=sum(each.dead for each in topics),
+        members=members,
+        paused_at=paused_at,
+        filter_version=version,
+        kind=kind,
+    )
 
 
 class GroupProgress(NamedTuple):
@@ -175,6 +194,5 @@ def as_groups(
     shown = {}
     for number, reader in enumerate(found):
         on = sorted(topics.get(number, []), key=lambda each: each.topic)
-        sums = sum(each.lag for each in on), oldest_of(on), 0, 0, 0, 0
-        shown[reader.name] = Group(reader.name, tuple(each.topic for each in on), *sums, None, 0, KIND), on
+        shown[reader.name] = group_on(on, reader.name, kind=KIND), on
     return shown

@@ -6,7 +6,6 @@ copied there first, as retention does; a dead letter has its own copy.
 
 from collections.abc import Iterator
 from datetime import datetime
-from functools import partial
 
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.contract import Row
@@ -27,10 +26,7 @@ _READ = 1000  # records read together
 
 
 def walk(log: Log, topic: Topic, partition: int, bounds: Bounds) -> Iterator[list[Entry]]:
-    """Yield the records of a partition within bounds, in lists, without values and headers.
-
-    Raises Damaged.
-    """
+    """Yield the records of a partition within bounds, in lists, without values and headers. Raises Damaged."""
     low, high = bounds
     while low < high:
         wanted = OffsetRange(partition, low, min(high, low + _READ))
@@ -138,6 +134,10 @@ def delete_records(
         behind[:] = [] if force else tx.rows("operate", "cursors_below", **place)
         return bool(behind)
 
+    def note(tx: Transaction, count: int) -> None:
+        subject = {"topic": topic, "partition": partition, "before": high}
+        audit.write(tx, "records delete", subject, count, own_ms(clock), actor=actor)
+
     while True:
         start, end = store.log.bounds(topic, partition)
         if total and before <= start:
@@ -147,7 +147,6 @@ def delete_records(
         if before <= start:
             raise InvalidSelection(f"{topic}/{partition} begins at {start}: there is nothing below {before}")
         high = min(before, start + BATCH)
-        note = partial(_noted, clock, actor, found, partition, high)
         try:
             total += trim(store, found, [OffsetRange(partition, start, high)], unless=is_needed, note=note)
         except StillNeeded:
@@ -158,10 +157,3 @@ def delete_records(
             ) from None
         if high == before:
             return total
-
-
-def _noted(
-    clock: Clock, actor: str | None, topic: Topic, partition: int, before: int, tx: Transaction, count: int
-) -> None:
-    subject = {"topic": topic.name, "partition": partition, "before": before}
-    audit.write(tx, "records delete", subject, count, own_ms(clock), actor=actor)

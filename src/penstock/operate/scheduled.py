@@ -4,7 +4,6 @@ Cancelling and a sequencer that moves due events do not wait for each other: an 
 the log at that moment is neither cancelled nor counted.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -53,8 +52,7 @@ class ScheduledRecord:
 class ScheduledSelection:
     """A filter of scheduled events: by id, topic, key, owner, or due before a moment.
 
-    An event must match every filter that is given; without any, all events match. Raises InvalidTime,
-    InvalidTopic.
+    An event must match every filter that is given; without any, all events match. Raises InvalidTime, InvalidTopic.
     """
 
     id: str | None = None
@@ -146,7 +144,7 @@ def cancel(
             audit.write(tx, "scheduled cancel", subject, gone, own_ms(clock), actor=actor)
         return gone
 
-    return sum(_until_none(partial(store.database.run, batch)))
+    return sum(iter(partial(store.database.run, batch), 0))
 
 
 @operation
@@ -160,11 +158,6 @@ def run_now(store: Store, id: str, *, clock: Clock = SYSTEM, actor: str | None =
         audit.write(tx, "scheduled run-now", {"id": id}, 1, now_ms, actor=actor)
 
     store.database.run(change)
-
-
-def _until_none(act: Any) -> Iterator[int]:
-    while count := act():
-        yield count
 
 
 def _event(row: Row) -> ScheduledEvent:

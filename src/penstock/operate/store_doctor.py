@@ -186,7 +186,6 @@ class _Examination:
         yield from self._topics()
 
     def _sequencing(self) -> DoctorFinding:
-        """Return whether a living member sequences events, and whether events wait."""
         ready = explain_ready(self.tx, self.members, None, self.now_ms, self.opened)
         if ready is not None:
             return _waiting("Sequencing", ready, _EVENTS)
@@ -214,7 +213,6 @@ class _Examination:
                 yield DoctorFinding(_BELL, PartState.LOW, text, _HEARD, remedy)
 
     def _transactions(self) -> Iterator[DoctorFinding]:
-        """Yield findings for transactions that have been open for long."""
         writers, lockers = self.opened.long_writers(), self.opened.long_lockers()
         if writers:
             enables = "events that other transactions can see"
@@ -224,7 +222,6 @@ class _Examination:
             yield DoctorFinding("Transactions", PartState.LOW, blocked(lockers), enables, "end it")
 
     def _groups(self) -> Iterator[DoctorFinding]:
-        """Yield for each group the reasons that `why` gives."""
         reader = CaseReader(self.tx, Finder(self.tx, self.log, self.log.topics(), None), self.members)
         group_reasons = GroupReasons(self.tx, self.log, reader, self.members, self.opened, self.now_ms)
         for row in self.tx.rows("operate", "groups_all", name=None):

@@ -60,7 +60,8 @@ class StoreTail:
     def records(self) -> Iterator[Record]:
         """Yield the records from the current position to the topic's current end."""
         topic = self._log.topic(self._name)
-        for entry in merge(*(self._entries(topic, each) for each in self._ranges(topic)), key=_time):
+        parts = [self._entries(topic, each) for each in self._ranges(topic)]
+        for entry in merge(*parts, key=lambda each: each.timestamp_ms):
             self._next[entry.partition] = entry.offset + 1
             yield readable(topic.name, entry)[0]
 
@@ -96,10 +97,10 @@ class StoreTail:
             yield from (each for each in chunk.entries if each.type != ERASED)
             if not chunk.cut:
                 return
-            at = chunk.entries[-1].offset + 1 if chunk.entries else self._after(topic, partition, at)
-
-    def _after(self, topic: Topic, partition: int, at: int) -> int:
-        return self._log.first_offsets(topic, [Position(partition, at)]).get(partition, LAST_OFFSET)
+            if chunk.entries:
+                at = chunk.entries[-1].offset + 1
+            else:
+                at = self._log.first_offsets(topic, [Position(partition, at)]).get(partition, LAST_OFFSET)
 
 
 def some(records: Iterator[Record], most: int, max_bytes: int) -> list[Record]:
@@ -111,7 +112,3 @@ def some(records: Iterator[Record], most: int, max_bytes: int) -> list[Record]:
         if len(found) == most or size >= max_bytes:
             break
     return found
-
-
-def _time(entry: Entry) -> int:
-    return entry.timestamp_ms

@@ -10,7 +10,7 @@ from penstock.access.resource import AccessRight, group, topic
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import InvalidInput
 from penstock.log.store import Store
-from penstock.operate.tinyq_port import SHARED, TinyqAdministration, TopicMode
+from penstock.operate.ports import SHARED, TinyqAdministration, TopicMode
 
 from ..door import Door
 from ..settings import GatewaySettings, TinyqSettings

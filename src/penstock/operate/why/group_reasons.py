@@ -182,7 +182,6 @@ class GroupReasons:
         return Reason(Code.DELIVERED, text, also=(unseen(unknown),) if unknown else ())
 
     def _busy(self, group: StoredGroup, topic: Topic, working: list[PartitionCase]) -> Reason:
-        """Return the reason for the work still to be done."""
         behind, text = sum(each.behind for each in working), _to_do(working)
         owned = {
             each.cursor.owner: each.served
@@ -208,7 +207,6 @@ class GroupReasons:
 
 
 def _topics_wanted(group: StoredGroup) -> set[str]:
-    """Return the topics of a group's handlers."""
     return {text.partition(":")[0] for text in group.filters[0]} if group.filters else set()
 
 
@@ -233,7 +231,6 @@ def _badness(served: Served) -> tuple[int, bool]:
 
 
 def _waiting(group: StoredGroup, places: list[PartitionCase], now_ms: int) -> list[Reason]:
-    """Return reasons for the lanes that wait for a time or a person."""
     held, resting = sum(each.held for each in places), sum(each.resting for each in places)
     found, of = [], "partition" if any(each.stopped for each in places) else "key"
     if resting:
@@ -282,7 +279,6 @@ def _beyond(topic: Topic, places: list[PartitionCase], lost: Mapping[int, Offset
 
 
 def _lost(places: list[PartitionCase]) -> list[Reason]:
-    """Return a reason if retention deleted records that the group had not read."""
     lost = sum(each.lost for each in places)
     if not lost:
         return []
@@ -292,7 +288,6 @@ def _lost(places: list[PartitionCase]) -> list[Reason]:
 
 
 def _passed_over(group: StoredGroup, types: list[PassedOverType]) -> list[Reason]:
-    """Return a reason if the group passed over records for lack of a handler."""
     left = [each for each in types if not each.coming]
     if not left:
         return []

@@ -176,14 +176,12 @@ class _Question:
         return self._answer(kind, reason, group.name, record.id or None, record.place)
 
     def _with_locks(self, reason: Reason) -> Reason:
-        """Return a reason with the open transaction that blocks workers, if any."""
         lockers = self._opened.long_lockers()
         if not lockers or not reason.code.waits:
             return reason
         return replace(reason, also=(*reason.also, blocked(lockers)))
 
     def _unread(self, kind: QuestionKind, topic: Topic, record: Logged) -> Answer:
-        """Answer for a record that no group reads."""
         group = None if self._group is None else self._group.name
         who = "no group reads" if group is None else f"group {group} does not read"
         what = self._subject if kind is QuestionKind.KEY else f"record {record.id}"
@@ -313,7 +311,6 @@ class _Question:
         return answers
 
     def _of_nothing(self, kind: QuestionKind) -> list[Answer]:
-        """Answer for a key without records."""
         cut = any(self._finder.is_cut(topic, self._subject) for topic in self._finder.topics)
         gone = any(self._finder.is_gone(topic, self._subject) for topic in self._finder.topics)
         missing = Missing(cut, gone, self._finder.is_trimmed())

@@ -93,7 +93,6 @@ def hindrances(group: StoredGroup, served: Served, where: str, now_ms: int) -> l
 
 
 def _ended(case: RecordCase, kind: QuestionKind, who: str, now_ms: int) -> Reason:
-    """Explain a record that the group has passed."""
     record, group, letter = case.record, case.group, case.letter
     it, name = _it(record, kind), f"group {group.name}"
     if letter is not None:

@@ -71,8 +71,7 @@ class OpenTransactions:
 def open_transactions(store: Store) -> OpenTransactions:
     """Return the open transactions that may affect publishing or delivery.
 
-    Call it before taking the snapshot: then the snapshot sees what commits in between, and no event is
-    missed.
+    Call it before taking the snapshot: then the snapshot sees what commits in between, and no event is missed.
     """
     tables = [store.database.names.table(name) for name in _LOCKED]
 
@@ -118,7 +117,6 @@ def explain_ready(
 
 
 def _unmoved(text: str, where: str, served: Served, since_ms: int, opened: OpenTransactions) -> Reason:
-    """Return why ready events are not in the log, by the service of their slot."""
     if served.service is Service.NONE:
         gone = f" ({', and '.join(served.lapsed[:2])})" if served.lapsed else ""
         text += f", and no living member sequences the events of {where}{gone}"
