@@ -8,6 +8,7 @@ import click
 
 from penstock.errors import UnknownDeadLetter
 from penstock.log.store import Store
+from penstock.model.limits import Headers
 from penstock.operate import dead
 from penstock.operate.dead import DeadLetter, DeadRecord, DeadSelection, LetterOutcome
 from penstock.operate.fallbacks import FallbackCompletion, completed_by_fallback
@@ -15,6 +16,7 @@ from penstock.operate.fallbacks import FallbackCompletion, completed_by_fallback
 from .exit_codes import FAILED
 from .options import ChosenStore, json_option, past_option, store_command, store_options, with_options
 from .output import print_facts, print_json, print_page, value_document, whole
+from .units import name_value
 
 _COLUMNS = ("died", "group", "record", "key", "type", "failures", "holds", "reason", "id")
 _FALLBACK_COLUMNS = ("completed", "group", "record", "key", "type", "failures", "reason", "id")
@@ -100,17 +102,18 @@ _deciding = with_options(
 @command.command("requeue")
 @_deciding
 @click.option("--last", is_flag=True, help="Behind all waiting records of their keys, not before them.")
-@click.option("--header", "set_headers", multiple=True, metavar="NAME=VALUE", help="Give them this header.")
+@click.option(
+    "--header", "set_headers", type=name_value, multiple=True, metavar="NAME=VALUE", help="Give them this header."
+)
 @click.option("--drop-header", "drop_headers", multiple=True, metavar="NAME", help="Remove this header.")
-def requeue_letters(last: bool, set_headers: tuple[str, ...], drop_headers: tuple[str, ...], **given: Any) -> None:
+def requeue_letters(last: bool, set_headers: Headers, drop_headers: tuple[str, ...], **given: Any) -> None:
     """Deliver dead letters again, before the later records of their keys.
 
     If later records of a key were delivered, its letter comes back alone, out of order; with --last all do,
     after the records of their keys that wait now. Headers change for this group only. Safe while workers run,
     and safe to repeat. Exits with 1 if the record of --id is not a dead letter.
     """
-    pairs = [_header(each) for each in set_headers]
-    act = partial(dead.requeue, last=last, set_headers=pairs, drop_headers=drop_headers)
+    act = partial(dead.requeue, last=last, set_headers=set_headers, drop_headers=drop_headers)
     _decide(given, act, ("requeued", "would be requeued"), last=last)
 
 
@@ -163,13 +166,6 @@ def _decide(
             click.echo(f"{done.unedited} of them with their old headers: the group will read them from the log")
     missing = selection.id is not None and not done.count
     click.get_current_context().exit(FAILED if missing else 0)
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found:
-        raise click.BadParameter(f"{text!r} must be NAME=VALUE", param_hint="--header")
-    return name, value
 
 
 def _narrowed(filters: dict[str, Any]) -> bool:

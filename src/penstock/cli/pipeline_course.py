@@ -15,7 +15,6 @@ from penstock.database.address import short_name
 from penstock.database.naming import Names
 from penstock.database.url import plain_url
 from penstock.errors import Error
-from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
 from penstock.pipeline.address import check_reach, is_kafka, is_local
 from penstock.pipeline.declared import Pipeline
@@ -50,7 +49,11 @@ def run_pipeline(flags: JobFlags, declared: Pipeline | None = None) -> None:
         _tell_unfilled(flags)
     else:
         check_place(declared, flags.to)
-    conf = _ui(flags) | spark_conf(flags.conf)
+    conf = spark_conf(flags.conf)
+    if flags.ui:
+        conf = {"spark.ui.enabled": "true"} | conf
+        if is_local(flags.master or PipelineSettings.load().master):  # then it is served on this machine only
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if flags.http is not None:
         refuse_open("--http", flags.http, insecure=flags.insecure)
         if is_kafka(flags.url):
@@ -161,8 +164,10 @@ def _checked_counts(flags: JobFlags) -> tuple[int, ...]:
         with closing(open_view(flags.url, Names(), flags.topic)) as view:
             return (view.heads().topic.partitions,)
     with opened(flags.url, flags.prefix, flags.schema) as store:
-        counts = _partition_counts(store.log, flags.topic)
-        return counts if flags.mode != APPEND else ()
+        topic = store.log.topic(flags.topic)
+        if flags.mode == APPEND:
+            return ()
+        return (*(len(each.ends) for each in store.log.growths(topic)), topic.partitions)
 
 
 def _mode(flags: JobFlags, counts: tuple[int, ...]) -> Mode:
@@ -172,12 +177,6 @@ def _mode(flags: JobFlags, counts: tuple[int, ...]) -> Mode:
     if flags.mode != APPEND and flags.partition_by:
         raise click.UsageError("--partition-by is for --mode append; tables of upserts are partitioned by key")
     return Mode(flags.mode, flags.types, key, counts)
-
-
-def _partition_counts(log: Log, name: str) -> tuple[int, ...]:
-    """Return the former partition counts of a topic and its current one."""
-    topic = log.topic(name)
-    return (*(len(each.ends) for each in log.growths(topic)), topic.partitions)
 
 
 @contextmanager
@@ -214,15 +213,6 @@ def _absolute(url: str) -> str:
         return f"file://{quote(directory)}"
     path = plain.removeprefix("sqlite:///")
     return plain if path == plain else f"sqlite:///{Path(path).absolute()}"
-
-
-def _ui(flags: JobFlags) -> dict[str, str]:
-    """Return the Spark settings for its web UI; a local driver serves it on this machine only."""
-    if not flags.ui:
-        return {}
-    if is_local(flags.master or PipelineSettings.load().master):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return {"spark.ui.enabled": "true"}
 
 
 def spark_conf(given: tuple[str, ...]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from penstock.operate.tail import EARLIEST, LATEST, StartPlace, StoreTail, Topic
 
 from .options import ChosenStore, json_option, store_options
 from .output import json_line, line, moment, print_result
-from .units import topic_place
+from .units import name_value, topic_place
 
 _READ_BYTES = 256 * 1024
 AppendLines = Callable[[list[Record]], object]
@@ -111,21 +111,11 @@ def _document(record: Record) -> dict[str, Any]:
         return document | {"value": None, "data_base64": b64encode(record.data or b"").decode()}
 
 
-def _headers(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> RawHeaders:
-    pairs = []
-    for each in given:
-        name, found, value = each.partition("=")
-        if not (found and name):
-            raise click.BadParameter(f"{each!r} must be NAME=VALUE, such as source=import")
-        pairs.append((name, value.encode()))
-    return tuple(pairs)
-
-
 @click.command("produce")
 @click.argument("topic")
 @store_options
 @click.option("--key-separator", metavar="TEXT", help="The text that ends the key at the start of each line.")
-@click.option("--header", "headers", multiple=True, callback=_headers, help="NAME=VALUE; may be repeated.")
+@click.option("--header", "pairs", type=name_value, multiple=True, metavar="TEXT", help="NAME=VALUE; may be repeated.")
 @click.option("--type", "type", help="The event type of every record.")
 @click.option("--partition", type=int, help="The partition of every record; default: by its key.")
 @json_option
@@ -133,7 +123,7 @@ def produce_command(
     topic: str,
     chosen: ChosenStore,
     key_separator: str | None,
-    headers: RawHeaders,
+    pairs: tuple[tuple[str, str], ...],
     type: str | None,
     partition: int | None,
     as_json: bool,
@@ -145,6 +135,7 @@ def produce_command(
     """
     if type is not None:
         check_type(type)
+    headers = tuple((name, value.encode()) for name, value in pairs)
     separator = None if key_separator is None else key_separator.encode()
     if separator == b"":
         raise click.BadParameter("it is empty", param_hint="--key-separator")

@@ -53,7 +53,10 @@ def run_replay(target: str | None, found: Pipeline | None, flags: ReplayFlags) -
     batch = begun(job.to, replayed)
     pieces = [_ReplayedPiece(*each, each.end - each.start) for each in batch.pieces()]
     if not flags.as_json:
-        _print(job.topic, batch, pieces)
+        if pieces:
+            rows = [[f"{number:,}" for number in astuple(each)] for each in pieces]
+            print_table(("partition", "from", "to before", "records"), rows)
+        click.echo(f"{batch.count():,} records of topic {job.topic} to replay")
     ended = None
     if pieces and not flags.dry_run:
         if found is not None and found.writes_itself and not flags.yes:
@@ -102,10 +105,3 @@ def _place(option: str, text: str, topic: str) -> ReplayPlace:
     if isinstance(found, datetime):
         return ReadingPlace(timestamp_ms=to_ms(found))
     return found if isinstance(found, int) else ReadingPlace(found)
-
-
-def _print(topic: str, batch: Range, pieces: list[_ReplayedPiece]) -> None:
-    if pieces:
-        rows = [[f"{number:,}" for number in astuple(each)] for each in pieces]
-        print_table(("partition", "from", "to before", "records"), rows)
-    click.echo(f"{batch.count():,} records of topic {topic} to replay")

@@ -84,6 +84,14 @@ def topic_place(text: str, option: str | None = None, also: str = "") -> str | i
         ) from None
 
 
+def name_value(text: str) -> tuple[str, str]:
+    """Return the two parts of NAME=VALUE."""
+    name, found, value = text.partition("=")
+    if not (found and name):
+        raise click.BadParameter(f"{text!r} must be NAME=VALUE, such as source=import")
+    return name, value
+
+
 def duration_text(milliseconds: int) -> str:
     """Return a duration in the largest unit that divides it."""
     for unit in ("d", "h", "min", "s"):

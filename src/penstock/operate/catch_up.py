@@ -64,16 +64,9 @@ def passed_over_by(tx: Transaction, log: Log, group: int) -> list[PassedOverType
         for type in sorted({each.type for each in notes}):
             mine = [each for each in notes if each.type == type]
             known = [times[at] for each in mine if (at := Position(each.partition, each.first)) in times]
-            found.append(
-                PassedOverType(
-                    topic.name,
-                    type,
-                    sum(each.records for each in mine),
-                    len({each.partition for each in mine}),
-                    from_ms(min(known)) if known else None,
-                    any(each.is_coming for each in mine),
-                )
-            )
+            counts = sum(each.records for each in mine), len({each.partition for each in mine})
+            first_at, coming = from_ms(min(known)) if known else None, any(each.is_coming for each in mine)
+            found.append(PassedOverType(topic.name, type, *counts, first_at, coming))
     return found
 
 

@@ -192,8 +192,8 @@ def requeue(
     Raises InvalidHeaders, UnknownGroup, UnknownTopic.
     """
     edit = edit_of(set_headers, drop_headers)
-    how: dict[str, Any] = {"last": last or None, "headers": edit and edit.names}
-    note = partial(_note, "dead requeue", selection, own_ms(clock), actor, how)
+    headers = edit and edit.names
+    note = _noting("dead requeue", selection, clock, actor, last=last or None, headers=headers)
     act = partial(DeadLetters.requeue, last=last, edit=edit)
     planned = (lambda holding: Decided(1, int(last or not holding))) if dry_run else None
     done = _decide(store, selection, act, note, clock, planned)
@@ -208,7 +208,7 @@ def skip(
 
     Counts the letters that held their key. Raises UnknownGroup, UnknownTopic.
     """
-    note = partial(_note, "dead skip", selection, own_ms(clock), actor, {})
+    note = _noting("dead skip", selection, clock, actor)
     planned = (lambda holding: Decided(int(holding))) if dry_run else None
     return _decide(store, selection, DeadLetters.skip, note, clock, planned)
 
@@ -221,7 +221,7 @@ def discard(
 
     Raises UnknownGroup, UnknownTopic.
     """
-    note = partial(_note, "dead discard", selection, own_ms(clock), actor, {})
+    note = _noting("dead discard", selection, clock, actor)
     planned = (lambda _: Decided(1)) if dry_run else None
     return _decide(store, selection, DeadLetters.discard, note, clock, planned)
 
@@ -236,6 +236,13 @@ def _decide(
 ) -> LetterOutcome:
     """Decide on the selected letters, batch by batch; `planned`: change nothing, count each letter by this."""
     total, group = Decided(), group_id(store, selection.group)
+
+    def settle(letters: DeadLetters, places: list[LetterPlace], tx: Transaction) -> Decided:
+        decided = decide(letters, tx, places)
+        if decided.count:
+            note(tx, decided.count)
+        return decided
+
     for batch in _batches(store, group, selection):
         for topic_id, rows in groupby(batch, key=lambda row: row[0]):
             picked = list(rows)
@@ -243,36 +250,18 @@ def _decide(
                 total = sum((planned(bool(row[3])) for row in picked), total)
                 continue
             letters = DeadLetters(group, topic_id, living=living_at(clock), touch=touch_group)
-            places = [(row[1], row[2]) for row in picked]
-            total += store.database.run(partial(_run, decide, letters, places, note))
+            total += store.database.run(partial(settle, letters, [(row[1], row[2]) for row in picked]))
     return LetterOutcome(total.count, total.alone, total.anyway)
 
 
-def _run(
-    decide: Callable[[DeadLetters, Transaction, list[LetterPlace]], Decided],
-    letters: DeadLetters,
-    places: list[LetterPlace],
-    note: Callable[[Transaction, int], None],
-    tx: Transaction,
-) -> Decided:
-    decided = decide(letters, tx, places)
-    if decided.count:
-        note(tx, decided.count)
-    return decided
-
-
-def _note(
-    action: str,
-    selection: DeadSelection,
-    now_ms: int | None,
-    actor: str | None,
-    how: dict[str, Any],
-    tx: Transaction,
-    count: int,
-) -> None:
+def _noting(
+    action: str, selection: DeadSelection, clock: Clock, actor: str | None, **how: Any
+) -> Callable[[Transaction, int], None]:
+    """Return a function that writes how many letters were decided on to the audit."""
     given = {each.name: getattr(selection, each.name) or None for each in fields(selection)}
-    subject = {name: each.isoformat() if isinstance(each, datetime) else each for name, each in given.items()}
-    audit.write(tx, action, subject | how, count, now_ms, actor=actor)
+    subject = {name: each.isoformat() if isinstance(each, datetime) else each for name, each in given.items()} | how
+    now_ms = own_ms(clock)
+    return lambda tx, count: audit.write(tx, action, subject, count, now_ms, actor)
 
 
 def _batches(store: Store, group: int, selection: DeadSelection) -> Iterator[list[Row]]:

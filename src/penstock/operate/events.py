@@ -228,8 +228,6 @@ def _with_contents(log: Log, rows: list[Row]) -> list[Row]:
 
 
 def _logged(state: EventState, topic: str, entry: Entry) -> Event:
-    type = entry.type or ""
-    name = display_name(type, entry.partition, entry.timestamp_ms, entry.id)
-    at, key = from_ms(entry.timestamp_ms), key_text(entry.key)
-    place = topic, entry.partition, entry.offset
-    return Event(state.value, at, name, *place, key, type, entry.id)
+    partition, offset, id, key, type = *entry[:4], entry.type or ""
+    name, at = display_name(type, partition, entry.timestamp_ms, id), from_ms(entry.timestamp_ms)
+    return Event(state.value, at, name, topic, partition, offset, key_text(key), type, id)

@@ -121,16 +121,9 @@ def show(store: Store, name: str, *, seen: SeesTopic = every_topic, clock: Clock
         members = at_work.groups.get(id, [])
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
         present = tuple(each for each in known[0] if seen(each.partition(":")[0])) if known else ()
-        passed_over = passed_over_by(tx, log, id)
-        return GroupShown(
-            _group(row, topics, members),
-            from_ms(created_ms),
-            present,
-            tuple(members),
-            tuple(topics),
-            tuple(each for each in passed_over if seen(each.topic)),
-            tuple(each for each in members if each in at_work.stopping),
-        )
+        group, stopping = _group(row, topics, members), tuple(each for each in members if each in at_work.stopping)
+        over = tuple(each for each in passed_over_by(tx, log, id) if seen(each.topic))
+        return GroupShown(group, from_ms(created_ms), present, tuple(members), tuple(topics), over, stopping)
 
     return store.database.look(look)
 

@@ -90,24 +90,16 @@ def check(
     ]
     if module is not None:
         found += [*_elsewhere(module, others or {}), *_unimported(module)]
-    shown = sorted(
-        (
-            CheckedHandler(each.group, each.topic, tuple(each.match_texts()), each.id)
-            for subscription in subscriptions
-            for each in subscription.handlers
-        ),
-        key=lambda each: (each.group, each.topic, each.id),
-    )
-    return Checked(tuple(shown), tuple(found))
+    registered = [each for subscription in subscriptions for each in subscription.handlers]
+    shown = [CheckedHandler(each.group, each.topic, tuple(each.match_texts()), each.id) for each in registered]
+    return Checked(tuple(sorted(shown, key=lambda each: (each.group, each.topic, each.id))), tuple(found))
 
 
 def _groups(tx: Transaction) -> dict[str, Filter]:
     """Return the groups of the store with their current filter; a group that only drains has none."""
-    found = {}
-    for name, filters in tx.rows("operate", "group_filters"):
-        known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
-        found[name] = known[0] if known else ()
-    return found
+    rows = tx.rows("operate", "group_filters")
+    filters = {name: msgspec.json.decode(text, type=list[tuple[str, ...]]) for name, text in rows}
+    return {name: known[0] if known else () for name, known in filters.items()}
 
 
 def _unserved(groups: Mapping[str, Filter], served: Mapping[str, Filter]) -> Iterator[CheckFinding]:
@@ -121,9 +113,8 @@ def _unserved(groups: Mapping[str, Filter], served: Mapping[str, Filter]) -> Ite
         if left:
             weight = Weight.PROBLEM if len(left) == len(stored) else Weight.WARNING
             what = f"its filter wants {', '.join(left)}, and no handler here matches that"
-            yield CheckFinding(
-                weight, f"group {name}", what, "register a handler for it, or accept that those records stay unhandled"
-            )
+            remedy = "register a handler for it, or accept that those records stay unhandled"
+            yield CheckFinding(weight, f"group {name}", what, remedy)
 
 
 def _unread(orphans: Mapping[str, int], served: set[str]) -> Iterator[CheckFinding]:
@@ -175,16 +166,13 @@ def _registers(path: Path) -> bool:
     except (OSError, ValueError, SyntaxError):
         return False
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return any(_is_handler(each) for node in functions for each in node.decorator_list)
-
-
-def _is_handler(decorator: ast.expr) -> bool:
-    return (
-        isinstance(decorator, ast.Call)
-        and isinstance(decorator.func, ast.Attribute)
-        and decorator.func.attr == "handler"
-        and any(each.arg == "group" for each in decorator.keywords)
-    )
+    for decorator in (each for node in functions for each in node.decorator_list):
+        match decorator:
+            case ast.Call(func=ast.Attribute(attr="handler"), keywords=given) if any(
+                each.arg == "group" for each in given
+            ):
+                return True
+    return False
 
 
 # -- the handlers alone: the store is not read

@@ -96,11 +96,11 @@ class Finder:
         self._staged_walk = _ALL if everything else STAGED_WALK
         self._bounds: dict[int, dict[int, Bounds]] = {}
         self._growths: dict[int, list[Growth]] = {}
-        self._read: dict[tuple[int, int, str], _KeyRead] = {}
+        self._read: dict[tuple[int, int, str], tuple[list[OffsetRange], list[Logged]]] = {}
         self._found: dict[tuple[int, str, OffsetRange], list[Logged]] = {}
         self._allowing: set[int] | None = None  # the topics that accept foreign keys
         self._anywhere = everything
-        self._seen_at: dict[str, set[tuple[int, int]]] = {}  # by key: topics and partitions
+        self._seen_at: dict[str, list[Row]] = {}  # by key
         self._strays: dict[tuple[int, str], list[Logged]] = {}
 
     def by_id(self, id: str, key: str | None) -> UnloggedEvent | Logged | Missing:
@@ -140,16 +140,16 @@ class Finder:
             return
         joined = _joined(ranges)
         entries = self._log.find_key_in(topic, joined, _bytes(key))
-        self._read[topic.id, number, key] = _KeyRead(joined, [_logged(topic, each) for each in entries])
+        self._read[topic.id, number, key] = joined, [_logged(topic, each) for each in entries]
 
     def of_key(self, topic: Topic, number: int, key: str, start: int, end: int) -> list[Logged]:
         """Return the records of a key between two offsets of a partition, in order."""
         if start >= end:
             return []
         within = OffsetRange(number, start, end)
-        read = self._read.get((topic.id, number, key))
-        if read is not None and any(each.low <= start and end <= each.high for each in read.ranges):
-            return [each for each in read.records if start <= each.offset < end]
+        ranges, records = self._read.get((topic.id, number, key), ((), ()))
+        if any(each.low <= start and end <= each.high for each in ranges):
+            return [each for each in records if start <= each.offset < end]
         place = (topic.id, key, within)
         if place not in self._found:
             entries = self._log.find_key(topic, within, _bytes(key), limit=WALK)
@@ -181,7 +181,9 @@ class Finder:
     def partitions_of(self, topic: Topic, key: str) -> list[int]:
         """Return the partition of a key, its former ones, and others in which records of it were found."""
         own = self._own_partitions(topic, key)
-        found = {number for topic_id, number in self._waiting_places(key) if topic_id == topic.id}
+        if key not in self._seen_at:  # the topics and partitions where a group has a lane or a dead letter of it
+            self._seen_at[key] = self._tx.rows("operate", "places_of_key", lane=key_lane(key), key=_bytes(key))
+        found = {number for topic_id, number in self._seen_at[key] if topic_id == topic.id}
         found |= {each.partition for each in self.strays(topic, key)}
         return [*own, *sorted(found.difference(own))]
 
@@ -204,12 +206,18 @@ class Finder:
             own = self._own_partitions(topic, key)
             parts = [self._last_part(topic, each) for each in self._all_bounds(topic) if each not in own]
             filled = [each for each in parts if each.low < each.high]
-            self._strays[place] = self._last_of_each(topic, filled, key)
+            if self._everything:
+                self._strays[place] = [last for each in filled for last in self._last_in(topic, each, key)]
+            else:  # bounded ones are read together
+                entries = self._log.find_key_in(topic, filled, _bytes(key)) if filled else []
+                self._strays[place] = list({each.partition: _logged(topic, each) for each in entries}.values())
         return self._strays[place]
 
     def is_cut(self, topic: Topic, key: str) -> bool:
         """Return whether a partition that may hold a key has more records than are searched."""
-        return any(end - start > self.walk for start, end in self._bounds_of(topic, key))
+        anywhere = self._anywhere or self.may_stray(topic)
+        numbers = self._all_bounds(topic) if anywhere else self._own_partitions(topic, key)
+        return any(end - start > self.walk for start, end in (self.bounds(topic, each) for each in numbers))
 
     def is_gone(self, topic: Topic, key: str) -> bool:
         """Return whether retention has deleted records from a partition that may have held a key."""
@@ -234,13 +242,6 @@ class Finder:
         number = partition_of(topic, key)
         return [number, *(place.partition for place in self.former_places(topic, number))]
 
-    def _waiting_places(self, key: str) -> set[tuple[int, int]]:
-        """Return the topics and partitions where a group has a lane or a dead letter of a key."""
-        if key not in self._seen_at:
-            rows = self._tx.rows("operate", "places_of_key", lane=key_lane(key), key=_bytes(key))
-            self._seen_at[key] = {(topic_id, number) for topic_id, number in rows}
-        return self._seen_at[key]
-
     def _last_part(self, topic: Topic, number: int) -> OffsetRange:
         start, end = self.bounds(topic, number)
         return OffsetRange(number, max(start, end - self.walk), end)
@@ -248,19 +249,6 @@ class Finder:
     def _last_in(self, topic: Topic, within: OffsetRange, key: str) -> list[Logged]:
         found = self._log.find_key(topic, within, _bytes(key), limit=1, last=True)
         return [_logged(topic, each) for each in found]
-
-    def _last_of_each(self, topic: Topic, parts: list[OffsetRange], key: str) -> list[Logged]:
-        """Return the last record of a key in each of some parts; bounded ones are read together."""
-        if self._everything:
-            return [last for each in parts for last in self._last_in(topic, each, key)]
-        found = self._log.find_key_in(topic, parts, _bytes(key)) if parts else []
-        return list({each.partition: _logged(topic, each) for each in found}.values())
-
-    def _bounds_of(self, topic: Topic, key: str) -> list[Bounds]:
-        """Return the bounds of the partitions that may hold a key."""
-        if self._anywhere or self.may_stray(topic):
-            return list(self._all_bounds(topic).values())
-        return [self.bounds(topic, number) for number in self._own_partitions(topic, key)]
 
     def _all_bounds(self, topic: Topic) -> dict[int, Bounds]:
         if topic.id not in self._bounds:
@@ -292,14 +280,6 @@ class Finder:
             if topic_id in by_id:
                 return Logged(by_id[topic_id], partition, offset, id, key_text(key), type, timestamp_ms)
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class _KeyRead:
-    """The records of a key in some ranges of a partition, in order."""
-
-    ranges: list[OffsetRange]
-    records: list[Logged]
 
 
 def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:

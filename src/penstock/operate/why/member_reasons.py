@@ -4,7 +4,7 @@ A member writes its status with its heartbeat, so an answer may be some seconds 
 """
 
 from penstock.membership.filters import wanted
-from penstock.membership.status import CallStatus, GroupStatus, LimitStatus
+from penstock.membership.status import CallStatus, GroupStatus
 
 from . import sentences as say
 from .answer import Code, Reason, ahead, counted, lasting
@@ -46,7 +46,10 @@ def busy(served: Served, group: str, record: Logged | None, now_ms: int) -> Reas
             "have killed a worker is tried alone; it continues after some seconds"
         )
         return Reason(Code.CAREFUL, text, since_ms)
-    limit = next((each for each in status.limits if _concerns(each, record)), None)
+    limits = list(status.limits)
+    if record is not None:
+        limits = [each for each in limits if wanted([each.match], record.topic.name, record.type) is not False]
+    limit = limits[0] if limits else None
     oldest, longest = status.calls[0] if status.calls else None, ""
     if oldest is not None:
         longest = f", the longest for {lasting(now_ms - oldest.since_ms)} (handler {oldest.handler}, {oldest.place})"
@@ -76,7 +79,3 @@ def hanging(served: Served, group: str, now_ms: int) -> str:
     of = f"of handler {status.handler}"
     calls = counted(status.hung, f"call {of} hangs", f"calls {of} hang")
     return f"{calls} beyond the time limit in {served.name}, the first for {lasting(now_ms - status.since_ms)}"
-
-
-def _concerns(limit: LimitStatus, record: Logged | None) -> bool:
-    return record is None or wanted([limit.match], record.topic.name, record.type) is not False

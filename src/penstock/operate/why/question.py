@@ -138,15 +138,21 @@ class _Question:
     def _of_id(self, found: UnloggedEvent | Logged | Missing) -> list[Answer]:
         kind = QuestionKind.ID
         if isinstance(found, Missing):
-            return [self._answer(kind, self._missing(found), None, self._subject, None)]
+            reason = explain_missing(self._subject, kind, found, self._opened.writers)
+            act = History(self._tx).cancelled(self._subject)
+            if act is not None:
+                text = f"record {self._subject} was scheduled, and {say.done(act, self._now_ms)}"
+                reason = Reason(Code.CANCELLED, text, act.at_ms)
+            return [self._answer(kind, reason, None, self._subject, None)]
         if isinstance(found, UnloggedEvent):
             return [self._staged(kind, found)]
         if found.type == ERASED:
             text = f"record {found.id} was erased: {found.place} is empty now and is not delivered"
             return [self._answer(kind, Reason(Code.ERASED, text), None, found.id, found.place)]
-        answers = [
-            self._logged(kind, group, cursor, found) for group, cursor in self._groups(found.topic, found.partition)
-        ]
+        answers = []
+        for group, cursor in self._groups(found.topic, found.partition):
+            reason = self._explained(group, cursor, found, kind)
+            answers.append(self._answer(kind, reason, group.name, found.id or None, found.place))
         answers = answers or [self._unread(kind, found.topic, found)]
         return answers + self._of_readers(kind, found)
 
@@ -159,23 +165,13 @@ class _Question:
             if (reason := of_record(each, record, kind)) is not None
         ]
 
-    def _missing(self, missing: Missing) -> Reason:
-        act = History(self._tx).cancelled(self._subject)
-        if act is None:
-            return explain_missing(self._subject, QuestionKind.ID, missing, self._opened.writers)
-        text = f"record {self._subject} was scheduled, and {say.done(act, self._now_ms)}"
-        return Reason(Code.CANCELLED, text, act.at_ms)
-
     def _staged(self, kind: QuestionKind, event: UnloggedEvent) -> Answer:
         reason = explain_staged(self._tx, self._members, event, kind, self._now_ms, self._opened)
         return self._answer(kind, reason, None, event.id, None)
 
-    def _logged(self, kind: QuestionKind, group: StoredGroup, cursor: Cursor, record: Logged) -> Answer:
-        case = self._reader.case(group, cursor, record)
-        reason = self._with_locks(explain(case, kind, self._now_ms))
-        return self._answer(kind, reason, group.name, record.id or None, record.place)
-
-    def _with_locks(self, reason: Reason) -> Reason:
+    def _explained(self, group: StoredGroup, cursor: Cursor, record: Logged, kind: QuestionKind) -> Reason:
+        """Return why a record waits in a group, with the open transaction that blocks workers, if any."""
+        reason = explain(self._reader.case(group, cursor, record), kind, self._now_ms)
         lockers = self._opened.long_lockers()
         if not lockers or not reason.code.waits:
             return reason
@@ -244,25 +240,15 @@ class _Question:
             left = unsettled(self._reader, self._finder, here, topic, number, self._subject)
             self._reader.look_ahead(each.first for each in left if each.first is not None)
             for (group, at), each in zip(here, left, strict=True):
-                is_open = not others or self._is_open(group, at, each)
+                is_open = not others
+                if others and each.first is not None:
+                    case = self._reader.case(group, at, each.first)
+                    is_open = not case.passed or case.holder is not None
                 if is_open or number == own or (number in strays and each.first is not None):
                     rank = 0 if is_open else 1 if each.first is not None else 2
                     found[group.id].append((rank, at, replace(each, is_stray=number in strays)))
         ranked = [sorted(some, key=itemgetter(0)) for some in found.values()]
         return [(some[0][1], [each for _, _, each in some]) for some in ranked]
-
-    def _is_open(self, group: StoredGroup, cursor: Cursor, found: UnsettledRecords) -> bool:
-        if found.first is None:
-            return False
-        case = self._reader.case(group, cursor, found.first)
-        return not case.passed or case.holder is not None
-
-    def _cursor(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Cursor:
-        """Return a group's cursor in the partition of a record, which need not be the key's current one."""
-        if record.partition == partition_of(record.topic, self._subject):
-            return cursor
-        here = self._reader.groups(record.topic, record.partition, group.id)
-        return here[0][1] if here else cursor
 
     def _key_in(
         self,
@@ -275,10 +261,10 @@ class _Question:
         found, *later = unsettled
         record = found.first or last
         assert record is not None
-        if found.first is None:
-            cursor = self._cursor(group, cursor, record)
-        case = self._reader.case(group, cursor, record)
-        reason = self._with_locks(explain(case, kind, self._now_ms))
+        if found.first is None and record.partition != partition_of(record.topic, self._subject):
+            here = self._reader.groups(record.topic, record.partition, group.id)
+            cursor = here[0][1] if here else cursor
+        reason = self._explained(group, cursor, record, kind)
         also, commands = found.others(group, self._now_ms)
         for each in later:
             if each.count:
