@@ -11,7 +11,7 @@ from penstock.log.store import Store
 from penstock.model.limits import Headers
 from penstock.operate import dead
 from penstock.operate.dead import DeadLetter, DeadRecord, DeadSelection, LetterOutcome
-from penstock.operate.fallbacks import FallbackCompletion, completed_by_fallback
+from penstock.operate.dead_views import FallbackCompletion, completed_by_fallback
 
 from .exit_codes import FAILED
 from .options import ChosenStore, json_option, past_option, store_command, store_options, with_options

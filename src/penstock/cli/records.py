@@ -14,8 +14,8 @@ from penstock.clock import SYSTEM
 from penstock.model.ids import new_id
 from penstock.model.limits import check_type
 from penstock.model.record import RawHeaders, Record
-from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
-from penstock.operate.tail import EARLIEST, LATEST, StartPlace, StoreTail, TopicTail
+from penstock.operate.kafka_cluster import KafkaCluster, KafkaTail, is_kafka
+from penstock.operate.tail import EARLIEST, LATEST, StartPlace, StoreTail
 
 from .options import ChosenStore, json_option, store_options
 from .output import json_line, line, moment, print_result
@@ -66,7 +66,7 @@ def tail_command(
             click.echo(json_line(_document(record)) if as_json else _text(record))
 
 
-def _records(tail: TopicTail, follow: bool) -> Iterator[Record]:
+def _records(tail: StoreTail | KafkaTail, follow: bool) -> Iterator[Record]:
     yield from tail.records()
     while follow:
         tail.wait()
@@ -74,7 +74,7 @@ def _records(tail: TopicTail, follow: bool) -> Iterator[Record]:
 
 
 @contextmanager
-def _tail(topic: str, chosen: ChosenStore, start: StartPlace, partition: int | None) -> Iterator[TopicTail]:
+def _tail(topic: str, chosen: ChosenStore, start: StartPlace, partition: int | None) -> Iterator[StoreTail | KafkaTail]:
     if not is_kafka(chosen.url):
         with chosen.opened() as store:
             yield StoreTail(store, topic, start, partition=partition)

@@ -23,9 +23,8 @@ from penstock.log.entry import Entry
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
-from .group_accounts import accounts
 from .operation import operation
-from .records import walk
+from .records import accounts, walk
 
 _SHOWN = 10
 _IDS = 200_000  # ids of a partition remembered at a time, at most

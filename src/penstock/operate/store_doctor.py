@@ -4,9 +4,9 @@ For what makes no progress it runs the checks of `why` for every group, and thos
 whether a member sequences events, silent members, open transactions, and topics without a reader.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 
 from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
@@ -21,10 +21,11 @@ from penstock.log.contract import Log
 from penstock.log.sql.log import SqlLog
 from penstock.log.store import Store
 from penstock.membership.filters import Filter, have_nothing_in_common
+from penstock.membership.serving import decode_serves
 from penstock.outbox.bell import BellSettings
 
 from .doctor import DoctorFinding, PartState
-from .members import filters
+from .members import living_rows
 from .operation import operation
 from .periodic import examine_schedules
 from .retention import examine_groups, examine_holders
@@ -99,29 +100,27 @@ _MOST_GROUPS = 10_000
 def examine_names(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
     """Return a finding for each group whose living members have disjoint handlers."""
 
-    def look(tx: Transaction) -> tuple[list[Row], dict[int, dict[str, Filter]]]:
-        return tx.rows("operate", "group_list", after="", limit=_MOST_GROUPS), filters(tx, clock)
+    def look(tx: Transaction) -> tuple[list[Row], list[Row]]:
+        return tx.rows("operate", "group_list", after="", limit=_MOST_GROUPS), living_rows(tx, clock)
 
-    rows, served = store.database.look(look)
+    rows, members = store.database.look(look)
+    served: dict[int, dict[str, Filter]] = {}  # by group, the handler filter of each living member
+    for member in members:
+        for group in decode_serves(member[5]).groups:
+            served.setdefault(group.id, {})[member[0]] = group.filter
     found = []
     for name, id, *_ in rows:
-        apart = _apart(served.get(id, {}))
-        if apart is not None:
-            one, other = apart
+        filters = served.get(id, {})
+        pairs = (each for each in combinations(filters, 2) if have_nothing_in_common(*(filters[one] for one in each)))
+        for one, other in islice(pairs, 1):
             text = (
-                f"member {one[:8]} serves it for {', '.join(served[id][one])}, member {other[:8]} for "
-                f"{', '.join(served[id][other])}: records that one of them handles are passed over while the other "
+                f"member {one[:8]} serves it for {', '.join(filters[one])}, member {other[:8]} for "
+                f"{', '.join(filters[other])}: records that one of them handles are passed over while the other "
                 "owns their partition"
             )
             remedy = "if these are two programs, give each its own group name"
             found.append(DoctorFinding(f"Group {name}", PartState.LOW, text, _RECORDS, remedy))
     return found
-
-
-def _apart(members: Mapping[str, Filter]) -> tuple[str, str] | None:
-    """Return two members whose filters have nothing in common, if any."""
-    pairs = combinations(members, 2)
-    return next((each for each in pairs if have_nothing_in_common(members[each[0]], members[each[1]])), None)
 
 
 @operation

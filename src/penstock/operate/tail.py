@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from heapq import merge
 from threading import Event
-from typing import Protocol
 
 from penstock.clock import to_ms
 from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Position, Topic, check_partition
@@ -21,19 +20,6 @@ EARLIEST, LATEST = "earliest", "latest"
 StartPlace = str | int | datetime  # EARLIEST, LATEST, an offset of every partition, or a moment
 _READ_BYTES = 64 * 1024
 _LOOK_SECONDS = 0.3
-
-
-class TopicTail(Protocol):
-    """A reader of one topic, in a store or a Kafka cluster."""
-
-    def records(self) -> Iterator[Record]:
-        """Yield the records from the current position to the topic's current end."""
-
-    def wait(self) -> None:
-        """Return when there may be more."""
-
-    def close(self) -> None:
-        """Release the reader's resources."""
 
 
 class StoreTail:
@@ -68,9 +54,6 @@ class StoreTail:
     def wait(self) -> None:
         """Sleep for one poll interval."""
         Event().wait(_LOOK_SECONDS)
-
-    def close(self) -> None:
-        """Do nothing: the caller that opened the store closes it."""
 
     def _start(self, topic: Topic, start: StartPlace) -> dict[int, int]:
         bounds = self._log.all_bounds(topic)

@@ -8,7 +8,7 @@ import msgspec
 from penstock.access.resource import CLUSTER, AccessRight, group, topic
 from penstock.operate import dead, lanes
 from penstock.operate.dead import DeadLetter, DeadSelection, LetterOutcome
-from penstock.operate.dead_errors import DeadErrors, dead_errors
+from penstock.operate.dead_views import DeadErrors, dead_errors
 from penstock.operate.lanes import WaitingLane
 from penstock.operate.operation import Page
 from penstock.operate.why import Answer as WhyAnswer

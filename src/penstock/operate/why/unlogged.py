@@ -111,8 +111,8 @@ def explain_ready(
     owners = {row[0]: row[1] for row in tx.rows("membership", "slots_shared")}
     served = {row[0]: members.of_slot(owners[row[0]]) for row in ready}
     slot, worst = min(served.items(), key=lambda each: _WORST.index(each[1].service))
-    are = "event is" if count == 1 else "events are"
-    text = f"{count:,} {are} committed but not in the log yet, the oldest {ago(since, now_ms)}"
+    are = counted(count, "event is", "events are")
+    text = f"{are} committed but not in the log yet, the oldest {ago(since, now_ms)}"
     return _unmoved(text, f"slot {slot}", worst, since, opened)
 
 
