@@ -186,12 +186,10 @@ def catch_up_group(
     a new handler gets without this command.
     """
     done = catch_up(store, name, type=type, since=since, dry_run=dry_run)
-    if as_json:
-        print_json(whole(done) | {"dry_run": dry_run})
-        return
     verb = "would come" if dry_run else "come"
     types = f" ({', '.join(each or 'without a type' for each in done.types)})" if done.types else ""
-    click.echo(line(f"about {done.records} records{types} {verb} late, from {done.partitions} partitions"))
+    text = line(f"about {done.records} records{types} {verb} late, from {done.partitions} partitions")
+    print_result(whole(done) | {"dry_run": dry_run}, text, as_json=as_json)
 
 
 @store_command("delete", command)
@@ -208,11 +206,9 @@ def delete_group(name: str, store: Store, dry_run: bool, yes: bool, as_json: boo
         question = f"group {name} has {plan.lanes} waiting lanes and {plan.dead} dead letters. Delete it?"
         confirm(question, as_json=as_json)
     done = groups.delete(store, name, dry_run=dry_run)
-    if as_json:
-        print_json(done)
-    else:
-        word = "would be deleted" if dry_run else "deleted"
-        click.echo(f"group {name} {word}: {done.cursors} cursors, {done.lanes} lanes, {done.dead} dead letters")
+    word = "would be deleted" if dry_run else "deleted"
+    text = f"group {name} {word}: {done.cursors} cursors, {done.lanes} lanes, {done.dead} dead letters"
+    print_result(done, text, as_json=as_json)
 
 
 def _say(name: str, changed: bool, as_json: bool, words: tuple[str, str]) -> None:

@@ -8,7 +8,7 @@ import click
 from penstock.app import Outbox
 from penstock.database.migrations import check as check_schema
 from penstock.model.retry import span_words
-from penstock.operate.handlers import Checked, HandlerShown, Weight, check, handlers
+from penstock.operate.handlers import HandlerShown, Weight, check, handlers
 from penstock.worker.handlers import Handlers
 
 from .exit_codes import FAILED
@@ -104,20 +104,16 @@ def check_command(target: str, as_json: bool) -> None:
     if as_json:
         print_json({"ok": found.is_well, **whole(found)})
     else:
-        _print_check(found)
+        if found.handlers:
+            rows = [(each.group, each.topic, ", ".join(each.match), each.id) for each in found.handlers]
+            print_table(_CHECK_COLUMNS, rows)
+        else:
+            click.echo("no handler is registered")
+        for each in found.findings:
+            click.echo(line(f"{each.weight.value}: {each.about}: {each.what}; {each.remedy}"))
+        problems = sum(each.weight is Weight.PROBLEM for each in found.findings)
+        click.echo("no problems" if not problems else f"{problems} problems")
     click.get_current_context().exit(0 if found.is_well else FAILED)
-
-
-def _print_check(found: Checked) -> None:
-    if found.handlers:
-        rows = [(each.group, each.topic, ", ".join(each.match), each.id) for each in found.handlers]
-        print_table(_CHECK_COLUMNS, rows)
-    else:
-        click.echo("no handler is registered")
-    for each in found.findings:
-        click.echo(line(f"{each.weight.value}: {each.about}: {each.what}; {each.remedy}"))
-    problems = sum(each.weight is Weight.PROBLEM for each in found.findings)
-    click.echo("no problems" if not problems else f"{problems} problems")
 
 
 def _others(outbox: Outbox) -> dict[str, Handlers]:

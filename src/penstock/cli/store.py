@@ -20,6 +20,7 @@ from penstock.operate.retention import planned, retain
 from .options import ChosenStore, json_option, past_option, refuse_memory, store_command, store_options, yes_option
 from .output import ask_for, confirm, line, print_json, print_page, print_result, print_table
 
+_RESTORED = "the log is incarnation {} now; pipelines stop at their next batch"
 _WORDS = {
     "staged": "staged, deleted",
     "scheduled": "scheduled, deleted",
@@ -71,29 +72,23 @@ def _check(database: Database, as_json: bool) -> None:
         version = _version(database)
         # Only the Penstock that made newer tables knows their schema.
         drift = [] if version > known_version(database) else differences(database)
-    if as_json:
-        print_json({"pending": [_title(step) for step in waiting], "drift": drift})
-    else:
-        for step in waiting:
-            click.echo(f"pending: {_title(step)}")
-        for line in drift:
-            click.echo(f"drift: {line}")
-        if not waiting and not drift:
-            click.echo(f"up to date{_newer(version, database)}")
+    titles = [_title(step) for step in waiting]
+    lines = [f"pending: {each}" for each in titles] + [f"drift: {each}" for each in drift]
+    text = "\n".join(lines) or f"up to date{_newer(version, database)}"
+    print_result({"pending": titles, "drift": drift}, text, as_json=as_json)
     click.get_current_context().exit(1 if waiting or drift else 0)
 
 
 def _report(applied: list[Migration], database: Database, as_json: bool, incarnation: int | None) -> None:
     version = _version(database)
-    if as_json:
-        raised = {} if incarnation is None else {"incarnation": incarnation}
-        print_json({"applied": [_title(step) for step in applied], "version": version, **raised})
-        return
-    for step in applied:
-        click.echo(f"applied: {_title(step)}")
-    click.echo(f"up to date: version {version}{_newer(version, database)}")
+    titles = [_title(step) for step in applied]
+    document: dict[str, Any] = {"applied": titles, "version": version}
+    lines = [f"applied: {each}" for each in titles]
+    lines.append(f"up to date: version {version}{_newer(version, database)}")
     if incarnation is not None:
-        click.echo(f"the log is incarnation {incarnation} now; pipelines stop at their next batch")
+        document |= {"incarnation": incarnation}
+        lines.append(_RESTORED.format(incarnation))
+    print_result(document, "\n".join(lines), as_json=as_json)
 
 
 def _version(database: Database) -> int:
@@ -122,11 +117,7 @@ def restored_command(store: Store, yes: bool, as_json: bool) -> None:
     if not yes:
         confirm("was it restored? every pipeline of this store will stop", as_json=as_json)
     incarnation = restored(store)
-    print_result(
-        {"incarnation": incarnation},
-        f"the log is incarnation {incarnation} now; pipelines stop at their next batch",
-        as_json=as_json,
-    )
+    print_result({"incarnation": incarnation}, _RESTORED.format(incarnation), as_json=as_json)
 
 
 @store_command("retain")
@@ -210,13 +201,10 @@ def drop_command(chosen: ChosenStore, force: bool, yes: bool, as_json: bool) -> 
             name = chosen.names.table("*").replace('"', "")
             ask_for(chosen.prefix, f"type {chosen.prefix} to drop the tables {name}", as_json=as_json)
         lost = drop(store, force=force)
-    if as_json:
-        print_json(lost)
-    else:
-        click.echo(f"dropped, with {_lost(lost)}")
-        directory = directory_in(plain_url(chosen.url))
-        if directory is not None:
-            click.echo(f"the segments stay in {line(directory)}, unreadable: remove the directory")
+    text, directory = f"dropped, with {_lost(lost)}", directory_in(plain_url(chosen.url))
+    if directory is not None:
+        text += f"\nthe segments stay in {line(directory)}, unreadable: remove the directory"
+    print_result(lost, text, as_json=as_json)
 
 
 def _lost(lost: Losses) -> str:

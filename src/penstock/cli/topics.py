@@ -161,11 +161,8 @@ def set_topic(
                 max_records=_or_unlimited(max_records, count, "--max-records"),
                 default=default,
             )
-    if as_json:
-        print_json(whole(topic))
-    else:
-        compacted = "" if compact is None else ", compacted" if compact else ", not compacted"
-        click.echo(f"topic {name} keeps: {_kept(topic)}{compacted}")
+    compacted = "" if compact is None else ", compacted" if compact else ", not compacted"
+    print_result(whole(topic), f"topic {name} keeps: {_kept(topic)}{compacted}", as_json=as_json)
 
 
 @store_command("clear", command)

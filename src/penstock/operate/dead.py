@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
 from itertools import groupby
+from operator import methodcaller
 from typing import Any
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
@@ -272,16 +273,12 @@ def _batches(store: Store, group: int, selection: DeadSelection) -> Iterator[lis
     after = (0, 0, -1)
     while True:
         places = dict(zip(("after_topic", "after_partition", "after_offset"), after, strict=True)) | params
-        rows = store.database.look(partial(_picked, places))
+        rows = store.database.look(methodcaller("rows", "operate", "dead_pick", limit=BATCH, **places))
         if rows:
             yield rows
         if len(rows) < BATCH:
             return
         after = rows[-1][:3]
-
-
-def _picked(params: dict[str, Any], tx: Transaction) -> list[Row]:
-    return tx.rows("operate", "dead_pick", limit=BATCH, **params)
 
 
 def _span(since: datetime | None, before: datetime | None) -> dict[str, int | None]:

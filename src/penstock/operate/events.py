@@ -14,13 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from functools import partial
 from itertools import islice
+from operator import methodcaller
 from typing import Any, Literal
 
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.database.contract import Row
-from penstock.database.database import Transaction
 from penstock.errors import InvalidSelection, shown
 from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry, key_text
@@ -191,7 +190,7 @@ def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, 
     while len(found) <= limit:
         named = dict(zip(("after_group", "after_topic", "after_partition", "after_offset"), place, strict=True))
         params = {**narrow, **named, "limit": limit + 1}
-        rows = store.database.look(partial(_entries, params))
+        rows = store.database.look(methodcaller("rows", "operate", "entries_page", **params))
         found += _with_contents(store.log, rows)
         if len(rows) <= limit:
             break
@@ -203,10 +202,6 @@ def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, 
         return Event("waiting", from_ms(ms), name, topic, partition, offset, key_text(key), type, id, group)
 
     return page(found[: limit + 1], limit, 4, event)
-
-
-def _entries(params: dict[str, Any], tx: Transaction) -> list[Row]:
-    return tx.rows("operate", "entries_page", **params)
 
 
 def _with_contents(log: Log, rows: list[Row]) -> list[Row]:

@@ -274,7 +274,8 @@ class KafkaTail:
             silent_ms = 0 if found or moved else silent_ms + _POLL_MS
             for each in found:
                 if each.offset < ends[self._kafka.TopicPartition(each.topic, each.partition)]:
-                    yield self._record(each)
+                    content = each.timestamp, each.key, each.value, list(each.headers)
+                    yield self._cluster.form.record_of_kafka(each.topic, (each.partition, each.offset), *content)
             if silent_ms >= _SILENCE_MS:
                 part, offset = next(iter(behind.items()))
                 raise StoreError(
@@ -291,12 +292,6 @@ class KafkaTail:
     def close(self) -> None:
         """Close the consumer."""
         self._cluster.run(self._consumer.stop())
-
-    def _record(self, message: Any) -> Record:
-        place = message.partition, message.offset
-        content = message.timestamp, message.key, message.value, list(message.headers)
-        found: Record = self._cluster.form.record_of_kafka(message.topic, place, *content)
-        return found
 
     async def _behind(self, ends: Any) -> dict[Any, int]:
         """Return the next offset of every partition that is not at its end."""

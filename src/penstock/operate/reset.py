@@ -75,7 +75,11 @@ def reset(
         targets = _targets(log, found, to, partition)
         behind = later_partitions(log.growths(found), len(log.all_bounds(found)), targets)
         moves = cursors.reset(tx, targets, drop_parked=drop_parked, now_ms=now_ms, behind=behind)
-        _check_kept(log, found, moves)
+        # If retention deleted meanwhile, the reset is retried; it cannot while the bounds are pinned.
+        bounds = log.all_bounds(found, pinned=[each.partition for each in moves])
+        kept = sum(bounds[each.partition].start <= each.to_offset for each in moves if each.partition in bounds)
+        if kept < len(moves):
+            raise PickChanged(len(moves), kept)
         done = done_by(moves)
         subject = {"group": group, "topic": topic, "partition": partition, "to": str(to)}
         subject |= {"drop_parked": drop_parked or None}
@@ -113,11 +117,3 @@ def _targets(log: Log, topic: Topic, to: To, partition: int | None) -> dict[int,
     if not found:
         raise TopicVanished
     return found if partition is None else {partition: found[partition]}
-
-
-def _check_kept(log: Log, topic: Topic, moves: list[Move]) -> None:
-    """Force a retry if retention deleted meanwhile; it cannot while the bounds are pinned."""
-    bounds = log.all_bounds(topic, pinned=[each.partition for each in moves])
-    kept = sum(bounds[each.partition].start <= each.to_offset for each in moves if each.partition in bounds)
-    if kept < len(moves):
-        raise PickChanged(len(moves), kept)

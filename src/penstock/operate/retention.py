@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
+from operator import methodcaller
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
-from penstock.database.contract import Row
-from penstock.database.database import Transaction
 from penstock.delivery.retention import Retention, Trimmed
 from penstock.delivery.retention_rule import AsSet, RetentionSettings
 from penstock.errors import Damaged, FileUnreadable
@@ -88,7 +86,8 @@ def examine_holders(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
         if aged:
             readers = {f"reader {name}": each for name, each in store.log.holds(topic).items()}
             params = {"topic_id": topic.id, "seen_since": rule.seen_since_ms(now_ms)}
-            for name, partition, offset in store.database.look(partial(_holding, params)):
+            holding = store.database.look(methodcaller("rows", "operate", "cursors_holding", **params))
+            for name, partition, offset in holding:
                 readers.setdefault(f"group {name}", {})[partition] = offset
             found.append(_finding(topic, aged, readers))
     return found
@@ -109,10 +108,6 @@ def _readable(log: Log, topic: Topic, positions: Sequence[Position]) -> list[Ent
         if len(positions) == 1:
             return []
         return [found for each in positions for found in _readable(log, topic, [each])]
-
-
-def _holding(params: dict[str, int], tx: Transaction) -> list[Row]:
-    return tx.rows("operate", "cursors_holding", **params)
 
 
 def _finding(topic: Topic, aged: dict[int, tuple[int, int]], readers: dict[str, dict[int, int]]) -> DoctorFinding:
