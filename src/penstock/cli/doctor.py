@@ -30,13 +30,12 @@ _SIGNS = {
 def command(url: str | None, as_json: bool) -> None:
     """Check this machine and a store, and show what each missing part would enable.
 
-    With a store, it lists everything in it that makes no progress, and why: events that no worker sequences,
-    groups without a worker or with a stalled one, silent members, long transactions, topics without a reader.
-    It also checks whether workers hear the bell, which time limits of the server may end a handler's
-    transaction, which readers hold retention back, which groups retention no longer waits for, and which
-    groups seem to be two programs under one name. Of a log in files it reads about 250 MB to find damage;
-    `penstock log verify` reads all of it. Exits with 1 if a required part is broken, the tables cannot be
-    used, or the log is damaged.
+    With a store, it lists everything in it that makes no progress, and why: events that no worker sequences, groups
+    without a worker or with a stalled one, silent members, long transactions, topics without a reader. It also checks
+    whether workers hear the bell, which time limits of the server may end a handler's transaction, which readers hold
+    retention back, which groups retention no longer waits for, and which groups seem to be two programs under one name.
+    Of a log in files it reads about 250 MB to find damage; `penstock log verify` reads all of it. Exits with 1 if a
+    required part is broken, the tables cannot be used, or the log is damaged.
     """
     folder, of_store = _of_store(url)
     findings = [*examine(folder), *of_store]

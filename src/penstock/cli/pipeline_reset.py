@@ -50,10 +50,9 @@ if TYPE_CHECKING:
 def reset_pipeline(path: "Location", rebuild: bool, tables: tuple[str, ...], yes: bool, **given: Any) -> None:
     """Remove a pipeline's checkpoint; a stateless pipeline continues where its tables end.
 
-    A pipeline that keeps state (windows, joins) cannot continue with a new checkpoint: use --rebuild. It
-    rebuilds the tables from the records that the log still holds; records that retention has deleted are only
-    in the old tables, _old and _old.NAME beside the new ones. They stay until --drop-old removes them for
-    good.
+    A pipeline that keeps state (windows, joins) cannot continue with a new checkpoint: use --rebuild. It rebuilds the
+    tables from the records that the log still holds; records that retention has deleted are only in the old tables,
+    _old and _old.NAME beside the new ones. They stay until --drop-old removes them for good.
     """
     from penstock.pipeline.lake.state import reset
 

@@ -33,8 +33,7 @@ _COLUMNS = ("group", "kind", "delivered/s", "lag", "oldest", "parked", "held", "
 def command(chosen: ChosenStore, every: float, once: bool, as_json: bool) -> None:
     """Show a store at a glance until it is stopped.
 
-    Rates, ages, waiting keys, members. Every count has a bound, and each refresh takes a fixed number of
-    statements.
+    Rates, ages, waiting keys, members. Every count has a bound, and each refresh takes a fixed number of statements.
     """
     history = OverviewHistory(SYSTEM, span_seconds=math.inf)
     with chosen.opened() as store:

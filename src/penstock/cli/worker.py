@@ -48,10 +48,9 @@ def command(
 ) -> None:
     """Run the handlers of an outbox until it is stopped.
 
-    MODULE:OUTBOX names the outbox in your code, such as shop:outbox; the current folder is searched too. Name
-    several to serve several stores in one process. On SIGTERM or Ctrl-C it starts no more calls, waits for
-    running ones, settles and leaves; a second signal does not wait. Start any number of workers, on any host:
-    they share the work.
+    MODULE:OUTBOX names the outbox in your code, such as shop:outbox; the current folder is searched too. Name several
+    to serve several stores in one process. On SIGTERM or Ctrl-C it starts no more calls, waits for running ones,
+    settles and leaves; a second signal does not wait. Start any number of workers, on any host: they share the work.
     """
     if api:
         listeners.refuse_without_http("--api", http)

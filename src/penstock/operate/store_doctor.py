@@ -6,7 +6,7 @@ whether a member sequences events, silent members, open transactions, and topics
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import combinations
 
 from penstock.backoff import PollingSettings
 from penstock.clock import SYSTEM, Clock
@@ -111,8 +111,10 @@ def examine_names(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
     found = []
     for name, id, *_ in rows:
         filters = served.get(id, {})
-        pairs = (each for each in combinations(filters, 2) if have_nothing_in_common(*(filters[one] for one in each)))
-        for one, other in islice(pairs, 1):
+        pairs = combinations(filters, 2)
+        apart = next((each for each in pairs if have_nothing_in_common(filters[each[0]], filters[each[1]])), None)
+        if apart is not None:
+            one, other = apart
             text = (
                 f"member {one[:8]} serves it for {', '.join(filters[one])}, member {other[:8]} for "
                 f"{', '.join(filters[other])}: records that one of them handles are passed over while the other "

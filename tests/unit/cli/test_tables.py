@@ -20,7 +20,7 @@ COLUMNS = ("group", "record", "key", "id", "reason")
 ID = "01a1e786-49a8-74fc-978f-7d921b97b15a"
 ROWS = [
     ("mailer", "events/166/123456789012", "o-1", ID, "ValueError: no address for the customer of this order"),
-    ("an-index-with-a-long-name", "events/3/0", "[bold]日本[/]", ID.replace("0", "f"), "no"),
+    ("an-index-with-a-long-name", "events/3/0", "[bold]日本[/] :heart:", ID.replace("0", "f"), "no"),
 ]
 Shown = Callable[[int | None], str]
 NAMES = [text for row in ROWS for text in row[:4]]
