@@ -20,7 +20,7 @@ from penstock.database.database import Transaction
 from penstock.log.store import Store
 from penstock.model.limits import check_moment
 
-from .operation import LAST, PAGE_ROWS, Page, check_limit, operation, page, place_after, storable
+from .operation import LAST, PAGE_ROWS, Page, operation, page, place_after, storable
 
 ACTOR = "PENSTOCK_ACTOR"
 _LONGEST_ACTOR = 255
@@ -78,8 +78,7 @@ def audit(
 
     Raises InvalidPage, InvalidTime.
     """
-    check_limit(limit)
-    (last,) = place_after(after, LAST)
+    (last,) = place_after(after, limit, LAST)
     params = {
         "before": last,
         "since_ms": None if since is None else check_moment("since", since, 0),

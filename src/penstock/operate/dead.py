@@ -26,19 +26,7 @@ from penstock.model.record import Record, display_name
 
 from . import audit
 from .members import living_at, touch_group
-from .operation import (
-    LAST,
-    PAGE_ROWS,
-    Page,
-    check_limit,
-    group_id,
-    ids,
-    operation,
-    page,
-    places_after,
-    storable,
-    with_topic_names,
-)
+from .operation import LAST, PAGE_ROWS, Page, group_id, ids, operation, page, places_after, storable, with_topic_names
 
 BATCH = 500  # letters decided on in one transaction
 
@@ -140,8 +128,7 @@ def dead_letters(
 
     Raises InvalidPage, InvalidTime, InvalidSelection, UnknownGroup, UnknownTopic.
     """
-    check_limit(limit)
-    place = places_after(after, dict.fromkeys(_PLACE, LAST))
+    place = places_after(after, limit, dict.fromkeys(_PLACE, LAST))
     params = ids(store, group, topic) | _filter(id, key, type, error) | _span(since, before) | place
     found = store.database.look(lambda tx: tx.rows("operate", "dead_list", limit=limit + 1, **params))
     rows = with_topic_names(store.log, found, id_at=2, name_at=6)

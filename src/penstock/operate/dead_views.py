@@ -20,18 +20,7 @@ from penstock.log.entry import Entry, key_text
 from penstock.log.store import Store
 
 from .dead import DeadLetter, dead_letters
-from .operation import (
-    PAGE_ROWS,
-    Page,
-    SeesTopic,
-    check_limit,
-    every_topic,
-    ids,
-    operation,
-    page,
-    places_after,
-    with_topic_names,
-)
+from .operation import PAGE_ROWS, Page, SeesTopic, every_topic, ids, operation, page, places_after, with_topic_names
 
 LOOKED_AT = 1000  # letters, the newest
 _LONGEST = 80
@@ -138,8 +127,7 @@ def completed_by_fallback(
 
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """
-    check_limit(limit)
-    params = ids(store, group, topic) | places_after(after, _FIRST)
+    params = ids(store, group, topic) | places_after(after, limit, _FIRST)
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, Entry]]:
         log = store.log_in(tx)

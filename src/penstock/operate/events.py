@@ -28,7 +28,7 @@ from penstock.model.limits import check_topic
 from penstock.model.record import display_name
 
 from . import dead, scheduled
-from .operation import PAGE_ROWS, Page, check_limit, ids, operation, page, place_after
+from .operation import PAGE_ROWS, Page, ids, operation, page, place_after
 from .records import delete_done, logged
 
 EventWord = Literal["scheduled", "staged", "pending", "waiting", "done", "dead"]
@@ -84,7 +84,6 @@ def events(
     `group` filters waiting and dead events. Raises InvalidSelection, InvalidPage, UnknownTopic, InvalidTopic,
     UnknownGroup.
     """
-    check_limit(limit)
     wanted = _state(state)
     if topic is not None:
         check_topic(topic)
@@ -98,7 +97,7 @@ def events(
             return _staged(store, topic, after, limit)
         case EventState.WAITING:
             return _waiting(store, ids(store, group, topic), after, limit)
-    place = place_after(after, *_FIRST_PLACE)
+    place = place_after(after, limit, *_FIRST_PLACE)
     only = None if topic is None else store.log.topic(topic).id
     rows = list(islice(logged(store, wanted is EventState.PENDING, only, place), limit + 1))
     return page(rows, limit, 3, lambda row: _logged(wanted, *row[3:]))
@@ -172,7 +171,7 @@ def _dead(store: Store, topic: str | None, group: str | None, after: str | None,
 
 
 def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
-    slot, seq = place_after(after, -1, 0)
+    slot, seq = place_after(after, limit, -1, 0)
     params = {"topic": topic, "after_slot": slot, "after_seq": seq, "limit": limit + 1}
     rows = store.database.look(lambda tx: tx.rows("operate", "staged_page", **params))
 
@@ -185,7 +184,7 @@ def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> P
 
 
 def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, limit: int) -> Page[Event]:
-    place: tuple[Any, ...] = place_after(after, 0, *_FIRST_PLACE)
+    place: tuple[Any, ...] = place_after(after, limit, 0, *_FIRST_PLACE)
     found: list[Row] = []
     while len(found) <= limit:
         named = dict(zip(("after_group", "after_topic", "after_partition", "after_offset"), place, strict=True))

@@ -29,7 +29,6 @@ from .operation import (
     PAGE_ROWS,
     Page,
     SeesTopic,
-    check_limit,
     every_topic,
     group_id,
     ids,
@@ -81,8 +80,7 @@ def groups(
 
     Raises InvalidPage. `counted` False: do not count lanes and dead letters, of which there may be millions; report 0.
     """
-    check_limit(limit)
-    (name,) = place_after(after, "")
+    (name,) = place_after(after, limit, "")
 
     def look(tx: Transaction) -> tuple[list[Row], dict[int, list[GroupTopic]], dict[int, list[str]]]:
         rows = tx.rows("operate", "group_list", after=name, limit=limit + 1)
@@ -133,8 +131,7 @@ def partitions(
     store: Store, name: str, *, topic: str | None = None, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[GroupPartition]:
     """Return a page of a group's cursors, by topic and partition. Raises InvalidPage, UnknownGroup, UnknownTopic."""
-    check_limit(limit)
-    place = places_after(after, {"after_topic": 0, "after_partition": 0})
+    place = places_after(after, limit, {"after_topic": 0, "after_partition": 0})
     params = ids(store, name, topic) | place
     rows = store.database.look(lambda tx: tx.rows("operate", "group_partitions", limit=limit + 1, **params))
     topics = {each.id: each for each in store.log.topics()}

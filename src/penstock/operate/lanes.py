@@ -11,7 +11,7 @@ from penstock.database.database import Transaction
 from penstock.delivery.lane import LANE_COLUMNS, SHARED, SideLane, WaitState, key_lane
 from penstock.log.store import Store
 
-from .operation import PAGE_ROWS, Page, check_limit, ids, operation, page, places_after, with_topic_names
+from .operation import PAGE_ROWS, Page, ids, operation, page, places_after, with_topic_names
 
 _FIRST = {
     "after_group": 0,
@@ -76,8 +76,7 @@ def lanes(
 
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """
-    check_limit(limit)
-    params = ids(store, group, topic) | places_after(after, _FIRST, least=SHARED)
+    params = ids(store, group, topic) | places_after(after, limit, _FIRST, least=SHARED)
     lane = None if key is None else key_lane(key)
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, int]]:

@@ -108,8 +108,12 @@ def page(rows: Sequence[Row], limit: int, place: int, item: Callable[[Row], T]) 
     return Page([item(row) for row in rows[:limit]], after)
 
 
-def place_after(after: str | None, *first: Any, least: int = 0) -> Row:
-    """Return the place that a page's `after` names, or the first, which has its types. Raises InvalidPage."""
+def place_after(after: str | None, limit: int, *first: Any, least: int = 0) -> Row:
+    """Return the place that a page's `after` names, or the first, which has its types; checks the limit as well.
+
+    Raises InvalidPage.
+    """
+    check_limit(limit)
     if after is None:
         return first
     kinds = tuple(map(type, first))
@@ -123,9 +127,9 @@ def place_after(after: str | None, *first: Any, least: int = 0) -> Row:
     return tuple(place)
 
 
-def places_after(after: str | None, first: dict[str, Any], *, least: int = 0) -> dict[str, Any]:
+def places_after(after: str | None, limit: int, first: dict[str, Any], *, least: int = 0) -> dict[str, Any]:
     """Return the same by the names of parameters. Raises InvalidPage."""
-    return dict(zip(first, place_after(after, *first.values(), least=least), strict=True))
+    return dict(zip(first, place_after(after, limit, *first.values(), least=least), strict=True))
 
 
 def _refused(after: str) -> InvalidPage:

@@ -22,7 +22,7 @@ from penstock.outbox.periodic.rows import ScheduleRow
 
 from . import audit
 from .doctor import DoctorFinding, PartState
-from .operation import PAGE_ROWS, Page, check_limit, operation, page, place_after, storable
+from .operation import PAGE_ROWS, Page, operation, page, place_after, storable
 
 _UPCOMING = 5
 
@@ -65,8 +65,7 @@ def schedules(
     store: Store, *, after: str | None = None, limit: int = PAGE_ROWS, clock: Clock = SYSTEM
 ) -> Page[ScheduleShown]:
     """Return a page of the schedules, by name. Raises InvalidPage."""
-    check_limit(limit)
-    (place,) = place_after(after, "")
+    (place,) = place_after(after, limit, "")
     return store.database.look(lambda tx: _page(tx, clock, after=place, limit=limit))
 
 

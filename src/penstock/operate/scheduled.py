@@ -22,7 +22,7 @@ from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
 from .erase import digest
-from .operation import PAGE_ROWS, Page, check_limit, operation, page, place_after, storable
+from .operation import PAGE_ROWS, Page, operation, page, place_after, storable
 
 BATCH = 1000  # events cancelled in one transaction
 
@@ -93,8 +93,7 @@ def scheduled(
     store: Store, selection: ScheduledSelection = ALL, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[ScheduledEvent]:
     """Return a page of scheduled events, the next due first. Raises InvalidPage."""
-    check_limit(limit)
-    due_ms, seq = place_after(after, -1, 0)
+    due_ms, seq = place_after(after, limit, -1, 0)
     params = selection.params()
     if after is not None and params["before_ms"] is not None and due_ms >= params["before_ms"]:
         raise InvalidPage("the place to go on from", after, "before the moment that the listing ends at")

@@ -27,7 +27,7 @@ from penstock.model.partition import MURMUR3
 
 from . import audit
 from .members import serving, touch_readers
-from .operation import LAST, PAGE_ROWS, Page, check_limit, operation, page, place_after
+from .operation import LAST, PAGE_ROWS, Page, operation, page, place_after
 
 UNLIMITED = retention_rule.UNLIMITED
 
@@ -61,8 +61,7 @@ class TopicPartition:
 @operation
 def topics(store: Store, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[TopicShown]:
     """Return a page of the topics, by name. Raises InvalidPage."""
-    check_limit(limit)
-    (name,) = place_after(after, "")
+    (name,) = place_after(after, limit, "")
 
     def look(tx: Transaction) -> tuple[list[LogTopic], dict[str, TopicShown]]:
         log = store.log_in(tx)
@@ -96,8 +95,7 @@ def size_bytes(store: Store, name: str) -> int:
 @operation
 def partitions(store: Store, name: str, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[TopicPartition]:
     """Return a page of a topic's partitions. Raises InvalidPage, UnknownTopic, InvalidTopic."""
-    check_limit(limit)
-    (place,) = place_after(after, -1)
+    (place,) = place_after(after, limit, -1)
     bounds = store.log.all_bounds(store.log.topic(name))
     rows = [(number, *each) for number, each in sorted(bounds.items()) if number > place][: limit + 1]
     return page(rows, limit, 1, lambda row: TopicPartition(*row))
