@@ -17,18 +17,7 @@ from penstock.operate.progress import KIND, Group
 from penstock.operate.reset import Reset, reset
 
 from .options import ChosenStore, json_option, page_options, past_option, store_command, store_options, yes_option
-from .output import (
-    confirm,
-    line,
-    moment,
-    print_facts,
-    print_json,
-    print_more,
-    print_page,
-    print_result,
-    print_table,
-    whole,
-)
+from .output import confirm, line, moment, print_facts, print_json, print_page, print_result, print_table, whole
 from .units import topic_place
 
 _COLUMNS = ("group", "topics", "lag", "oldest unread", "waiting", "held", "dead", "members", "state")
@@ -95,8 +84,7 @@ def show_group(name: str, store: Store, with_partitions: bool, topic: str | None
     if shown.passed_over:
         print_table(_PASSED_COLUMNS, [_passed_row(each, shown.filter) for each in shown.passed_over])
     if found is not None:
-        print_table(_CURSOR_COLUMNS, [_cursor_row(each) for each in found.items])
-        print_more(found.after)
+        print_table(_CURSOR_COLUMNS, map(_cursor_row, found.items), after=found.after)
 
 
 @store_command("pause", command)

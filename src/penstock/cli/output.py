@@ -69,8 +69,7 @@ def print_page(
     elif not page.items:
         click.echo(none)
     else:
-        print_table(columns, [row(each) for each in page.items], prose=prose)
-        print_more(page.after)
+        print_table(columns, map(row, page.items), prose=prose, after=page.after)
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
@@ -78,12 +77,6 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     width = max(_LABEL_WIDTH, 2 + max(map(len, facts)))
     for name, value in facts.items():
         click.echo(f"{name + ':':<{width}}{line(value)}")
-
-
-def print_more(after: str | None) -> None:
-    """Print the option for the next page of a listing, if there is one."""
-    if after is not None:
-        click.echo(f"more: --after {after}", err=True)
 
 
 def whole(value: Any) -> Any:
@@ -120,24 +113,27 @@ def _as_json(character: re.Match[str]) -> str:
     return f"\\u{ord(character[0]):04x}"
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, prose: Sequence[str] = ()) -> None:
-    """Print rows of any values under headings. `prose`: columns that may be wrapped."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, prose: Sequence[str] = (), after: str | None = None
+) -> None:
+    """Print rows of any values under headings. `prose`: columns that may be wrapped; `after`: for the next page."""
     texts = [[_cell(each) for each in row] for row in rows]
     widths = [
         max(cell_len(name), *(cell_len(row[number].plain) for row in texts), 0) for number, name in enumerate(columns)
     ]
-    width = terminal_width()
-    if width is None:
-        _print_plain(columns, texts, widths)
-        return
     least = [
         _least(name, number, texts, widths[number]) if name in prose else widths[number]
         for number, name in enumerate(columns)
     ]
-    if sum(least) + _GAP * (len(columns) - 1) <= width:
+    width = terminal_width()
+    if width is None:
+        _print_plain(columns, texts, widths)
+    elif sum(least) + _GAP * (len(columns) - 1) <= width:
         _print_columns(columns, texts, least, prose, width)
     else:
         _print_stacked(columns, texts, width)
+    if after is not None:
+        click.echo(f"more: --after {after}", err=True)
 
 
 def _cell(value: object) -> Text:

@@ -16,7 +16,7 @@ from penstock.operate.operation import Page
 from penstock.operate.topics import UNLIMITED, TopicShown
 
 from .options import ChosenStore, json_option, page_options, store_command, store_options, yes_option
-from .output import confirm, moment, print_facts, print_json, print_more, print_page, print_result, print_table, whole
+from .output import confirm, moment, print_facts, print_json, print_page, print_result, print_table, whole
 from .units import count, duration, duration_text, is_unlimited, size, size_text
 
 _COLUMNS = ("topic", "partitions", "records", "kept", "groups")
@@ -73,8 +73,7 @@ def show_topic(name: str, store: Store, with_partitions: bool, with_size: bool, 
     print_facts(facts)
     if found is not None:
         rows = [(each.partition, each.start, each.end, each.end - each.start) for each in found.items]
-        print_table(_PARTITION_COLUMNS, rows)
-        print_more(found.after)
+        print_table(_PARTITION_COLUMNS, rows, after=found.after)
 
 
 @store_command("create", command)

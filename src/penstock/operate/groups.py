@@ -25,19 +25,7 @@ from penstock.worker.handler_options import Start, is_name
 from . import audit
 from .catch_up import passed_over_by
 from .members import living, serving
-from .operation import (
-    PAGE_ROWS,
-    Page,
-    SeesTopic,
-    every_topic,
-    group_id,
-    ids,
-    operation,
-    page,
-    place_after,
-    places_after,
-    storable,
-)
+from .operation import PAGE_ROWS, Page, SeesTopic, every_topic, group_id, ids, operation, page, place_after, storable
 from .progress import Group, GroupShown, GroupTopic, LogReader, as_groups, group_on, progress_of, reader_named, readers
 
 
@@ -131,8 +119,8 @@ def partitions(
     store: Store, name: str, *, topic: str | None = None, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[GroupPartition]:
     """Return a page of a group's cursors, by topic and partition. Raises InvalidPage, UnknownGroup, UnknownTopic."""
-    place = places_after(after, limit, {"after_topic": 0, "after_partition": 0})
-    params = ids(store, name, topic) | place
+    after_topic, after_partition = place_after(after, limit, 0, 0)
+    params = ids(store, name, topic) | {"after_topic": after_topic, "after_partition": after_partition}
     rows = store.database.look(lambda tx: tx.rows("operate", "group_partitions", limit=limit + 1, **params))
     topics = {each.id: each for each in store.log.topics()}
     there = [row for row in rows if row[0] in topics]  # skip topics deleted since
