@@ -18,7 +18,7 @@ COUNTED: Table = {
     "cli/pipeline.py": (5, "Spark, Arrow and Delta are optional, and slow to import: help must not wait"),
     "cli/pipeline_course.py": (3, "the gateway is optional: only --http needs it"),
     "cli/pipeline_options.py": (5, "as cli/pipeline.py"),
-    "cli/pipeline_reset.py": (11, "as cli/pipeline.py"),
+    "cli/pipeline_reset.py": (10, "as cli/pipeline.py"),
     "cli/pipeline_upkeep.py": (5, "as cli/pipeline.py"),
     "cli/lake.py": (3, "only a lake needs Arrow and Delta"),
     "cli/console.py": (5, "only who serves the console needs the extra for it"),
