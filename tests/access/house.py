@@ -31,7 +31,7 @@ from penstock.gateway.tinyq.door import TinyqDoor
 from penstock.gateway.tinyq.listener import TinyqListener
 from penstock.log.store import open_batches, open_store
 from penstock.model.partition import KAFKA
-from penstock.operate.kafka_port import KafkaAdministration
+from penstock.operate.ports import KafkaAdministration
 from tests.access.revoking import revoke
 
 AUDIENCE, ISSUER = "penstock", "https://login.example"

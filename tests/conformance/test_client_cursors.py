@@ -11,8 +11,8 @@ from penstock.delivery.retention_rule import RetentionSettings
 from penstock.errors import GroupKindDiffers, InvalidSelection
 from penstock.log.contract import Batch, Topic
 from penstock.membership.member import ClusterSettings, Member
-from penstock.operate.check import check
 from penstock.operate.groups import groups, show
+from penstock.operate.handlers import check
 from penstock.operate.records import delete_done, delete_records
 from penstock.worker.handlers import Handlers
 from penstock.worker.measures import Measures

@@ -18,6 +18,7 @@ from penstock.errors import (
     UnknownPartition,
     UnknownTopic,
 )
+from penstock.log.store import store_of
 from penstock.model.record import display_name
 from penstock.model.retry import Fixed
 from penstock.operate import groups, reset
@@ -237,6 +238,13 @@ def test_scheduled_and_dead_before_a_moment(engine: StoreEngine, database: Datab
         act("done", now(engine), group="parks")
     with pytest.raises(UnknownTopic):
         act("done", now(engine), topic="nowhere")
+
+
+def test_dead_before_a_moment_in_a_store_that_a_pipeline_reads(engine: StoreEngine, database: Database) -> None:
+    mixed(engine)
+    log = store_of(database).log
+    log.hold("lake", log.topic("events"), {0: 0})
+    assert delete(database, "dead", now(engine) + HOUR, clock=engine.clock) == 1
 
 
 def test_more_than_a_pass_is_deleted_to_the_end(

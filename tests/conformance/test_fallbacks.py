@@ -10,8 +10,8 @@ from penstock.database.database import Database
 from penstock.log.contract import Keep
 from penstock.model.retry import Fixed
 from penstock.operate.dead import dead_letters
+from penstock.operate.dead_views import completed_by_fallback
 from penstock.operate.erase import erase
-from penstock.operate.fallbacks import completed_by_fallback
 from penstock.operate.groups import delete
 from penstock.operate.reset import EARLIEST, reset
 from penstock.operate.retention import retain

@@ -19,7 +19,7 @@ from penstock.log.store import Store, open_store
 from penstock.operate import browse as browsing
 from penstock.operate.browse import browse
 from penstock.operate.dead import DeadSelection, dead_letters, requeue
-from penstock.operate.dead_errors import dead_errors, error_of
+from penstock.operate.dead_views import dead_errors, error_of
 from penstock.operate.key_course import StepState, key_course
 from penstock.operate.members import Presence, members
 from penstock.operate.overview import overview

@@ -10,7 +10,7 @@ from penstock.errors import ValueTooLarge
 from penstock.log.contract import Keep
 from penstock.log.store import Store
 from penstock.log.topics import MESSAGE_BYTES
-from penstock.operate.kafka_port import KafkaAdministration
+from penstock.operate.ports import KafkaAdministration
 from penstock.operate.producer import RecordWanted, produce, publish_by_hand
 from tests.gateway.grpc_client import ServedGrpc, event, reason
 from tests.gateway.served import ServedRest

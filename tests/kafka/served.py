@@ -11,7 +11,7 @@ from penstock.clock import SYSTEM, Clock
 from penstock.database.migrations import migrate
 from penstock.log.store import Store, open_batches, open_store
 from penstock.model.partition import KAFKA
-from penstock.operate.kafka_port import KafkaAdministration
+from penstock.operate.ports import KafkaAdministration
 from tests.unit.cli.program import penstock
 
 _START_SECONDS = 60

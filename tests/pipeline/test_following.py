@@ -62,7 +62,8 @@ def asked() -> Watch:
 
 def follow(asked: Watch, looks: list[int]) -> CourseEnd:
     query: Any = Query(iter(looks))
-    return PipelineCourse(asked, PipelineSeries("store", "reader"), Reader()).run(lambda: query)
+    reader: Any = Reader()
+    return PipelineCourse(asked, PipelineSeries("store", "reader"), reader).run(lambda: query)
 
 
 def test_a_pipeline_at_rest_is_looked_at_once_a_second_in_the_end(asked: Watch) -> None:

@@ -55,7 +55,7 @@ COMMANDS = {
 # Those that share a module, as its `NAME_command`; each other one is the `command` of the module of its name.
 _SHARED = {
     **dict.fromkeys(("handlers", "check"), "handlers"),
-    **dict.fromkeys(("migrate", "restored", "retain", "erase", "drop"), "store"),
+    **dict.fromkeys(("migrate", "restored", "retain", "erase", "drop", "audit"), "store"),
     **dict.fromkeys(("tail", "produce"), "records"),
     **dict.fromkeys(("why", "lanes"), "why"),
 }

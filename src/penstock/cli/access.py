@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -20,8 +19,9 @@ from penstock.database.naming import DEFAULT_PREFIX
 from penstock.errors import Unauthenticated
 from penstock.operate import access_rules
 
+from .exit_codes import FAILED
 from .options import ChosenStore, json_option, opened, store_options
-from .output import cell, is_terminal, print_json, print_table
+from .output import is_terminal, print_json, print_table
 
 _file_option = click.option(
     "--access", "file", type=click.Path(dir_okay=False), help="The access file; default: access.policy_file."
@@ -29,7 +29,6 @@ _file_option = click.option(
 _url_option = click.option(
     "--url", envvar="PENSTOCK_URL", show_envvar=True, help=f"Include the rules of this store: {', '.join(FORMS)}."
 )
-_DENIED = 1
 
 
 @click.group("access")
@@ -53,20 +52,12 @@ def check(who: str, action: str, what: tuple[str, ...], file: str | None, url: s
     verdict = _access(file, url).explain(who, AccessRight(action), resource)
     if as_json:
         rule = verdict.rule
-        print_json(
-            {
-                "principal": who,
-                "action": action,
-                "resource": {"kind": resource.kind, "name": resource.name},
-                "allowed": verdict.allowed,
-                "rule": None if rule is None else str(rule),
-                "place": None if rule is None else rule.place,
-                "why": verdict.why,
-            }
-        )
+        asked = {"principal": who, "action": action, "resource": {"kind": resource.kind, "name": resource.name}}
+        by = {"rule": None if rule is None else str(rule), "place": None if rule is None else rule.place}
+        print_json(asked | {"allowed": verdict.allowed} | by | {"why": verdict.why})
     else:
         click.echo(f"{'allowed' if verdict.allowed else 'denied'}: {verdict.why}")
-    click.get_current_context().exit(0 if verdict.allowed else _DENIED)
+    click.get_current_context().exit(0 if verdict.allowed else FAILED)
 
 
 @command.command("list")
@@ -82,7 +73,7 @@ def list_rules(file: str | None, url: str | None, as_json: bool) -> None:
         print_json({"rules": rules, "principals": names, "anonymous": policy.admits_anonymous})
         return
     if rules:
-        print_table(("rule", "place"), [(cell(each["rule"]), cell(each["place"])) for each in rules])
+        print_table(("rule", "place"), [list(each.values()) for each in rules])
     else:
         click.echo("no rules: every client that is admitted may do everything")
     for each in names:
@@ -134,7 +125,10 @@ def hash_secret(name: str, is_token: bool) -> None:
         check_name(name)
     except Unauthenticated:
         raise click.UsageError(f"{name!r} is not a valid name of a principal") from None
-    secret = _secret()
+    if is_terminal():
+        secret = str(click.prompt("secret", hide_input=True, confirmation_prompt=True, err=True))
+    else:
+        secret = sys.stdin.readline().rstrip("\r\n")
     if is_token:
         click.echo(f'[tokens."{name}"]\nhash = "{hash_token(secret)}"')
         return
@@ -177,10 +171,3 @@ def _resource(words: tuple[str, ...]) -> Resource:
         wanted = "cluster" if found is ResourceKind.CLUSTER else f"{found} NAME"
         raise click.UsageError(f"the resource must be: {wanted}")
     return Resource(found, *names)
-
-
-def _secret() -> str:
-    if is_terminal():
-        found: Any = click.prompt("secret", hide_input=True, confirmation_prompt=True, err=True)
-        return str(found)
-    return sys.stdin.readline().rstrip("\r\n")

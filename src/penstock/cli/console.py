@@ -11,11 +11,11 @@ import click
 from penstock.access.opening import Lock
 from penstock.access.settings import AccessSettings
 from penstock.database.migrations import check
-from penstock.log.store import Store, open_store
+from penstock.log.store import Store
 
 from .lake import LakePath
-from .listeners import ListenAddress, ListenAddressType, http_served, lock_options, lock_settings, refuse_unlocked
-from .options import ChosenStore, naming_the_command, refuse_memory, store_options
+from .listeners import ListenAddress, ListenAddressType, http_served, lock_options, refuse_unlocked
+from .options import ChosenStore, attached, store_options
 from .service import logging_options, set_up, stop_signal
 
 if TYPE_CHECKING:
@@ -67,24 +67,19 @@ def command(
 
     It is read-only without --allow-actions. With it, it prints a token; every act is previewed and audited.
     """
-    locking = lock_settings(lock)
+    locking = AccessSettings.load(**lock)
     refuse_open_console("--listen", listen, locking)
     set_up(log_level, log_format)
-    refuse_memory(chosen.url)
-    store = open_store(chosen.url, chosen.names)
-    try:
-        with naming_the_command(chosen.url, chosen.names), stop_signal() as stopped:
-            check(store.database)
-            token = secrets.token_urlsafe(18) if allow_actions else None
-            with Lock(locking, store.database) as doors:
-                refuse_unlocked("--listen", listen, doors, anonymous=None)
-                with served(store, listen, doors, token=token, hosts=hosts, lake=lake) as address:
-                    click.echo(f"console listening on {address}")
-                    if token is not None:
-                        click.echo(f"actions need this token: {token}")
-                    stopped.wait()
-    finally:
-        store.close()
+    token = secrets.token_urlsafe(18) if allow_actions else None
+    with attached(chosen.url, chosen.names) as store, stop_signal() as stopped:
+        check(store.database)
+        with Lock(locking, store.database) as doors:
+            refuse_unlocked("--listen", listen, doors, anonymous=None)
+            with served(store, listen, doors, token=token, hosts=hosts, lake=lake) as address:
+                click.echo(f"console listening on {address}")
+                if token is not None:
+                    click.echo(f"actions need this token: {token}")
+                stopped.wait()
 
 
 def refuse_open_console(flag: str, address: ListenAddress, locking: AccessSettings) -> None:

@@ -8,25 +8,18 @@ import click
 
 from penstock.errors import UnknownDeadLetter
 from penstock.log.store import Store
+from penstock.model.limits import Headers
 from penstock.operate import dead
 from penstock.operate.dead import DeadLetter, DeadRecord, DeadSelection, LetterOutcome
-from penstock.operate.fallbacks import FallbackCompletion, completed_by_fallback
+from penstock.operate.dead_views import FallbackCompletion, completed_by_fallback
 
 from .exit_codes import FAILED
-from .options import (
-    ChosenStore,
-    Decorator,
-    after_option,
-    before_option,
-    json_option,
-    limit_option,
-    since_option,
-    store_command,
-    store_options,
-)
-from .output import cell, moment, print_facts, print_json, print_page, value_document, whole
+from .options import ChosenStore, json_option, past_option, store_command, store_options, with_options
+from .output import print_facts, print_json, print_page, value_document, whole
+from .units import name_value
 
 _COLUMNS = ("died", "group", "record", "key", "type", "failures", "holds", "reason", "id")
+_FALLBACK_COLUMNS = ("completed", "group", "record", "key", "type", "failures", "reason", "id")
 
 
 @click.group("dead")
@@ -34,51 +27,33 @@ def command() -> None:
     """List, show, requeue, skip or discard the records that handlers gave up."""
 
 
-@store_command("list", command)
+@store_command("list", command, paged=True)
 @click.option("--group", help="Only this group.")
 @click.option("--topic", help="Only this topic.")
 @click.option("--id", "id", help="Only this record id.")
 @click.option("--key", help="Only this key.")
 @click.option("--type", "type", help="Only this event type.")
 @click.option("--error", help="Only those whose reason begins with this.")
-@since_option("Only those that died at or after this moment.")
-@before_option("Only those that died before this moment.")
-@limit_option
-@after_option
+@past_option("--since", "Only those that died at or after this moment.")
+@past_option("--before", "Only those that died before this moment.")
 def list_letters(store: Store, as_json: bool, **filters: Any) -> None:
     """List dead letters, newest first."""
     found = dead.dead_letters(store, **filters)
-    print_page(
-        "dead",
-        found,
-        _COLUMNS,
-        _row,
-        none="no dead letters match" if _narrowed(filters) else "no dead letters",
-        as_json=as_json,
-        prose=("reason",),
-    )
+    none = "no dead letters match" if _narrowed(filters) else "no dead letters"
+    print_page("dead", found, _COLUMNS, _row, none=none, as_json=as_json, prose=("reason",))
 
 
-@store_command("fallbacks", command)
+@store_command("fallbacks", command, paged=True)
 @click.option("--group", help="Only this group.")
 @click.option("--topic", help="Only this topic.")
-@limit_option
-@after_option
 def list_fallbacks(store: Store, as_json: bool, **filters: Any) -> None:
     """List the records that a handler's fallback completed: without it they would be dead letters.
 
     Sorted by group, topic, partition and offset; listed as long as the log holds them.
     """
     found = completed_by_fallback(store, **filters)
-    print_page(
-        "fallbacks",
-        found,
-        ("completed", "group", "record", "key", "type", "failures", "reason", "id"),
-        _fallback_row,
-        none="no record was completed by a fallback",
-        as_json=as_json,
-        prose=("reason",),
-    )
+    none = "no record was completed by a fallback"
+    print_page("fallbacks", found, _FALLBACK_COLUMNS, _fallback_row, none=none, as_json=as_json, prose=("reason",))
 
 
 @command.command("show")
@@ -99,48 +74,46 @@ def show_letter(record: str, chosen: ChosenStore, group: str | None, as_json: bo
             found = dead.show_by_id(store, record, group=group)
         else:
             found = [dead.show(store, group, *place)]
+    documents = [_shown(each) for each in found]
     if as_json:
-        print_json([_shown(each) for each in found])
+        print_json(documents)
         return
-    for each in found:
-        print_facts(_shown(each))
+    for each in documents:
+        print_facts(each)
         click.echo()
 
 
-def _deciding(function: Callable[..., Any]) -> Callable[..., Any]:
-    options: list[Decorator] = [
-        store_options,
-        click.option("--group", required=True, help="The group of the dead letters."),
-        click.option("--topic", help="Only those of this topic."),
-        click.option("--id", "id", help="The one with this record id."),
-        click.option("--key", help="Those of this key."),
-        click.option("--type", "type", help="Those of this event type."),
-        click.option("--error", help="Those whose reason begins with this."),
-        since_option("Those that died at or after this moment."),
-        before_option("Those that died before this moment."),
-        click.option("--all", "all", is_flag=True, help="All of the group."),
-        click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be."),
-        json_option,
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+_deciding = with_options(
+    store_options,
+    click.option("--group", required=True, help="The group of the dead letters."),
+    click.option("--topic", help="Only those of this topic."),
+    click.option("--id", "id", help="The one with this record id."),
+    click.option("--key", help="Those of this key."),
+    click.option("--type", "type", help="Those of this event type."),
+    click.option("--error", help="Those whose reason begins with this."),
+    past_option("--since", "Those that died at or after this moment."),
+    past_option("--before", "Those that died before this moment."),
+    click.option("--all", "all", is_flag=True, help="All of the group."),
+    click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be."),
+    json_option,
+)
 
 
 @command.command("requeue")
 @_deciding
 @click.option("--last", is_flag=True, help="Behind all waiting records of their keys, not before them.")
-@click.option("--header", "set_headers", multiple=True, metavar="NAME=VALUE", help="Give them this header.")
+@click.option(
+    "--header", "set_headers", type=name_value, multiple=True, metavar="NAME=VALUE", help="Give them this header."
+)
 @click.option("--drop-header", "drop_headers", multiple=True, metavar="NAME", help="Remove this header.")
-def requeue_letters(last: bool, set_headers: tuple[str, ...], drop_headers: tuple[str, ...], **given: Any) -> None:
+def requeue_letters(last: bool, set_headers: Headers, drop_headers: tuple[str, ...], **given: Any) -> None:
     """Deliver dead letters again, before the later records of their keys.
 
     If later records of a key were delivered, its letter comes back alone, out of order; with --last all do,
     after the records of their keys that wait now. Headers change for this group only. Safe while workers run,
     and safe to repeat. Exits with 1 if the record of --id is not a dead letter.
     """
-    pairs = [_header(each) for each in set_headers]
-    act = partial(dead.requeue, last=last, set_headers=pairs, drop_headers=drop_headers)
+    act = partial(dead.requeue, last=last, set_headers=set_headers, drop_headers=drop_headers)
     _decide(given, act, ("requeued", "would be requeued"), last=last)
 
 
@@ -186,24 +159,13 @@ def _decide(
             raise UnknownDeadLetter(f"of record {selection.id} in group {selection.group}")
         click.echo(f"no dead letters of group {selection.group} match{' and hold their key' * holding}")
     else:
-        click.echo(f"{_letters(done.count)} {words[dry_run]}")
+        click.echo(f"{done.count} dead letter{'s' * (done.count != 1)} {words[dry_run]}")
         if done.out_of_order and not last:
             click.echo(f"{done.out_of_order} of them out of order: later records of their keys were delivered")
         if done.unedited:
             click.echo(f"{done.unedited} of them with their old headers: the group will read them from the log")
     missing = selection.id is not None and not done.count
     click.get_current_context().exit(FAILED if missing else 0)
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found:
-        raise click.BadParameter(f"{text!r} must be NAME=VALUE", param_hint="--header")
-    return name, value
-
-
-def _letters(count: int) -> str:
-    return "1 dead letter" if count == 1 else f"{count} dead letters"
 
 
 def _narrowed(filters: dict[str, Any]) -> bool:
@@ -218,37 +180,19 @@ def _place(text: str) -> tuple[str, int, int] | None:
     return None
 
 
-def _row(each: DeadLetter) -> tuple[str, ...]:
-    texts = (
-        moment(each.died_at),
-        each.group,
-        f"{each.topic}/{each.partition}/{each.offset}",
-        "" if each.key is None else each.key,
-        each.type,
-        str(each.failures),
-        "key" if each.holding else "",
-        each.reason,
-        each.id,
-    )
-    return tuple(map(cell, texts))
+def _row(each: DeadLetter) -> tuple[object, ...]:
+    place, holds = f"{each.topic}/{each.partition}/{each.offset}", "key" if each.holding else ""
+    content = each.key, each.type, each.failures, holds, each.reason, each.id
+    return each.died_at, each.group, place, *content
 
 
-def _fallback_row(each: FallbackCompletion) -> tuple[str, ...]:
-    texts = (
-        moment(each.completed_at),
-        each.group,
-        f"{each.topic}/{each.partition}/{each.offset}",
-        "" if each.key is None else each.key,
-        each.type,
-        str(each.failures),
-        each.reason,
-        each.id,
-    )
-    return tuple(map(cell, texts))
+def _fallback_row(each: FallbackCompletion) -> tuple[object, ...]:
+    place = f"{each.topic}/{each.partition}/{each.offset}"
+    return each.completed_at, each.group, place, each.key, each.type, each.failures, each.reason, each.id
 
 
 def _shown(each: DeadRecord) -> dict[str, Any]:
     """Return a letter and its record for JSON; values that are not JSON as base64."""
-    shown = whole(each.letter) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
+    shown: dict[str, Any] = whole(each.letter) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
     shown |= value_document(each.record)
     return shown if each.damage is None else shown | {"damage": each.damage}

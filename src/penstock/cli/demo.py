@@ -1,5 +1,6 @@
 """`penstock demo`: a small shop on SQLite, from order to handler, and the proof that the two agree."""
 
+import asyncio
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from penstock.testing.shop import POISON, Shop, ShopBroker, ShopWorker, Tally
 from .demo_service import serve as keep_open
 
 _LONGEST_WAIT_SECONDS = 120.0
+_READ_SECONDS = 60
 
 
 @click.command("demo")
@@ -149,7 +151,7 @@ def _read_by_kafka(shop: Shop) -> list[str] | None:
     Without the extra, print the reason and return None: the shop works without it.
     """
     try:
-        from .demo_reader import read_topic
+        import aiokafka  # noqa: F401 - the broker is started only if it can be read
     except ImportError:
         click.echo(f"the Kafka client is left out: {MissingExtra('it', 'kafka')}")
         return None
@@ -163,6 +165,31 @@ def _read_by_kafka(shop: Shop) -> list[str] | None:
     finally:
         broker.stop()
     click.echo(f"  a Kafka client (aiokafka, as it comes) has read it as a group: {len(keys)} records")
+    return keys
+
+
+def read_topic(address: str, topic: str, group: str) -> list[str]:
+    """Read a topic to its end as a new group, by a client that knows nothing of Penstock; return the keys in order."""
+    return asyncio.run(asyncio.wait_for(_read(address, topic, group), _READ_SECONDS))
+
+
+async def _read(address: str, topic: str, group: str) -> list[str]:
+    import aiokafka
+
+    consumer = aiokafka.AIOKafkaConsumer(topic, bootstrap_servers=address, group_id=group, auto_offset_reset="earliest")
+    keys: list[str] = []
+    await consumer.start()
+    try:
+        parts = [aiokafka.TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic) or ()]
+        ends = await consumer.end_offsets(parts)
+        places: dict[tuple[str, int], int] = {}
+        while any(places.get((each.topic, each.partition), 0) < end for each, end in ends.items()):
+            for part, records in (await consumer.getmany(timeout_ms=500)).items():
+                keys += [record.key.decode() for record in records]
+                places[part.topic, part.partition] = records[-1].offset + 1
+        await consumer.commit()
+    finally:
+        await consumer.stop()
     return keys
 
 

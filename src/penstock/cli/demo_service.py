@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -57,12 +58,11 @@ def _console(store: Store, lake: Path | None) -> Iterator[tuple[str, str]]:
     """Serve the console on its default port, or on a free one; yield its address and token."""
     token = secrets.token_urlsafe(18)
     with Lock(AccessSettings(), store.database) as doors, ExitStack() as stack:
+        show = partial(served, store, doors=doors, token=token, hosts=(), lake=lake)
         try:
-            at = ListenAddress("127.0.0.1", _CONSOLE_PORT)
-            address = stack.enter_context(served(store, at, doors, token=token, hosts=(), lake=lake))
+            address = stack.enter_context(show(ListenAddress("127.0.0.1", _CONSOLE_PORT)))
         except AddressRefused:
-            at = ListenAddress("127.0.0.1", 0)
-            address = stack.enter_context(served(store, at, doors, token=token, hosts=(), lake=lake))
+            address = stack.enter_context(show(ListenAddress("127.0.0.1", 0)))
         yield address, token
 
 

@@ -3,23 +3,24 @@
 from pathlib import Path
 
 import click
+from rich.text import Text
 
 from penstock.database.address import FORMS
+from penstock.database.naming import Names
 from penstock.database.sqlite.dialect import SqliteDialect
-from penstock.log.store import open_store
 from penstock.operate.doctor import DoctorFinding, PartState, examine, healthy
 from penstock.operate.store_doctor import examine_store
 from penstock.outbox.bell import BellSettings
 
-from .options import naming_the_command, refuse_memory
-from .output import cell, print_json, print_table
+from .options import attached
+from .output import print_json, print_table
 
 _SIGNS = {
-    PartState.OK: "[green]ok[/]",
-    PartState.MISSING: "[dim]–[/]",
-    PartState.NOTE: "[cyan]note[/]",
-    PartState.LOW: "[yellow]low[/]",
-    PartState.BROKEN: "[red]no[/]",
+    PartState.OK: Text("ok", "green"),
+    PartState.MISSING: Text("–", "dim"),
+    PartState.NOTE: Text("note", "cyan"),
+    PartState.LOW: Text("low", "yellow"),
+    PartState.BROKEN: Text("no", "red"),
 }
 
 
@@ -29,13 +30,12 @@ _SIGNS = {
 def command(url: str | None, as_json: bool) -> None:
     """Check this machine and a store, and show what each missing part would enable.
 
-    With a store, it lists everything in it that makes no progress, and why: events that no worker sequences,
-    groups without a worker or with a stalled one, silent members, long transactions, topics without a reader.
-    It also checks whether workers hear the bell, which time limits of the server may end a handler's
-    transaction, which readers hold retention back, which groups retention no longer waits for, and which
-    groups seem to be two programs under one name. Of a log in files it reads about 250 MB to find damage;
-    `penstock log verify` reads all of it. Exits with 1 if a required part is broken, the tables cannot be
-    used, or the log is damaged.
+    With a store, it lists everything in it that makes no progress, and why: events that no worker sequences, groups
+    without a worker or with a stalled one, silent members, long transactions, topics without a reader. It also checks
+    whether workers hear the bell, which time limits of the server may end a handler's transaction, which readers hold
+    retention back, which groups retention no longer waits for, and which groups seem to be two programs under one name.
+    Of a log in files it reads about 250 MB to find damage; `penstock log verify` reads all of it. Exits with 1 if a
+    required part is broken, the tables cannot be used, or the log is damaged.
     """
     folder, of_store = _of_store(url)
     findings = [*examine(folder), *of_store]
@@ -43,7 +43,7 @@ def command(url: str | None, as_json: bool) -> None:
         print_json(findings)
     else:
         rows = [
-            (cell(one.part), _SIGNS[one.state], cell(one.found), one.enables, _remedy(one.state, one.remedy))
+            (one.part, _SIGNS[one.state], one.found, one.enables, "" if one.state is PartState.OK else one.remedy)
             for one in findings
         ]
         print_table(("part", "state", "found", "enables", "to get it"), rows, prose=("found", "enables", "to get it"))
@@ -54,16 +54,7 @@ def _of_store(url: str | None) -> tuple[Path, list[DoctorFinding]]:
     """Return the folder whose disk the store needs, and the findings on the store."""
     if url is None:
         return Path.cwd(), []
-    refuse_memory(url)
-    store = open_store(url, listen_url=BellSettings.load().listen_url)
-    try:
-        with naming_the_command(url, store.database.names):
-            dialect = store.database.dialect
-            folder = Path(dialect.path).parent if isinstance(dialect, SqliteDialect) else Path.cwd()
-            return folder, examine_store(store)
-    finally:
-        store.close()
-
-
-def _remedy(state: PartState, remedy: str) -> str:
-    return "" if state is PartState.OK else cell(remedy)
+    with attached(url, Names(), listen_url=BellSettings.load().listen_url) as store:
+        dialect = store.database.dialect
+        folder = Path(dialect.path).parent if isinstance(dialect, SqliteDialect) else Path.cwd()
+        return folder, examine_store(store)

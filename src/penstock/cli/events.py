@@ -12,19 +12,8 @@ from penstock.operate import events
 from penstock.operate.event import EventPlace, ShownEvent, show_event
 from penstock.operate.events import DELETABLE, Event, EventState
 
-from .options import after_option, before_option, limit_option, store_command, yes_option
-from .output import (
-    cell,
-    confirm,
-    line,
-    moment,
-    print_facts,
-    print_json,
-    print_page,
-    print_result,
-    value_document,
-    whole,
-)
+from .options import past_option, store_command, yes_option
+from .output import confirm, line, moment, print_facts, print_json, print_page, print_result, value_document, whole
 from .why import print_answer
 
 _COLUMNS = ("at", "topic", "record", "key", "type", "group", "id")
@@ -37,12 +26,10 @@ def command() -> None:
     """List the events in a state, show one, or delete those of a state before a moment."""
 
 
-@store_command("list", command)
+@store_command("list", command, paged=True)
 @click.option("--state", type=_STATES, required=True, help="Which state.")
 @click.option("--topic", help="Only this topic.")
 @click.option("--group", help="Only this group, for waiting and dead events.")
-@limit_option
-@after_option
 def list_events(store: Store, state: str, as_json: bool, **filters: Any) -> None:
     """List the events in a state.
 
@@ -80,7 +67,7 @@ def show_one(id: str, store: Store, key: str | None, scan: bool, max_bytes: int,
 
 @store_command("delete", command)
 @click.option("--state", type=_STATES, required=True, help="Which state.")
-@before_option("Only those before this moment.", required=True)
+@past_option("--before", "Only those before this moment.", required=True)
 @click.option("--topic", help="Only this topic.")
 @click.option("--group", help="Only this group, for dead events.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
@@ -108,10 +95,9 @@ def _counted(count: int, state: str, before: datetime) -> str:
     return f"{count} {state} event{'' if count == 1 else 's'} before {moment(before)}"
 
 
-def _row(each: Event) -> tuple[str, ...]:
-    place = "" if each.partition is None else f"{each.topic}/{each.partition}/{each.offset}"
-    texts = moment(each.at), each.topic, place, each.key or "", each.type, each.group or "", each.id
-    return tuple(map(cell, texts))
+def _row(each: Event) -> tuple[object, ...]:
+    place = None if each.partition is None else f"{each.topic}/{each.partition}/{each.offset}"
+    return each.at, each.topic, place, each.key, each.type, each.group, each.id
 
 
 def event_document(event: ShownEvent) -> dict[str, Any]:
@@ -132,19 +118,20 @@ def event_document(event: ShownEvent) -> dict[str, Any]:
         "headers": record.headers,
     }
     shown |= value_document(record)
-    shown["groups"] = [whole(each) for each in event.groups]
+    shown["groups"] = whole(event.groups)
     return shown if event.damage is None else shown | {"damage": event.damage}
 
 
 def print_event(event: ShownEvent, max_bytes: int) -> None:
     """Print an event, one fact per line, then a sentence for each group."""
-    record = event.record
+    record, word = event.record, event.place.value
+    headers = {name: text for name, text in record.headers.items() if name != CONTENT_TYPE}
     facts = {
         "id": record.id,
         "type": record.type or "none",
         "key": record.key,
         "topic": event.topic,
-        "place": _place(event),
+        "place": word if record.offset is None else f"{event.topic}/{record.partition}/{record.offset} ({word})",
         "published": moment(record.timestamp),
         "due": None if event.due_at is None else moment(event.due_at),
         "owner": event.owner,
@@ -152,19 +139,12 @@ def print_event(event: ShownEvent, max_bytes: int) -> None:
         "content": _content_type(event),
         "damage": event.damage,
         "value": _value(event, max_bytes),
+        "headers": headers or None,
     }
-    headers = {name: text for name, text in record.headers.items() if name != CONTENT_TYPE}
-    print_facts(
-        {name: value for name, value in facts.items() if value is not None} | ({"headers": headers} if headers else {})
-    )
+    print_facts({name: value for name, value in facts.items() if value is not None})
     for each in event.groups:
         click.echo()
         print_answer(each, with_group=True)
-
-
-def _place(event: ShownEvent) -> str:
-    partition, offset, word = event.record.partition, event.record.offset, event.place.value
-    return word if offset is None else f"{event.topic}/{partition}/{offset} ({word})"
 
 
 def _content_type(event: ShownEvent) -> str:

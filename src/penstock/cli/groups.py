@@ -1,5 +1,6 @@
 """`penstock groups`: list, show, pause, resume, reset, catch-up, delete."""
 
+from dataclasses import astuple
 from datetime import datetime
 from typing import Any
 
@@ -11,35 +12,16 @@ from penstock.operate import groups
 from penstock.operate.catch_up import PassedOverType, catch_up
 from penstock.operate.groups import GroupPartition
 from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
+from penstock.operate.operation import Page
 from penstock.operate.progress import KIND, Group
-from penstock.operate.reset import EARLIEST, LATEST, Reset, reset
+from penstock.operate.reset import Reset, reset
 
-from .options import (
-    ChosenStore,
-    after_option,
-    json_option,
-    limit_option,
-    since_option,
-    store_command,
-    store_options,
-    yes_option,
-)
-from .output import (
-    cell,
-    confirm,
-    line,
-    moment,
-    print_facts,
-    print_json,
-    print_more,
-    print_page,
-    print_result,
-    print_table,
-    whole,
-)
-from .units import moment_of
+from .options import ChosenStore, json_option, page_options, past_option, store_command, store_options, yes_option
+from .output import confirm, line, moment, print_facts, print_json, print_page, print_result, print_table, whole
+from .units import topic_place
 
 _COLUMNS = ("group", "topics", "lag", "oldest unread", "waiting", "held", "dead", "members", "state")
+_TOPIC_COLUMNS = ("topic", "partitions", "lag", "oldest unread", "waiting", "held", "dead")
 _CURSOR_COLUMNS = ("topic", "partition", "offset", "end", "lag", "done above", "owner", "epoch", "crashes")
 _PASSED_COLUMNS = ("passed over", "topic", "about", "first", "state")
 _MOVE_COLUMNS = ("partition", "from", "to", "again", "skipped")
@@ -52,8 +34,7 @@ def command() -> None:
 
 @command.command("list")
 @store_options
-@limit_option
-@after_option
+@page_options
 @json_option
 def list_groups(chosen: ChosenStore, as_json: bool, **paged: Any) -> None:
     """List groups by name: their lag, and their waiting keys.
@@ -62,30 +43,19 @@ def list_groups(chosen: ChosenStore, as_json: bool, **paged: Any) -> None:
     for a person. For a Kafka cluster (kafka://host:port): all groups by name and kind.
     """
     if is_kafka(chosen.url):
-        _list_of_cluster(chosen.url, as_json=as_json)
+        with KafkaCluster(chosen.url) as cluster:
+            known = cluster.groups()
+        print_page("groups", Page(known, None), ("group", "kind"), astuple, none="no groups", as_json=as_json)
         return
     with chosen.opened() as store:
         found = groups.groups(store, **paged)
     print_page("groups", found, _COLUMNS, _row, none="no groups", as_json=as_json)
 
 
-def _list_of_cluster(url: str, *, as_json: bool) -> None:
-    with KafkaCluster(url) as cluster:
-        found = cluster.groups()
-    if as_json:
-        print_json({"groups": [each._asdict() for each in found], "after": None})
-    elif not found:
-        click.echo("no groups")
-    else:
-        print_table(("group", "kind"), [(cell(each.name), cell(each.protocol_type)) for each in found])
-
-
-@store_command("show", command)
+@store_command("show", command, paged=True)
 @click.argument("name")
 @click.option("--partitions", "with_partitions", is_flag=True, help="List its cursors, too.")
 @click.option("--topic", help="Only the cursors on this topic.")
-@limit_option
-@after_option
 def show_group(name: str, store: Store, with_partitions: bool, topic: str | None, as_json: bool, **paged: Any) -> None:
     """Show a group: its topics, filter and members, and the types it has passed over.
 
@@ -94,39 +64,27 @@ def show_group(name: str, store: Store, with_partitions: bool, topic: str | None
     shown = groups.show(store, name)
     found = groups.partitions(store, name, topic=topic, **paged) if with_partitions else None
     if as_json:
-        document = whole(shown.group) | {
-            "created_at": shown.created_at,
-            "filter": shown.filter,
-            "member_ids": shown.member_ids,
-            "stopping_ids": shown.stopping_ids,
-            "on_topics": [whole(each) for each in shown.on_topics],
-            "passed_over": [whole(each) for each in shown.passed_over],
-        }
+        document = whole(shown.group) | whole(shown)
+        del document["group"]
         if found is not None:
-            document |= {"partitions": [whole(each) for each in found.items], "after": found.after}
+            document |= {"partitions": whole(found.items), "after": found.after}
         print_json(document)
         return
+    members = [f"{each} (stopping)" if each in shown.stopping_ids else each for each in shown.member_ids]
     facts = {
         "group": shown.group.name,
         "state": _state(shown.group),
         "created": "" if shown.created_at is None else moment(shown.created_at),
         "filter": " ".join(shown.filter) or "none stored",
-        "version": str(shown.group.filter_version),
-        "members": ", ".join(f"{each} (stopping)" if each in shown.stopping_ids else each for each in shown.member_ids)
-        or "none",
+        "version": shown.group.filter_version,
+        "members": ", ".join(members) or "none",
     }
     print_facts(facts)
-    columns = ("topic", "partitions", "lag", "oldest unread", "waiting", "held", "dead")
-    rows = [
-        (each.topic, each.partitions, each.lag, _when(each.oldest_unread_at), each.waiting, each.held, each.dead)
-        for each in shown.on_topics
-    ]
-    print_table(columns, [tuple(cell(str(text)) for text in row) for row in rows])
+    print_table(_TOPIC_COLUMNS, map(astuple, shown.on_topics))
     if shown.passed_over:
         print_table(_PASSED_COLUMNS, [_passed_row(each, shown.filter) for each in shown.passed_over])
     if found is not None:
-        print_table(_CURSOR_COLUMNS, [_cursor_row(each) for each in found.items])
-        print_more(found.after)
+        print_table(_CURSOR_COLUMNS, map(_cursor_row, found.items), after=found.after)
 
 
 @store_command("pause", command)
@@ -136,23 +94,21 @@ def pause_group(name: str, store: Store, as_json: bool) -> None:
 
     Workers finish running calls and release its partitions within a second or so. Its records are kept.
     """
-    changed = groups.pause(store, name)
-    _say(name, changed, as_json, ("is paused", "was paused already"))
+    _say(name, groups.pause(store, name), as_json, ("is paused", "was paused already"))
 
 
 @store_command("resume", command)
 @click.argument("name")
 def resume_group(name: str, store: Store, as_json: bool) -> None:
     """Resume a paused group where it stopped."""
-    changed = groups.resume(store, name)
-    _say(name, changed, as_json, ("is resumed", "was not paused"))
+    _say(name, groups.resume(store, name), as_json, ("is resumed", "was not paused"))
 
 
 @command.command("reset")
 @click.argument("name")
 @store_options
 @click.option("--topic", help="The topic on which it is reset; optional if the group reads only one.")
-@click.option("--to", "place", required=True, metavar="earliest|latest|OFFSET|MOMENT", help="The new place.")
+@click.option("--to", "place", required=True, metavar="earliest|latest|OFFSET|MOMENT|2h", help="The new place.")
 @click.option("--partition", type=int, help="Only this partition; needed for an OFFSET.")
 @click.option("--drop-parked", is_flag=True, help="Also drop the records that wait in lanes before that place.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show how many records would come again or be skipped.")
@@ -175,7 +131,7 @@ def reset_group(
     zone): the first record at or after it. Records that wait in lanes before the new place stay, unless
     dropped; dead letters stay, and are marked.
     """
-    to = _target(place)
+    to = topic_place(place, "--to")
     if isinstance(to, int) and partition is None:
         raise click.UsageError(f"offset {to} needs --partition")
     given: dict[str, Any] = {"to": to, "partition": partition, "drop_parked": drop_parked}
@@ -188,8 +144,7 @@ def reset_group(
             confirm(f"{_summary(plan, dry_run=True)}. Reset group {name}?", as_json=as_json)
         done = reset(store, name, **given, dry_run=dry_run)
     if as_json:
-        moves = [whole(each) for each in done.moves]
-        print_json({"moves": moves, "again": done.again, "skipped": done.skipped, "dry_run": dry_run})
+        print_json(whole(done) | {"again": done.again, "skipped": done.skipped, "dry_run": dry_run})
         return
     if dry_run or yes:
         _print_moves(done)
@@ -197,7 +152,6 @@ def reset_group(
 
 
 def _only_topic(store: Store, name: str) -> str:
-    """Return the topic of a group that reads only one."""
     topics = [each.topic for each in groups.show(store, name).on_topics]
     if len(topics) != 1:
         known = ", ".join(topics) or "no topic yet"
@@ -208,7 +162,7 @@ def _only_topic(store: Store, name: str) -> str:
 @store_command("catch-up", command)
 @click.argument("name")
 @click.option("--type", "type", help="Only this event type.")
-@since_option("Only records published at or after this moment.")
+@past_option("--since", "Only records published at or after this moment.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show how many it would be.")
 def catch_up_group(
     name: str, store: Store, type: str | None, since: datetime | None, dry_run: bool, as_json: bool
@@ -220,12 +174,10 @@ def catch_up_group(
     a new handler gets without this command.
     """
     done = catch_up(store, name, type=type, since=since, dry_run=dry_run)
-    if as_json:
-        print_json(whole(done) | {"dry_run": dry_run})
-        return
     verb = "would come" if dry_run else "come"
     types = f" ({', '.join(each or 'without a type' for each in done.types)})" if done.types else ""
-    click.echo(line(f"about {done.records} records{types} {verb} late, from {done.partitions} partitions"))
+    text = line(f"about {done.records} records{types} {verb} late, from {done.partitions} partitions")
+    print_result(whole(done) | {"dry_run": dry_run}, text, as_json=as_json)
 
 
 @store_command("delete", command)
@@ -242,24 +194,9 @@ def delete_group(name: str, store: Store, dry_run: bool, yes: bool, as_json: boo
         question = f"group {name} has {plan.lanes} waiting lanes and {plan.dead} dead letters. Delete it?"
         confirm(question, as_json=as_json)
     done = groups.delete(store, name, dry_run=dry_run)
-    if as_json:
-        print_json(done)
-    else:
-        word = "would be deleted" if dry_run else "deleted"
-        click.echo(f"group {name} {word}: {done.cursors} cursors, {done.lanes} lanes, {done.dead} dead letters")
-
-
-def _target(text: str) -> str | int | datetime:
-    if text in (EARLIEST, LATEST):
-        return text
-    if text.isascii() and text.isdecimal():
-        return int(text)
-    found = moment_of(text)
-    if found is None:
-        raise click.BadParameter(
-            f"{text!r} is not {EARLIEST}, {LATEST}, an offset, or a moment such as 2026-11-16T02:00", param_hint="--to"
-        )
-    return found
+    word = "would be deleted" if dry_run else "deleted"
+    text = f"group {name} {word}: {done.cursors} cursors, {done.lanes} lanes, {done.dead} dead letters"
+    print_result(done, text, as_json=as_json)
 
 
 def _say(name: str, changed: bool, as_json: bool, words: tuple[str, str]) -> None:
@@ -273,7 +210,7 @@ def _print_moves(done: Reset) -> None:
         if each.again or each.skipped or each.from_offset != each.to_offset
     ]
     if rows:
-        print_table(_MOVE_COLUMNS, [tuple(map(str, row)) for row in rows])
+        print_table(_MOVE_COLUMNS, rows)
 
 
 def _summary(done: Reset, *, dry_run: bool) -> str:
@@ -282,15 +219,10 @@ def _summary(done: Reset, *, dry_run: bool) -> str:
     return f"{done.again} records {verb} again, {done.skipped} {other} skipped"
 
 
-def _when(at: datetime | None) -> str:
-    return "" if at is None else moment(at)
-
-
-def _passed_row(each: PassedOverType, filter: tuple[str, ...]) -> tuple[str, ...]:
+def _passed_row(each: PassedOverType, filter: tuple[str, ...]) -> tuple[object, ...]:
     handled = wanted([filter], each.topic, each.type) if filter else None
     state = "comes late" if each.coming else "no handler" if handled is False else "not requested"
-    texts = each.type or "without a type", each.topic, str(each.records), _when(each.first_at), state
-    return tuple(map(cell, texts))
+    return each.type or "without a type", each.topic, each.records, each.first_at, state
 
 
 def _state(group: Group) -> str:
@@ -299,12 +231,11 @@ def _state(group: Group) -> str:
     return "flows" if group.paused_at is None else f"paused since {moment(group.paused_at)}"
 
 
-def _row(each: Group) -> tuple[str, ...]:
-    numbers = each.waiting, each.held, each.dead, each.members
-    texts = each.name, ", ".join(each.topics), str(each.lag), _when(each.oldest_unread_at), *map(str, numbers)
-    return tuple(map(cell, (*texts, _state(each))))
+def _row(each: Group) -> tuple[object, ...]:
+    counts = each.waiting, each.held, each.dead, each.members
+    return each.name, ", ".join(each.topics), each.lag, each.oldest_unread_at, *counts, _state(each)
 
 
-def _cursor_row(each: GroupPartition) -> tuple[str, ...]:
-    numbers = each.partition, each.offset, each.end, each.lag, each.passed
-    return tuple(map(cell, (each.topic, *map(str, numbers), each.owner or "", str(each.epoch), str(each.crashes))))
+def _cursor_row(each: GroupPartition) -> tuple[object, ...]:
+    offsets = each.offset, each.end, each.lag, each.passed
+    return each.topic, each.partition, *offsets, each.owner, each.epoch, each.crashes

@@ -8,13 +8,12 @@ import click
 from penstock.app import Outbox
 from penstock.database.migrations import check as check_schema
 from penstock.model.retry import span_words
-from penstock.operate.check import Checked, Weight, check
-from penstock.operate.handlers import HandlerShown, handlers
+from penstock.operate.handlers import HandlerShown, Weight, check, handlers
 from penstock.worker.handlers import Handlers
 
 from .exit_codes import FAILED
 from .options import json_option, naming_the_command
-from .output import cell, line, print_json, print_table, whole
+from .output import line, print_json, print_table, whole
 from .target import load_a
 
 _CHECK_COLUMNS = ("group", "topic", "match", "handler")
@@ -36,31 +35,25 @@ def handlers_command(target: str, group: str | None, type: str | None, as_json: 
     outbox = load_a(Outbox, target, "shop:outbox")
     found = handlers(outbox.handlers, group=group, type=type)
     if as_json:
-        print_json([whole(each) for each in found])
+        print_json(whole(found))
     elif found:
-        print_table(_COLUMNS, [_row(each) for each in found], prose=("retry", "then", "bounds"))
+        print_table(_COLUMNS, map(_row, found), prose=("retry", "then", "bounds"))
     else:
-        click.echo(_none(group, type))
+        wanted = f" for {type!r}" if type is not None else ""
+        click.echo(f"no handler is registered{wanted}" + (f" in group {group}" if group is not None else ""))
     click.get_current_context().exit(0 if found else FAILED)
 
 
-def _none(group: str | None, type: str | None) -> str:
-    wanted = f" for {type!r}" if type is not None else ""
-    return f"no handler is registered{wanted}" + (f" in group {group}" if group is not None else "")
-
-
-def _row(each: HandlerShown) -> tuple[str, ...]:
+def _row(each: HandlerShown) -> tuple[object, ...]:
     match = each.match
     others = [name for name in each.types if name != match]
     if others:
         match += f" ({', '.join(others)})"
     handler = each.id if each.kind == "sync" else f"{each.id} (async)"
-    texts = each.group, each.topic, match, handler, each.retry, each.retry_from, _then(each), _bounds(each)
-    return tuple(map(cell, texts))
+    return each.group, each.topic, match, handler, each.retry, each.retry_from, _then(each), _bounds(each)
 
 
 def _then(each: HandlerShown) -> str:
-    """Return what happens to a record that cannot be handled."""
     lane = each.lanes
     waits = {"park": f"{lane} waits meanwhile", "alone": "retried alone", "dead": "no wait"}[each.on_failure]
     ends = [waits] if each.max_retries else []
@@ -109,28 +102,18 @@ def check_command(target: str, as_json: bool) -> None:
     module = target.partition(":")[0]
     found = check(outbox.database, outbox.handlers, module=module, others=_others(outbox))
     if as_json:
-        print_json(
-            {
-                "ok": found.is_well,
-                "handlers": [whole(each) for each in found.handlers],
-                "findings": [whole(each) | {"weight": each.weight.value} for each in found.findings],
-            }
-        )
+        print_json({"ok": found.is_well, **whole(found)})
     else:
-        _print_check(found)
+        if found.handlers:
+            rows = [(each.group, each.topic, ", ".join(each.match), each.id) for each in found.handlers]
+            print_table(_CHECK_COLUMNS, rows)
+        else:
+            click.echo("no handler is registered")
+        for each in found.findings:
+            click.echo(line(f"{each.weight.value}: {each.about}: {each.what}; {each.remedy}"))
+        problems = sum(each.weight is Weight.PROBLEM for each in found.findings)
+        click.echo("no problems" if not problems else f"{problems} problems")
     click.get_current_context().exit(0 if found.is_well else FAILED)
-
-
-def _print_check(found: Checked) -> None:
-    if found.handlers:
-        rows = [(each.group, each.topic, ", ".join(each.match), each.id) for each in found.handlers]
-        print_table(_CHECK_COLUMNS, [tuple(map(cell, row)) for row in rows])
-    else:
-        click.echo("no handler is registered")
-    for each in found.findings:
-        click.echo(line(f"{each.weight.value}: {each.about}: {each.what}; {each.remedy}"))
-    problems = sum(each.weight is Weight.PROBLEM for each in found.findings)
-    click.echo("no problems" if not problems else f"{problems} problems")
 
 
 def _others(outbox: Outbox) -> dict[str, Handlers]:

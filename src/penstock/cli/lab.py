@@ -12,7 +12,7 @@ from penstock.testing.lab import CrashLab, Report
 from .exit_codes import FAILED
 from .options import json_option
 from .output import print_result
-from .target import load
+from .target import load_a
 
 
 @click.command("lab")
@@ -27,17 +27,11 @@ def command(target: str, seed: int | None, rounds: int | None, draw: int | None,
     MODULE:LAB names a penstock.testing.CrashLab in your code, such as tests.lab:lab; the current folder is
     searched too. Exits with 1 if a round ends differently from the run without kills.
     """
-    lab = load(target, "tests.lab:lab")
-    if not isinstance(lab, CrashLab):
-        raise click.UsageError(f"{target} is {type(lab).__name__}, not a CrashLab")
+    lab = load_a(CrashLab, target, "tests.lab:lab")
     lab.name = target
-    report = _played(lab, draw, rounds) if seed is None else lab.replay(seed)
+    report = lab.run(seed=draw, rounds=rounds, progress=_progress()) if seed is None else lab.replay(seed)
     print_result(_document(report), str(report), as_json=as_json)
     click.get_current_context().exit(0 if report.ok else FAILED)
-
-
-def _played(lab: CrashLab, draw: int | None, rounds: int | None) -> Report:
-    return lab.run(seed=draw, rounds=rounds, progress=_progress())
 
 
 def _progress() -> Callable[[int, int, int], None] | None:
@@ -52,7 +46,6 @@ def _progress() -> Callable[[int, int, int], None] | None:
 
 
 def _document(report: Report) -> dict[str, Any]:
-    """Return a report for JSON."""
     return {
         "ok": report.ok,
         "rounds": report.rounds,

@@ -1,6 +1,6 @@
 """Where a command listens, and its options for TLS and access rules."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from penstock.access.opening import Lock
-from penstock.access.settings import AccessSettings
+
+from .options import with_options
 
 if TYPE_CHECKING:
     from penstock.gateway.rest.api import RestApi
@@ -19,7 +20,8 @@ insecure_option = click.option(
     help="Listen without encryption even where others can connect, open to all without an access file.",
 )
 _FILE = click.Path(dir_okay=False)
-_OPTIONS = (
+# A command gets these as `**lock`, for AccessSettings.
+lock_options = with_options(
     click.option(
         "--access",
         "policy_file",
@@ -96,23 +98,10 @@ def refuse_open(flag: str, address: ListenAddress, *, insecure: bool, encrypted:
         )
 
 
-def lock_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options; the command gets them as `**lock`, for `lock_settings`."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
-
-def lock_settings(given: dict[str, Any]) -> AccessSettings:
-    """Return the settings in force, with the given options. Raises SettingError."""
-    return AccessSettings.load(**given)
-
-
 def refuse_unlocked(flag: str, address: ListenAddress, doors: Lock, *, anonymous: bool | None) -> None:
     """Refuse to let other machines do everything by TLS alone, now or later, unless asked for.
 
-    `anonymous`: None where it cannot be asked for. Plaintext was asked for by --insecure.
-    Raises UsageError.
+    `anonymous`: None where it cannot be asked for. Plaintext was asked for by --insecure. Raises UsageError.
     """
     if anonymous or address.is_loopback or not doors.settings.tls_cert:
         return
@@ -136,6 +125,17 @@ def refuse_without_http(flag: str, http: ListenAddress | None) -> None:
 
 
 @contextmanager
+def running(name: str, listener: Any, *, err: bool = False) -> Iterator[None]:
+    """Run a listener while the block lasts; print its address first."""
+    try:
+        listener.start()
+        click.echo(f"{name} listening on {listener.address}", err=err)
+        yield
+    finally:
+        listener.stop()
+
+
+@contextmanager
 def http_served(
     app: Any, address: ListenAddress, doors: Lock, *, api: "RestApi | None", **options: Any
 ) -> Iterator[str]:
@@ -148,7 +148,6 @@ def http_served(
 
     locked = Locked(app, doors.access, secrets_in_plaintext=doors.settings.secrets_in_plaintext)
     listener = HttpListener(locked, *address, tls=doors.tls, **options)
-    listener.open()
     listener.start()
     try:
         yield listener.address

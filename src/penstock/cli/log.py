@@ -1,6 +1,7 @@
 """`penstock log`: verify, repair-index, dump: works on the files of a log in files."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +22,7 @@ from penstock.wire.kafka.control_batch import decode_marker
 from penstock.wire.kafka.record_batch import Compression
 
 from .exit_codes import FAILED
-from .options import json_option
+from .options import json_option, with_options
 from .output import json_line, line, moment, print_result
 from .units import size_text
 
@@ -29,15 +30,11 @@ _LONG_BYTES = 256 << 20  # from this size on a walk shows its progress
 _SHOWN_CHARACTERS = 60
 
 
-def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select partitions."""
-    for add in (
-        click.option("--partition", type=int, help="Only this partition."),
-        click.option("--topic", help="Only this topic: its name, or the UUID of its folder."),
-        click.argument("directory", metavar="URL", envvar="PENSTOCK_URL"),
-    ):
-        function = add(function)
-    return function
+_selection = with_options(
+    click.argument("directory", metavar="URL", envvar="PENSTOCK_URL"),
+    click.option("--topic", help="Only this topic: its name, or the UUID of its folder."),
+    click.option("--partition", type=int, help="Only this partition."),
+)
 
 
 @click.group("log")
@@ -56,8 +53,13 @@ def verify(directory: str, topic: str | None, partition: int | None, as_json: bo
     """
     folders = log_files.log_folders(directory, topic, partition)
     names = {each.folder.topic: each.topic for each in folders}
+
+    def found(finding: Finding) -> None:
+        if not as_json:
+            _print_finding(finding, names, as_json=False)
+
     with _progress(log_files.total_bytes(folders), "verified", as_json) as progress:
-        done = log_files.verify(directory, folders, progress=progress, found=_printer(names, as_json))
+        done = log_files.verify(directory, folders, progress=progress, found=found)
     print_result(_verified(done, names), _summary(done), as_json=as_json)
     if not done.is_sound:
         sys.exit(FAILED)
@@ -144,12 +146,9 @@ def _print_batch(folder: LogFolder, placed: WalkedBatch, *, records: bool, as_js
 
 def _batch(folder: LogFolder, placed: WalkedBatch) -> dict[str, Any]:
     header = placed.header
-    producer = None
-    if header.producer_id >= 0:
-        producer = f"{header.producer_id} epoch {header.producer_epoch} sequence {header.base_sequence}"
+    producer = f"{header.producer_id} epoch {header.producer_epoch} sequence {header.base_sequence}"
     kind = "transactional" if header.is_transactional else "plain"
-    if header.is_control:
-        kind = _marker(placed.batch)
+    kind = _marker(placed.batch) if header.is_control else kind
     return {
         "topic": folder.topic,
         "partition": folder.folder.partition,
@@ -160,23 +159,18 @@ def _batch(folder: LogFolder, placed: WalkedBatch) -> dict[str, Any]:
         "records": header.record_count,
         "bytes": header.size,
         "kind": kind,
-        "codec": _codec(header.codec),
+        "codec": Compression(header.codec).name.lower() if header.codec <= Compression.ZSTD else str(header.codec),
         "leader_epoch": header.leader_epoch,
-        "producer": producer,
+        "producer": producer if header.producer_id >= 0 else None,
         "latest_ms": header.max_timestamp,
     }
 
 
 def _marker(batch: Buffer) -> str:
-    """Return the kind of a marker in a control batch."""
     try:
         return f"{decode_marker(batch).name.lower()} marker"
     except InvalidBatch:
         return "marker"
-
-
-def _codec(number: int) -> str:
-    return Compression(number).name.lower() if number <= Compression.ZSTD else str(number)
 
 
 def _record(entry: Entry) -> dict[str, Any]:
@@ -200,10 +194,6 @@ def _progress(total: int, verb: str, as_json: bool) -> Iterator[Callable[[int], 
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(verb, total=total)
         yield lambda size: progress.advance(task, size)
-
-
-def _printer(names: dict[Any, str], as_json: bool) -> Callable[[Finding], None]:
-    return lambda finding: None if as_json else _print_finding(finding, names, as_json=False)
 
 
 def _print_finding(finding: Finding, names: dict[Any, str], as_json: bool) -> None:
@@ -233,13 +223,10 @@ def _verified(done: Verified, names: dict[Any, str]) -> dict[str, Any]:
 
 def _summary(done: Verified) -> str:
     walked = done.walked
-    damages = sum(each.kind is Kind.DAMAGE for each in done.findings)
-    found = "nothing is damaged" if not damages else f"{damages} places are damaged"
-    if damages == 1:
-        found = "one place is damaged"
-    unreadable = sum(each.kind is Kind.UNREADABLE for each in done.findings)
-    if unreadable:
-        found = f"{found}; files that cannot be read: {unreadable}"
+    kinds = Counter(each.kind for each in done.findings)
+    damages, unreadable = kinds[Kind.DAMAGE], kinds[Kind.UNREADABLE]
+    found = {0: "nothing is damaged", 1: "one place is damaged"}.get(damages, f"{damages} places are damaged")
+    found += f"; files that cannot be read: {unreadable}" if unreadable else ""
     if done.is_sound and not done.partitions:
         return "nothing has been written yet, and nothing is damaged"
     return (

@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from penstock.database.migrations import check
 from penstock.database.naming import DEFAULT_PREFIX, Names
 from penstock.errors import NotMigrated, StoreUnsupported
 from penstock.log.store import Store, open_store
-from penstock.operate.paging import PAGE_ROWS
+from penstock.operate.operation import PAGE_ROWS
 
 from .units import past_moment
 
@@ -30,24 +30,30 @@ prefix_option: Decorator = click.option(
 schema_option: Decorator = click.option("--schema", help="The database schema of the tables (PostgreSQL).")
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 yes_option: Decorator = click.option("--yes", is_flag=True, help="Do not ask.")
-limit_option: Decorator = click.option(
+_limit_option: Decorator = click.option(
     "--limit", type=int, default=PAGE_ROWS, show_default=True, help="How many rows to list at most."
 )
-after_option: Decorator = click.option("--after", help="Continue where the previous page ended.")
+_after_option: Decorator = click.option("--after", help="Continue where the previous page ended.")
 
 
-def since_option(help: str) -> Decorator:
-    """Return the option `--since`."""
-    return _past_option("--since", help)
-
-
-def before_option(help: str, *, required: bool = False) -> Decorator:
-    """Return the option `--before`."""
-    return _past_option("--before", help, required=required)
-
-
-def _past_option(name: str, help: str, *, required: bool = False) -> Decorator:
+def past_option(name: str, help: str, *, required: bool = False) -> Decorator:
+    """Return an option for a moment in the past."""
     return click.option(name, type=past_moment, metavar="MOMENT|2h", required=required, help=help)
+
+
+def with_options(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options, in the order of the help."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorated
+
+
+location_options = with_options(url_option, prefix_option, schema_option)
+page_options = with_options(_limit_option, _after_option)
 
 
 @contextmanager
@@ -56,16 +62,18 @@ def opened(url: str, prefix: str, schema: str | None) -> Iterator[Store]:
 
     Raises StoreUnsupported, StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew.
     """
-    names = Names(prefix, schema)
+    with attached(url, Names(prefix, schema)) as store:
+        store.database.timeout_seconds = TIMEOUT_SECONDS
+        check(store.database)
+        yield store
+
+
+@contextmanager
+def attached(url: str, names: Names, **options: Any) -> Iterator[Store]:
+    """Give a store without a look at its tables; errors that `migrate` fixes name the exact command."""
     refuse_memory(url)
-    store = open_store(url, names)
-    store.database.timeout_seconds = TIMEOUT_SECONDS
-    try:
-        with naming_the_command(url, names):
-            check(store.database)
-            yield store
-    finally:
-        store.close()
+    with closing(open_store(url, names, **options)) as store, naming_the_command(url, names):
+        yield store
 
 
 class ChosenStore(NamedTuple):
@@ -92,11 +100,13 @@ def store_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_store(*args: Any, url: str, prefix: str, schema: str | None, **given: Any) -> Any:
         return function(*args, chosen=ChosenStore(url, prefix, schema), **given)
 
-    return url_option(prefix_option(schema_option(with_store)))
+    return location_options(with_store)
 
 
-def store_command(name: str, group: click.Group | None = None) -> Callable[[Callable[..., Any]], click.Command]:
-    """Return a decorator for a command that works on a store, with `--json`.
+def store_command(
+    name: str, group: Any = click, *, paged: bool = False
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return a decorator for a command that works on a store, with `--json`, and with those of a page if `paged`.
 
     The command gets the opened `store`, and `as_json`. In its help the arguments come first, then the options
     of the store, then its own.
@@ -108,8 +118,8 @@ def store_command(name: str, group: click.Group | None = None) -> Callable[[Call
             with opened(url, prefix, schema) as store:
                 function(store=store, **given)
 
-        with_options = url_option(prefix_option(schema_option(json_option(with_store))))
-        command = (click if group is None else group).command(name)(with_options)
+        more = page_options(json_option(with_store)) if paged else json_option(with_store)
+        command: click.Command = group.command(name)(location_options(more))
         command.params.sort(key=_rank)
         return command
 
@@ -119,7 +129,7 @@ def store_command(name: str, group: click.Group | None = None) -> Callable[[Call
 def _rank(parameter: click.Parameter) -> int:
     if isinstance(parameter, click.Argument):
         return 0
-    return {"url": 1, "prefix": 1, "schema": 1, "as_json": 3}.get(parameter.name or "", 2)
+    return {"url": 1, "prefix": 1, "schema": 1, "limit": 3, "after": 3, "as_json": 4}.get(parameter.name or "", 2)
 
 
 def refuse_memory(url: str) -> None:

@@ -4,8 +4,8 @@ import re
 import shutil
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -13,14 +13,13 @@ import click
 import msgspec
 from rich.cells import cell_len
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from penstock.errors import Undecodable
 from penstock.logs import one_line
 from penstock.model.record import Record
-from penstock.operate.paging import Page
+from penstock.operate.operation import Page
 
 _GAP = 2
 _PROSE_WIDTH = 24  # the least width of a column that may be wrapped
@@ -55,7 +54,7 @@ def print_page(
     name: str,
     page: Page[T],
     columns: Sequence[str],
-    row: Callable[[T], Sequence[str]],
+    row: Callable[[T], Sequence[object]],
     *,
     none: str,
     as_json: bool,
@@ -66,12 +65,11 @@ def print_page(
     `prose`: the columns whose text may be wrapped.
     """
     if as_json:
-        print_json({name: [whole(each) for each in page.items], "after": page.after})
+        print_json({name: whole(page.items), "after": page.after})
     elif not page.items:
         click.echo(none)
     else:
-        print_table(columns, [row(each) for each in page.items], prose=prose)
-        print_more(page.after)
+        print_table(columns, map(row, page.items), prose=prose, after=page.after)
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
@@ -81,15 +79,13 @@ def print_facts(facts: Mapping[str, Any]) -> None:
         click.echo(f"{name + ':':<{width}}{line(value)}")
 
 
-def print_more(after: str | None) -> None:
-    """Print the option for the next page of a listing, if there is one."""
-    if after is not None:
-        click.echo(f"more: --after {after}", err=True)
-
-
-def whole(value: Any) -> dict[str, Any]:
-    """Return a dataclass for JSON: text with undecodable bytes is escaped."""
-    return {each.name: _encodable(getattr(value, each.name)) for each in fields(value)}
+def whole(value: Any) -> Any:
+    """Return dataclasses, or a list of them, for JSON: text with undecodable bytes is escaped."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, list | tuple):
+        return [whole(each) for each in value]
+    return {each.name: whole(getattr(value, each.name)) for each in fields(value)} if is_dataclass(value) else value
 
 
 def value_document(record: Record) -> dict[str, Any]:
@@ -108,42 +104,45 @@ def line(value: Any) -> str:
     return one_line(value) if isinstance(value, str) else json_line(value)
 
 
-def cell(text: str) -> str:
-    """Return foreign text for a table: on one line, without markup."""
-    return escape(line(text))
-
-
 def moment(at: datetime) -> str:
-    """Return a moment for a table."""
+    """Return a moment for people, to the second."""
     return f"{at:%Y-%m-%d %H:%M:%S}Z"
-
-
-def _encodable(value: Any) -> Any:
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _as_json(character: re.Match[str]) -> str:
     return f"\\u{ord(character[0]):04x}"
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, prose: Sequence[str] = ()) -> None:
-    """Print rows under headings; cells may have markup. `prose`: columns that may be wrapped."""
-    texts = [[Text.from_markup(each) for each in row] for row in rows]
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, prose: Sequence[str] = (), after: str | None = None
+) -> None:
+    """Print rows of any values under headings. `prose`: columns that may be wrapped; `after`: for the next page."""
+    texts = [[_cell(each) for each in row] for row in rows]
     widths = [
         max(cell_len(name), *(cell_len(row[number].plain) for row in texts), 0) for number, name in enumerate(columns)
     ]
-    width = terminal_width()
-    if width is None:
-        _print_plain(columns, texts, widths)
-        return
     least = [
         _least(name, number, texts, widths[number]) if name in prose else widths[number]
         for number, name in enumerate(columns)
     ]
-    if sum(least) + _GAP * (len(columns) - 1) <= width:
+    width = terminal_width()
+    if width is None:
+        _print_plain(columns, texts, widths)
+    elif sum(least) + _GAP * (len(columns) - 1) <= width:
         _print_columns(columns, texts, least, prose, width)
     else:
         _print_stacked(columns, texts, width)
+    if after is not None:
+        click.echo(f"more: --after {after}", err=True)
+
+
+def _cell(value: object) -> Text:
+    """Return a value for a table: a moment to the second, other values on one line, nothing for None."""
+    if isinstance(value, Text):
+        return value
+    if isinstance(value, datetime):
+        return Text(moment(value))
+    return Text("" if value is None else line(str(value)))
 
 
 def terminal_width() -> int | None:

@@ -9,8 +9,8 @@ from penstock.log.store import Store
 from penstock.operate import periodic
 from penstock.operate.periodic import ScheduleShown
 
-from .options import after_option, limit_option, store_command
-from .output import cell, line, moment, print_facts, print_json, print_page, print_result, whole
+from .options import store_command
+from .output import line, moment, print_facts, print_json, print_page, print_result, whole
 
 _COLUMNS = ("schedule", "when", "state", "next", "last", "workers", "type", "topic", "error")
 
@@ -20,9 +20,7 @@ def command() -> None:
     """List, show, pause, resume, run now or remove the schedules of periodic events."""
 
 
-@store_command("list", command)
-@limit_option
-@after_option
+@store_command("list", command, paged=True)
 def list_schedules(store: Store, as_json: bool, **paged: Any) -> None:
     """List the schedules that workers have declared: when each ticks, and its error if it fails."""
     found = periodic.schedules(store, **paged)
@@ -37,10 +35,13 @@ def show_schedule(name: str, store: Store, as_json: bool) -> None:
     if as_json:
         print_json(whole(shown) | {"upcoming": ticks})
         return
-    facts = {"schedule": shown.name} | {name: value for name, value in whole(shown).items() if name != "name"}
-    facts = {name: _when(each) if isinstance(each, datetime) else each for name, each in facts.items()}
+    facts = {"schedule": shown.name, **whole(shown), "upcoming": ", ".join(map(moment, ticks))}
     print_facts(
-        {name: each for name, each in facts.items() if each is not None} | {"upcoming": ", ".join(map(moment, ticks))}
+        {
+            name: moment(each) if isinstance(each, datetime) else each
+            for name, each in facts.items()
+            if name != "name" and each is not None
+        }
     )
 
 
@@ -48,16 +49,14 @@ def show_schedule(name: str, store: Store, as_json: bool) -> None:
 @click.argument("name")
 def pause_schedule(name: str, store: Store, as_json: bool) -> None:
     """Pause a schedule until it is resumed."""
-    changed = periodic.pause(store, name)
-    _say(name, changed, as_json, ("is paused", "was paused already"))
+    _say(name, periodic.pause(store, name), as_json, ("is paused", "was paused already"))
 
 
 @store_command("resume", command)
 @click.argument("name")
 def resume_schedule(name: str, store: Store, as_json: bool) -> None:
     """Resume a paused schedule with its next tick; ticks missed meanwhile are not caught up."""
-    changed = periodic.resume(store, name)
-    _say(name, changed, as_json, ("ticks again", "was not paused"))
+    _say(name, periodic.resume(store, name), as_json, ("ticks again", "was not paused"))
 
 
 @store_command("run-now", command)
@@ -77,27 +76,11 @@ def remove_schedule(name: str, store: Store, as_json: bool) -> None:
 
 
 def _say(name: str, changed: bool, as_json: bool, words: tuple[str, str]) -> None:
-    print_result(
-        {"schedule": name, "changed": changed},
-        f"schedule {line(name)} {words[0] if changed else words[1]}",
-        as_json=as_json,
-    )
+    text = f"schedule {line(name)} {words[not changed]}"
+    print_result({"schedule": name, "changed": changed}, text, as_json=as_json)
 
 
-def _row(each: ScheduleShown) -> tuple[str, ...]:
-    texts = (
-        each.name,
-        each.when,
-        each.state.value,
-        _when(each.next_at),
-        _when(each.last_at),
-        str(each.workers) if not each.others else f"{each.workers} (+{each.others} waiting)",
-        each.type or "",
-        each.topic,
-        each.error or "",
-    )
-    return tuple(map(cell, texts))
-
-
-def _when(at: datetime | None) -> str:
-    return "" if at is None else moment(at)
+def _row(each: ScheduleShown) -> tuple[object, ...]:
+    workers = f"{each.workers} (+{each.others} waiting)" if each.others else each.workers
+    ticks = each.next_at, each.last_at
+    return each.name, each.when, each.state.value, *ticks, workers, each.type, each.topic, each.error

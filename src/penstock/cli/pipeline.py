@@ -5,15 +5,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import json_option
-from .output import cell, print_json, print_table
-from .pipeline_options import JobFlags, job_options, to_option, types_option
-from .pipeline_replay import replay_range
+from .output import print_json, print_table
+from .pipeline_options import (
+    JobFlags,
+    ReplayFlags,
+    declare,
+    job_options,
+    pipeline_at,
+    registered,
+    replay_options,
+    to_option,
+    types_option,
+)
 from .pipeline_reset import reset_pipeline
-from .pipeline_target import declare, pipeline_at, registered
 from .pipeline_upkeep import erase_rows, optimize_tables, path_argument, show_history, vacuum_tables
 
 if TYPE_CHECKING:
     from penstock.pipeline.lake.storage import Location
+
+_PLACE = "earliest|latest|OFFSET|MOMENT|2h|JSON"
 
 
 @click.group("pipeline")
@@ -67,9 +77,7 @@ def list_tables(path: "Location", as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    rows = [
-        (cell(each.name), *(f"{n:,}" for n in (each.size.rows, each.size.files, each.size.bytes))) for each in found
-    ]
+    rows = [(each.name, f"{each.size.rows:,}", f"{each.size.files:,}", f"{each.size.bytes:,}") for each in found]
     print_table(("table", "rows", "files", "bytes"), rows)
 
 
@@ -85,7 +93,7 @@ def show(path: "Location", as_json: bool) -> None:
         print_json(found)
         return
     rows = [
-        (cell(each.name), cell(source.topic), str(partition), f"{end:,}")
+        (each.name, source.topic, partition, f"{end:,}")
         for each in found
         for source in each.sources
         for partition, end in sorted(source.ends.items())
@@ -94,9 +102,39 @@ def show(path: "Location", as_json: bool) -> None:
     print_table(("table", "topic", "partition", "up to"), rows)
 
 
-command.add_command(replay_range)
-command.add_command(optimize_tables)
-command.add_command(vacuum_tables)
-command.add_command(erase_rows)
-command.add_command(show_history)
-command.add_command(reset_pipeline)
+@command.command("replay")
+@click.argument("pipeline", required=False, metavar="[MODULE:FUNCTION]")
+@click.option("--from", "first", default="earliest", show_default=True, metavar=_PLACE, help="Where to begin.")
+@click.option("--until", "last", default="latest", show_default=True, metavar=_PLACE, help="Where to end, exclusive.")
+@to_option(
+    required=True, help="A new folder for its output, or s3://BUCKET/FOLDER; a folder also keeps its checkpoint."
+)
+@click.option("--to-topic", help="For a pipeline into a topic: another topic for its rows.")
+@types_option
+@replay_options
+@click.option("--dry-run", is_flag=True, help="Run nothing; show the ranges and how many offsets they span.")
+@click.option("--yes", is_flag=True, help="Do not ask before running a pipeline that writes its own output.")
+@json_option
+@click.pass_context
+def replay_range(ctx: click.Context, /, pipeline: str | None, **given: Any) -> None:
+    """Run a range of a topic again, through your pipeline or into a lake, beside the live one.
+
+    Without MODULE:FUNCTION the range goes into tables, one per event type. A live pipeline is not touched:
+    its folder, checkpoint, offsets and topic stay as they are. Run the same command again to continue an
+    interrupted replay. An OFFSET applies to every partition; records at --until or after it are not replayed.
+    Retention does not wait for a replay.
+    """
+    from .replay_course import run_replay
+
+    types = given.pop("types")
+    if pipeline is not None and types is not None:
+        raise click.UsageError("--types is only for a replay without MODULE:FUNCTION")
+    flags = ReplayFlags(**given, types=None if types is None else registered(types))
+    found = None if pipeline is None else pipeline_at(pipeline)
+    if found is not None and found.target is None:
+        flags = declare(ctx, found, flags)
+    run_replay(pipeline, found, flags)
+
+
+for each in (optimize_tables, vacuum_tables, erase_rows, show_history, reset_pipeline):
+    command.add_command(each)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import fields
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -14,7 +15,6 @@ from penstock.database.address import short_name
 from penstock.database.naming import Names
 from penstock.database.url import plain_url
 from penstock.errors import Error
-from penstock.log.contract import Log
 from penstock.log.files.url import directory_in
 from penstock.pipeline.address import check_reach, is_kafka, is_local
 from penstock.pipeline.declared import Pipeline
@@ -35,7 +35,7 @@ from penstock.pipeline.source.view import open_view
 from penstock.pipeline.writeback.writer import WriteTarget
 from penstock.signals import on_signal
 
-from .listeners import refuse_open
+from .listeners import refuse_open, running
 from .options import opened
 from .pipeline_following import PipelineCourse
 from .pipeline_options import JobFlags
@@ -49,7 +49,11 @@ def run_pipeline(flags: JobFlags, declared: Pipeline | None = None) -> None:
         _tell_unfilled(flags)
     else:
         check_place(declared, flags.to)
-    conf = _ui(flags) | spark_conf(flags.conf)
+    conf = spark_conf(flags.conf)
+    if flags.ui:
+        conf = {"spark.ui.enabled": "true"} | conf
+        if is_local(flags.master or PipelineSettings.load().master):  # then it is served on this machine only
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if flags.http is not None:
         refuse_open("--http", flags.http, insecure=flags.insecure)
         if is_kafka(flags.url):
@@ -75,8 +79,6 @@ def run_pipeline(flags: JobFlags, declared: Pipeline | None = None) -> None:
 
 
 def _run(spark: Any, job: Job, declared: Pipeline | None, reader: PipelineReader) -> None:
-    """Run the query to its end, with the upkeep of its tables."""
-
     def start() -> Running:
         reader.begin()
         for name in rebuild_tables(spark, job, lambda text: click.echo(text, err=True)):
@@ -116,10 +118,7 @@ def check_place(declared: Pipeline, to: Location) -> None:
 
 
 def job_of(flags: JobFlags, topic: str | None = None) -> Job:
-    """Return the job of the options; reports its errors before Spark is up.
-
-    `topic`: the target topic of its rows.
-    """
+    """Return the job of the options; reports its errors before Spark is up. `topic`: the target topic of its rows."""
     check_reach(flags.url, flags.master or PipelineSettings.load().master)
     kept_at = _kept_at(flags)
     counts = _checked_counts(flags)
@@ -130,24 +129,9 @@ def job_of(flags: JobFlags, topic: str | None = None) -> Job:
         raise click.UsageError("--catalog and --namespace are for --format iceberg")
     if flags.format == ICEBERG:
         check_catalog(flags.to, flags.catalog)
-    return Job(
-        url=url,
-        topic=flags.topic,
-        to=flags.to,
-        names=names,
-        starting=flags.starting,
-        once=flags.once,
-        fail_on_loss=not flags.allow_loss,
-        batch_records=flags.batch_records,
-        batch_bytes=flags.batch_bytes,
-        small_batch_seconds=flags.small_batch_seconds,
-        partition_by=flags.partition_by,
-        mode=_mode(flags, counts),
-        format=flags.format,
-        catalog=flags.catalog,
-        namespace=flags.namespace,
-        kept_at=kept_at,
-    )
+    same = {each.name: getattr(flags, each.name) for each in fields(Job) if hasattr(flags, each.name)}
+    same |= {"url": url, "names": names, "mode": _mode(flags, counts), "kept_at": kept_at}
+    return Job(**same, fail_on_loss=not flags.allow_loss)
 
 
 def check_format(job: Job) -> None:
@@ -180,8 +164,10 @@ def _checked_counts(flags: JobFlags) -> tuple[int, ...]:
         with closing(open_view(flags.url, Names(), flags.topic)) as view:
             return (view.heads().topic.partitions,)
     with opened(flags.url, flags.prefix, flags.schema) as store:
-        counts = _partition_counts(store.log, flags.topic)
-        return counts if flags.mode != APPEND else ()
+        topic = store.log.topic(flags.topic)
+        if flags.mode == APPEND:
+            return ()
+        return (*(len(each.ends) for each in store.log.growths(topic)), topic.partitions)
 
 
 def _mode(flags: JobFlags, counts: tuple[int, ...]) -> Mode:
@@ -191,12 +177,6 @@ def _mode(flags: JobFlags, counts: tuple[int, ...]) -> Mode:
     if flags.mode != APPEND and flags.partition_by:
         raise click.UsageError("--partition-by is for --mode append; tables of upserts are partitioned by key")
     return Mode(flags.mode, flags.types, key, counts)
-
-
-def _partition_counts(log: Log, name: str) -> tuple[int, ...]:
-    """Return the former partition counts of a topic and its current one."""
-    topic = log.topic(name)
-    return (*(len(each.ends) for each in log.growths(topic)), topic.partitions)
 
 
 @contextmanager
@@ -211,15 +191,8 @@ def _serving(flags: JobFlags) -> Iterator[None]:
     from penstock.gateway.listener import HttpListener
 
     outbox = Outbox(flags.url, prefix=flags.prefix, schema=flags.schema)
-    listener = HttpListener(application([outbox], worker=False), *address)
-    listener.open()
-    listener.start()
-    click.echo(f"http listening on {listener.address}", err=True)
-    try:
+    with closing(outbox), running("http", HttpListener(application([outbox], worker=False), *address), err=True):
         yield
-    finally:
-        listener.stop()
-        outbox.close()
 
 
 @contextmanager
@@ -240,15 +213,6 @@ def _absolute(url: str) -> str:
         return f"file://{quote(directory)}"
     path = plain.removeprefix("sqlite:///")
     return plain if path == plain else f"sqlite:///{Path(path).absolute()}"
-
-
-def _ui(flags: JobFlags) -> dict[str, str]:
-    """Return the Spark settings for its web UI; a local driver serves it on this machine only."""
-    if not flags.ui:
-        return {}
-    if is_local(flags.master or PipelineSettings.load().master):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return {"spark.ui.enabled": "true"}
 
 
 def spark_conf(given: tuple[str, ...]) -> dict[str, str]:

@@ -5,34 +5,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Event
-from typing import Protocol
 
 import click
 
 from penstock.clock import SYSTEM
 from penstock.errors import Error, PipelineFailed
 from penstock.pipeline.failure import RetryBackoff, is_shut_down
-from penstock.pipeline.offsets import Ends
 from penstock.pipeline.progress import PipelineSeries, Progress
 from penstock.pipeline.query import Running
+from penstock.pipeline.reader import PipelineReader
+from penstock.pipeline.replay import ReplayedRange
 from penstock.pipeline.settings import PipelineSettings
 
 _LOOK_SECONDS = 0.2
 _LONGER, _LONGEST = 1.25, 5  # growth of the pause without a batch, and its limit in first pauses
 _SIGNAL_SECONDS = 1.0
-
-
-class FollowedReader(Protocol):
-    """The reader whose progress a pipeline reports."""
-
-    def moved(self, ends: Ends) -> None:
-        """Record that the tables hold a topic up to some ends."""
-
-    def tell(self, batch: Progress) -> None:
-        """Record that a batch is in the tables."""
-
-    def waiting(self, batch: Progress) -> int | None:
-        """Return how many records wait behind a batch, if known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +37,7 @@ class CourseEnd:
 class PipelineCourse:
     """A pipeline from its start to its end; a transient error restarts it."""
 
-    def __init__(self, stop: Event, series: PipelineSeries, reader: FollowedReader) -> None:
+    def __init__(self, stop: Event, series: PipelineSeries, reader: PipelineReader | ReplayedRange) -> None:
         settings = PipelineSettings.load()
         self._stop, self._series, self._reader = stop, series, reader
         self._stop_seconds, self._limit = settings.stop_seconds, settings.retry_seconds

@@ -1,17 +1,19 @@
-"""Options that pipeline commands share."""
+"""Options that pipeline commands share, and the function or the outbox that their arguments name."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from .listeners import ListenAddress, ListenAddressType, insecure_option
-from .options import Decorator, prefix_option, schema_option, url_option
+from .options import Decorator, location_options, with_options
+from .target import load
 from .units import size
 
 if TYPE_CHECKING:
+    from penstock.pipeline.declared import Pipeline
     from penstock.pipeline.lake.storage import Location
 
 
@@ -30,7 +32,6 @@ def _checkpoint(ctx: click.Context, param: click.Parameter, given: str | None) -
 
 
 def _partitioning(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
-    """Return the option if it can be parsed."""
     from penstock.pipeline.lake.routing import Partitioning
 
     Partitioning.parse(given, "--partition-by")
@@ -43,18 +44,8 @@ def to_option(
     help: str = "The folder to write to, or s3://BUCKET/FOLDER; a folder also keeps the pipeline's checkpoint.",
 ) -> Decorator:
     """Return the option that names the folder."""
-    found: Decorator = click.option(
-        "--to",
-        required=required,
-        metavar="FOLDER",
-        callback=_folder,
-        help=help + ("" if required else "  [default: as the pipeline declares]"),
-    )
-    return found
-
-
-def _bytes(ctx: click.Context, param: click.Parameter, given: str | None) -> int | None:
-    return None if given is None else size(given)
+    help += "" if required else "  [default: as the pipeline declares]"
+    return click.option("--to", required=required, metavar="FOLDER", callback=_folder, help=help)
 
 
 types_option: Decorator = click.option(
@@ -63,15 +54,13 @@ types_option: Decorator = click.option(
     help="The fields of its registered types become columns; rows that do not fit go to table rejected.",
 )
 _READING: list[Decorator] = [
-    url_option,
-    prefix_option,
-    schema_option,
+    location_options,
     click.option("--topic", default="events", show_default=True, help="The topic to read."),
     click.option("--allow-loss", is_flag=True, help="Continue if retention has removed unread records."),
     click.option("--batch-records", type=click.IntRange(1), help="The most records in one micro-batch."),
     click.option(
         "--batch-bytes",
-        callback=_bytes,
+        type=size,
         metavar="SIZE",
         help="The most bytes of one micro-batch, such as 256MB; a larger record comes alone.  "
         "[default: the setting pipeline.batch_bytes]",
@@ -188,17 +177,47 @@ class ReplayFlags(JobFlags):
     once: bool = True
 
 
-def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a running pipeline."""
-    return _all(function, [*_READING, *_WRITING, *_COURSE])
+job_options = with_options(*_READING, *_WRITING, *_COURSE)
+replay_options = with_options(*_READING, *_WRITING)
+
+Flags = TypeVar("Flags", bound=JobFlags)
 
 
-def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add those that a replay has, too."""
-    return _all(function, [*_READING, *_WRITING])
+def pipeline_at(target: str) -> "Pipeline":
+    """Return the named pipeline: a declared one, or one made of a function."""
+    from penstock.pipeline.declared import Pipeline
+
+    found = load(target, "pipelines:revenue")
+    if not callable(found):
+        raise click.UsageError(f"{target} is {type(found).__name__}, not a function")
+    return found if isinstance(found, Pipeline) else Pipeline(function=found, target=target)
 
 
-def _all(function: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
-    for option in reversed(options):
-        function = option(function)
-    return function
+def registered(target: str) -> Any:
+    """Return the event types of an outbox."""
+    found = getattr(load(target, "shop:outbox"), "event_types", None)
+    if found is None:
+        raise click.UsageError(f"{target} is not an Outbox")
+    return found
+
+
+def declare(ctx: click.Context, found: "Pipeline", flags: Flags) -> Flags:
+    """Return the flags with a pipeline's declared options where none was given."""
+    from penstock.pipeline.lake.paths import table_path
+
+    declared: dict[str, Any] = {
+        "topic": found.source,
+        "to": None if found.folder is None else table_path("sink", found.folder),
+        "mode": found.mode,
+        "key": ",".join(found.key) or None,
+        "partition_by": found.partition_by,
+    }
+    default = ParameterSource.DEFAULT
+    left = {name: each for name, each in declared.items() if ctx.get_parameter_source(name) is default}
+    flags = replace(flags, **left)
+    if found.topic is not None or found.writes_itself:
+        names = "mode", "key", "partition_by"
+        refused = [name for name in names if getattr(flags, name) != declared[name]]
+        if refused:
+            raise click.UsageError(f"--{refused[0].replace('_', '-')} is for a pipeline into a table")
+    return flags

@@ -9,12 +9,10 @@ import click
 from penstock.errors import UnknownTopic
 
 from .options import opened, prefix_option, schema_option
-from .output import cell, confirm
+from .output import confirm, line
 from .pipeline_upkeep import path_argument
 
 if TYPE_CHECKING:
-    from penstock.pipeline.lake.contract import Table
-    from penstock.pipeline.lake.old_tables import RowsLeft
     from penstock.pipeline.lake.state import ResetDone
     from penstock.pipeline.lake.storage import Location
 
@@ -50,11 +48,11 @@ if TYPE_CHECKING:
 def reset_pipeline(path: "Location", rebuild: bool, tables: tuple[str, ...], yes: bool, **given: Any) -> None:
     """Remove a pipeline's checkpoint; a stateless pipeline continues where its tables end.
 
-    A pipeline that keeps state (windows, joins) cannot continue with a new checkpoint: use --rebuild. It
-    rebuilds the tables from the records that the log still holds; records that retention has deleted are only
-    in the old tables, _old and _old.NAME beside the new ones. They stay until --drop-old removes them for
-    good.
+    A pipeline that keeps state (windows, joins) cannot continue with a new checkpoint: use --rebuild. It rebuilds the
+    tables from the records that the log still holds; records that retention has deleted are only in the old tables,
+    _old and _old.NAME beside the new ones. They stay until --drop-old removes them for good.
     """
+    from penstock.pipeline.lake.rewind import cut_back
     from penstock.pipeline.lake.state import reset
 
     if tables and not rebuild:
@@ -72,7 +70,10 @@ def reset_pipeline(path: "Location", rebuild: bool, tables: tuple[str, ...], yes
     if not yes:
         confirm(_question(path, rebuild, tables, given))
     if given["from_table"]:
-        _cut_back(path, given)
+        with opened(given["url"], given["prefix"], given["schema"]) as store:
+            cut = cut_back(root, store.log, store.log.topic(given["topic"]))
+        where = f": {cut.describe()}; the previous tables stay as _old" if cut.places else ""
+        click.echo(f"removed the checkpoint and {cut.rows:,} rows{where}")
         return
     done = reset(root, rebuild=rebuild, tables=tables)
     for sentence in describe_reset(done):
@@ -105,30 +106,25 @@ def describe_reset(done: "ResetDone") -> Iterator[str]:
 
 def _not_in_log(root: "Location", tables: tuple[str, ...], given: dict[str, Any]) -> Iterator[str]:
     """Yield a sentence on each table to rebuild: how many of its rows cannot be rebuilt."""
+    from penstock.database.naming import Names
     from penstock.pipeline.lake.kinds import table_at
-    from penstock.pipeline.lake.old_tables import can_be_read
+    from penstock.pipeline.lake.old_tables import RowsLeft, can_be_read, not_in_log
     from penstock.pipeline.lake.paths import tables_in
+    from penstock.pipeline.source.view import open_view
 
     found = [each for each in tables_in(root) if can_be_read(each) and (not tables or each.name in tables)]
     if not given["url"]:
         yield "give --url to see how many rows cannot be rebuilt from the log"
         return
     for each in found:
-        left = _rows_left(table_at(each), given)
-        yield f"{cell(each.name)}: {left.describe('cannot be rebuilt from the log')}"
-
-
-def _rows_left(table: "Table", given: dict[str, Any]) -> "RowsLeft":
-    from penstock.database.naming import Names
-    from penstock.pipeline.lake.old_tables import RowsLeft, not_in_log
-    from penstock.pipeline.source.view import open_view
-
-    topic = next((each.topic for each in table.sources()), given["topic"])
-    with closing(open_view(given["url"], Names(given["prefix"], given["schema"]), topic)) as view:
-        try:
-            return not_in_log(table, view.heads(), view.identity())
-        except UnknownTopic:
-            return RowsLeft(table.size().rows, table.size().rows)
+        table = table_at(each)
+        topic = next((source.topic for source in table.sources()), given["topic"])
+        with closing(open_view(given["url"], Names(given["prefix"], given["schema"]), topic)) as view:
+            try:
+                left = not_in_log(table, view.heads(), view.identity())
+            except UnknownTopic:
+                left = RowsLeft(table.size().rows, table.size().rows)
+        yield f"{line(each.name)}: {left.describe('cannot be rebuilt from the log')}"
 
 
 def _drop_old(root: "Location", yes: bool) -> None:
@@ -138,19 +134,10 @@ def _drop_old(root: "Location", yes: bool) -> None:
     found = old_tables(root)
     for each in found:
         left = not_in_lake(table_at(each), root).describe("are in no other table") if can_be_read(each) else ""
-        click.echo(f"{cell(each.name)}: {left or 'an unreadable table'}")
+        click.echo(f"{line(each.name)}: {left or 'an unreadable table'}")
     if found and not yes:
         confirm(f"remove {', '.join(each.name for each in found)} of {root} for good?")
     for each in drop_old(root):
         click.echo(f"removed {each}")
     if not found:
         click.echo(f"nothing to remove: {root} has no old tables")
-
-
-def _cut_back(path: "Location", given: dict[str, Any]) -> None:
-    from penstock.pipeline.lake.rewind import cut_back
-
-    with opened(given["url"], given["prefix"], given["schema"]) as store:
-        done = cut_back(path.absolute(), store.log, store.log.topic(given["topic"]))
-    where = f": {done.describe()}; the previous tables stay as _old" if done.places else ""
-    click.echo(f"removed the checkpoint and {done.rows:,} rows{where}")

@@ -1,15 +1,16 @@
 """`penstock pipeline optimize | vacuum | erase | history`: the files and commits of tables."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from penstock.clock import from_ms
+
 from .exit_codes import FAILED
 from .lake import LakePath
 from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
-from .output import cell, confirm, print_json, print_table
+from .output import confirm, line, print_json, print_result, print_table
 
 if TYPE_CHECKING:
     from penstock.pipeline.lake.storage import Location
@@ -42,18 +43,15 @@ def optimize_tables(
 
     settings = PipelineSettings.load(file_bytes=file_bytes)
     done = optimize(path.absolute(), file_bytes=settings.file_bytes, forget_hours=forget_hours, dry_run=dry_run)
-    if as_json:
-        print_json(done)
-        return
+    lines, go, become = [], "removed", "became"
+    if dry_run:
+        go, become = "would go", "would become about"
     for each in done:
         if each.forgotten:
-            word = "would go" if dry_run else "removed"
-            click.echo(f"{cell(each.table)}: {each.forgotten:,} rows of deleted keys {word}")
+            lines.append(f"{line(each.table)}: {each.forgotten:,} rows of deleted keys {go}")
         if each.files:
-            word = "would become about" if dry_run else "became"
-            click.echo(f"{cell(each.table)}: {each.files:,} files {word} {each.into:,}")
-    if not done:
-        click.echo("nothing to join")
+            lines.append(f"{line(each.table)}: {each.files:,} files {become} {each.into:,}")
+    print_result(done, "\n".join(lines) if done else "nothing to join", as_json=as_json)
 
 
 @click.command("vacuum")
@@ -76,14 +74,9 @@ def vacuum_tables(path: "Location", hours: int, dry_run: bool, yes: bool, as_jso
     if hours < _SAFE_HOURS and not dry_run and not yes:
         confirm(f"remove files that are {hours} hours old, which a batch or a reader may still need?")
     done = vacuum(path.absolute(), older_than_hours=hours, dry_run=dry_run)
-    if as_json:
-        print_json(done)
-        return
-    for each in done:
-        for file in each.files:
-            click.echo(f"{each.table}/{file}")
-    word = "would go" if dry_run else "removed"
-    click.echo(f"{sum(len(each.files) for each in done)} files {word}")
+    lines = [f"{each.table}/{file}" for each in done for file in each.files]
+    text = "\n".join([*lines, f"{len(lines)} files {'would go' if dry_run else 'removed'}"])
+    print_result(done, text, as_json=as_json)
 
 
 @click.command("erase")
@@ -123,9 +116,9 @@ def erase_rows(
     word = "would go" if dry_run else "erased"
     for each in [] if as_json else done:
         if each.unplaced:
-            click.echo(f"{cell(each.table)}: nothing is erased: {each.unplaced}", err=True)
+            click.echo(f"{line(each.table)}: nothing is erased: {each.unplaced}", err=True)
         else:
-            click.echo(f"{cell(each.table)}: {each.rows:,} rows {word}, {each.files:,} files removed")
+            click.echo(f"{line(each.table)}: {each.rows:,} rows {word}, {each.files:,} files removed")
     click.get_current_context().exit(FAILED if any(each.unplaced for each in done) else 0)
 
 
@@ -144,11 +137,11 @@ def show_history(path: "Location", tables: tuple[str, ...], limit: int, as_json:
         return
     rows = [
         (
-            cell(each.table),
-            str(each.version),
-            datetime.fromtimestamp(each.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            each.table,
+            each.version,
+            f"{from_ms(each.at_ms):%Y-%m-%d %H:%M:%S}",
             each.operation.lower(),
-            "" if each.rows is None else f"{each.rows:,}",
+            None if each.rows is None else f"{each.rows:,}",
             f"{each.files_added:,}",
             f"{each.files_removed:,}",
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from penstock.operate.reconcile import Reconciliation, reconcile
+from penstock.operate.reconcile import reconcile
 
 from .exit_codes import FAILED
 from .lake import LakePath, lake_tables
@@ -28,31 +28,29 @@ from .output import print_json
 @click.option("--by", type=click.Choice(["id", "key"]), default="id", show_default=True, help="The SELECT's column.")
 @click.option("--type", "type", help="Compare your table with records of this type only, and count them separately.")
 @json_option
-def command(chosen: ChosenStore, as_json: bool, **given: Any) -> None:
+def command(
+    chosen: ChosenStore,
+    topic: str,
+    groups: tuple[str, ...],
+    no_groups: bool,
+    lake: Any,
+    no_values: bool,
+    as_json: bool,
+    **own_table: Any,
+) -> None:
     """Compare your table, the log, the groups and the lake, and show the differences.
 
     Exits with 1 if anything is missing, duplicate, waiting or surplus.
     """
-    groups = () if given["no_groups"] else given["groups"] or None
     with chosen.opened() as store:
-        found = reconcile(
-            store,
-            given["topic"],
-            groups=groups,
-            tables=lake_tables(store, given["lake"], given["topic"], values=not given["no_values"]),
-            against=given["against"],
-            by=given["by"],
-            type=given["type"],
-        )
+        tables = lake_tables(store, lake, topic, values=not no_values)
+        only = () if no_groups else groups or None
+        found = reconcile(store, topic, groups=only, tables=tables, **own_table)
     if as_json:
         print_json({"topic": found.topic, "agrees": found.agrees, "figures": found.figures})
     else:
-        _print(found)
+        for figure in found.figures:
+            for finding in figure.faults + figure.notes:
+                click.echo(f"{figure.name}: {finding}")
+        click.echo(found.line())
     click.get_current_context().exit(0 if found.agrees else FAILED)
-
-
-def _print(found: Reconciliation) -> None:
-    for figure in found.figures:
-        for finding in figure.faults + figure.notes:
-            click.echo(f"{figure.name}: {finding}")
-    click.echo(found.line())

@@ -3,8 +3,9 @@
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from contextlib import closing, contextmanager
+from functools import partial
+from itertools import islice
 from typing import Any, BinaryIO
 
 import click
@@ -13,32 +14,21 @@ from penstock.clock import SYSTEM
 from penstock.model.ids import new_id
 from penstock.model.limits import check_type
 from penstock.model.record import RawHeaders, Record
-from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
-from penstock.operate.tail import EARLIEST, LATEST, StartPlace, StoreTail, TopicTail
+from penstock.operate.kafka_cluster import KafkaCluster, KafkaTail, is_kafka
+from penstock.operate.tail import EARLIEST, LATEST, StartPlace, StoreTail
 
 from .options import ChosenStore, json_option, store_options
 from .output import json_line, line, moment, print_result
-from .units import past_moment
+from .units import name_value, topic_place
 
 _READ_BYTES = 256 * 1024
-AppendLines = Callable[[list[Record]], None]
+AppendLines = Callable[[list[Record]], object]
 
 _SHOWN_CHARACTERS = 200
 
 
 def _start(ctx: click.Context, param: click.Parameter, text: str | None) -> StartPlace | None:
-    if text is None or text in (EARLIEST, LATEST):
-        return text
-    if text.isascii() and text.isdecimal():
-        return int(text)
-    try:
-        found: datetime = past_moment(text)
-    except click.BadParameter:
-        raise click.BadParameter(
-            f"{text!r} is not {EARLIEST}, {LATEST}, an offset, a duration back such as 2h, or a "
-            "moment such as 2026-11-16T02:00"
-        ) from None
-    return found
+    return None if text is None else topic_place(text)
 
 
 @click.command("tail")
@@ -60,9 +50,9 @@ def tail_command(
     chosen: ChosenStore,
     start: StartPlace | None,
     follow: bool,
-    partition: int | None,
     limit: int | None,
     as_json: bool,
+    partition: int | None,
 ) -> None:
     """Print the records of a topic, and new ones as they come, until it is stopped.
 
@@ -71,31 +61,26 @@ def tail_command(
     """
     if start is None:
         start = LATEST if follow else EARLIEST
-    left = limit
     with _tail(topic, chosen, start, partition) as tail:
-        while True:
-            for record in tail.records():
-                click.echo(json_line(_document(record)) if as_json else _text(record))
-                left = None if left is None else left - 1
-                if left == 0:
-                    return
-            if not follow:
-                return
-            tail.wait()
+        for record in islice(_records(tail, follow), limit):
+            click.echo(json_line(_document(record)) if as_json else _text(record))
+
+
+def _records(tail: StoreTail | KafkaTail, follow: bool) -> Iterator[Record]:
+    yield from tail.records()
+    while follow:
+        tail.wait()
+        yield from tail.records()
 
 
 @contextmanager
-def _tail(topic: str, chosen: ChosenStore, start: StartPlace, partition: int | None) -> Iterator[TopicTail]:
+def _tail(topic: str, chosen: ChosenStore, start: StartPlace, partition: int | None) -> Iterator[StoreTail | KafkaTail]:
     if not is_kafka(chosen.url):
         with chosen.opened() as store:
             yield StoreTail(store, topic, start, partition=partition)
         return
-    with KafkaCluster(chosen.url) as cluster:
-        tail = cluster.tail(topic, start, partition=partition)
-        try:
-            yield tail
-        finally:
-            tail.close()
+    with KafkaCluster(chosen.url) as cluster, closing(cluster.tail(topic, start, partition=partition)) as tail:
+        yield tail
 
 
 def _text(record: Record) -> str:
@@ -126,21 +111,11 @@ def _document(record: Record) -> dict[str, Any]:
         return document | {"value": None, "data_base64": b64encode(record.data or b"").decode()}
 
 
-def _headers(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> RawHeaders:
-    pairs = []
-    for each in given:
-        name, found, value = each.partition("=")
-        if not (found and name):
-            raise click.BadParameter(f"{each!r} must be NAME=VALUE, such as source=import")
-        pairs.append((name, value.encode()))
-    return tuple(pairs)
-
-
 @click.command("produce")
 @click.argument("topic")
 @store_options
 @click.option("--key-separator", metavar="TEXT", help="The text that ends the key at the start of each line.")
-@click.option("--header", "headers", multiple=True, callback=_headers, help="NAME=VALUE; may be repeated.")
+@click.option("--header", "pairs", type=name_value, multiple=True, metavar="TEXT", help="NAME=VALUE; may be repeated.")
 @click.option("--type", "type", help="The event type of every record.")
 @click.option("--partition", type=int, help="The partition of every record; default: by its key.")
 @json_option
@@ -148,7 +123,7 @@ def produce_command(
     topic: str,
     chosen: ChosenStore,
     key_separator: str | None,
-    headers: RawHeaders,
+    pairs: tuple[tuple[str, str], ...],
     type: str | None,
     partition: int | None,
     as_json: bool,
@@ -160,6 +135,7 @@ def produce_command(
     """
     if type is not None:
         check_type(type)
+    headers = tuple((name, value.encode()) for name, value in pairs)
     separator = None if key_separator is None else key_separator.encode()
     if separator == b"":
         raise click.BadParameter("it is empty", param_hint="--key-separator")
@@ -181,15 +157,11 @@ def _appending(topic: str, chosen: ChosenStore, partition: int | None) -> Iterat
     if is_kafka(chosen.url):
         with KafkaCluster(chosen.url) as cluster:
             cluster.check(topic, partition)
-            yield lambda records: cluster.produce(topic, records, partition=partition)
+            yield partial(cluster.produce, topic, partition=partition)
         return
     with chosen.opened() as store:
         store.log.topic(topic)
-
-        def append(records: list[Record]) -> None:
-            store.log.append(topic, records, partition=partition)
-
-        yield append
+        yield partial(store.log.append, topic, partition=partition)
 
 
 def _parts(source: BinaryIO) -> Iterator[list[bytes]]:

@@ -1,6 +1,7 @@
 """The run of a replay: its range, the checks of its target, and Spark."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import click
@@ -22,7 +23,7 @@ from .output import confirm, print_json, print_table
 from .pipeline_course import check_format, check_place, job_of, spark_conf, stop_requested
 from .pipeline_following import CourseEnd, PipelineCourse
 from .pipeline_options import ReplayFlags
-from .units import past_moment
+from .units import topic_place
 
 _LAKE = "lake"
 
@@ -52,7 +53,10 @@ def run_replay(target: str | None, found: Pipeline | None, flags: ReplayFlags) -
     batch = begun(job.to, replayed)
     pieces = [_ReplayedPiece(*each, each.end - each.start) for each in batch.pieces()]
     if not flags.as_json:
-        _print(job.topic, batch, pieces)
+        if pieces:
+            rows = [[f"{number:,}" for number in astuple(each)] for each in pieces]
+            print_table(("partition", "from", "to before", "records"), rows)
+        click.echo(f"{batch.count():,} records of topic {job.topic} to replay")
     ended = None
     if pieces and not flags.dry_run:
         if found is not None and found.writes_itself and not flags.yes:
@@ -94,28 +98,10 @@ def _redirected(declared: Pipeline, flags: ReplayFlags) -> Pipeline:
 
 
 def _place(option: str, text: str, topic: str) -> ReplayPlace:
-    """Return the place of an option's text."""
-    if text in (EARLIEST, LATEST):
-        return ReadingPlace(text)
-    if text.isascii() and text.isdecimal():
-        return int(text)
     if text.startswith("{"):
         default = EARLIEST if option == "--from" else LATEST
         return ReadingPlace(default, offsets=read_offsets(option, text, (topic,)).get(topic))
-    try:
-        return ReadingPlace(timestamp_ms=to_ms(past_moment(text)))
-    except click.BadParameter:
-        raise click.BadParameter(
-            f"{text!r} is not {EARLIEST}, {LATEST}, an offset, a duration back such as 2h, a moment "
-            f'such as 2026-11-16T02:00, or offsets such as {{"{topic}": {{"0": 12}}}}',
-            param_hint=option,
-        ) from None
-
-
-def _print(topic: str, batch: Range, pieces: list[_ReplayedPiece]) -> None:
-    if pieces:
-        rows = [
-            tuple(f"{number:,}" for number in (each.partition, each.start, each.end, each.records)) for each in pieces
-        ]
-        print_table(("partition", "from", "to before", "records"), rows)
-    click.echo(f"{batch.count():,} records of topic {topic} to replay")
+    found = topic_place(text, option, also=f', or offsets such as {{"{topic}": {{"0": 12}}}}')
+    if isinstance(found, datetime):
+        return ReadingPlace(timestamp_ms=to_ms(found))
+    return found if isinstance(found, int) else ReadingPlace(found)

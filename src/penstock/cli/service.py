@@ -1,11 +1,11 @@
 """What long-running commands set up: their logging, their spans, and how a signal stops them."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from signal import Signals
 from threading import Event
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 
@@ -14,6 +14,8 @@ from penstock.errors import MissingExtra
 from penstock.logs import FORMATS, LEVELS, JsonFormatter, LoggingSettings, TextFormatter
 from penstock.settings import Settings, setting
 from penstock.signals import on_signal
+
+from .options import with_options
 
 logger = logging.getLogger("penstock.serve")
 
@@ -49,15 +51,12 @@ def set_up(level: str | None, format: str | None) -> None:
     penstock.setLevel(settings.level.upper())
 
 
-def logging_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options `--log-level` and `--log-format`."""
-    level = click.option(
-        "--log-level", type=click.Choice(LEVELS), help="How much to log; default: logging.level, info."
-    )
-    form = click.option(
+logging_options = with_options(
+    click.option("--log-level", type=click.Choice(LEVELS), help="How much to log; default: logging.level, info."),
+    click.option(
         "--log-format", type=click.Choice(FORMATS), help="Log lines as text or JSON; default: logging.format."
-    )
-    return level(form(function))
+    ),
+)
 
 
 class _OnlyHandler(logging.StreamHandler[TextIO]):

@@ -1,6 +1,7 @@
-"""`penstock migrate`, `restored`, `retain`, `erase` and `drop`: the tables of a store and their content."""
+"""`penstock migrate`, `restored`, `retain`, `erase`, `drop` and `audit`: the tables of a store and their content."""
 
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -10,14 +11,16 @@ from penstock.database.migrations import Migration, known_version, migrate, pend
 from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
 from penstock.log.store import Store, open_store
+from penstock.operate.audit import AuditEntry, audit
 from penstock.operate.drop import Losses, drop, losses, restored
 from penstock.operate.erase import Erased, count_owner, erase
 from penstock.operate.progress import readers
 from penstock.operate.retention import planned, retain
 
-from .options import ChosenStore, json_option, refuse_memory, store_command, store_options, yes_option
-from .output import ask_for, cell, confirm, line, print_json, print_result, print_table
+from .options import ChosenStore, json_option, past_option, refuse_memory, store_command, store_options, yes_option
+from .output import ask_for, confirm, line, print_json, print_page, print_result, print_table
 
+_RESTORED = "the log is incarnation {} now; pipelines stop at their next batch"
 _WORDS = {
     "staged": "staged, deleted",
     "scheduled": "scheduled, deleted",
@@ -69,29 +72,23 @@ def _check(database: Database, as_json: bool) -> None:
         version = _version(database)
         # Only the Penstock that made newer tables knows their schema.
         drift = [] if version > known_version(database) else differences(database)
-    if as_json:
-        print_json({"pending": [_title(step) for step in waiting], "drift": drift})
-    else:
-        for step in waiting:
-            click.echo(f"pending: {_title(step)}")
-        for line in drift:
-            click.echo(f"drift: {line}")
-        if not waiting and not drift:
-            click.echo(f"up to date{_newer(version, database)}")
+    titles = [_title(step) for step in waiting]
+    lines = [f"pending: {each}" for each in titles] + [f"drift: {each}" for each in drift]
+    text = "\n".join(lines) or f"up to date{_newer(version, database)}"
+    print_result({"pending": titles, "drift": drift}, text, as_json=as_json)
     click.get_current_context().exit(1 if waiting or drift else 0)
 
 
 def _report(applied: list[Migration], database: Database, as_json: bool, incarnation: int | None) -> None:
     version = _version(database)
-    if as_json:
-        raised = {} if incarnation is None else {"incarnation": incarnation}
-        print_json({"applied": [_title(step) for step in applied], "version": version, **raised})
-        return
-    for step in applied:
-        click.echo(f"applied: {_title(step)}")
-    click.echo(f"up to date: version {version}{_newer(version, database)}")
+    titles = [_title(step) for step in applied]
+    document: dict[str, Any] = {"applied": titles, "version": version}
+    lines = [f"applied: {each}" for each in titles]
+    lines.append(f"up to date: version {version}{_newer(version, database)}")
     if incarnation is not None:
-        click.echo(f"the log is incarnation {incarnation} now; pipelines stop at their next batch")
+        document |= {"incarnation": incarnation}
+        lines.append(_RESTORED.format(incarnation))
+    print_result(document, "\n".join(lines), as_json=as_json)
 
 
 def _version(database: Database) -> int:
@@ -120,11 +117,7 @@ def restored_command(store: Store, yes: bool, as_json: bool) -> None:
     if not yes:
         confirm("was it restored? every pipeline of this store will stop", as_json=as_json)
     incarnation = restored(store)
-    print_result(
-        {"incarnation": incarnation},
-        f"the log is incarnation {incarnation} now; pipelines stop at their next batch",
-        as_json=as_json,
-    )
+    print_result({"incarnation": incarnation}, _RESTORED.format(incarnation), as_json=as_json)
 
 
 @store_command("retain")
@@ -142,8 +135,7 @@ def retain_command(store: Store, topic: str | None, dry_run: bool, as_json: bool
         print_json({"deleted": done.deleted, "count": done.count, "dry_run": dry_run})
         return
     if done.deleted:
-        rows = [(cell(name), str(count)) for name, count in sorted(done.deleted.items())]
-        print_table(("topic", "would be deleted" if dry_run else "deleted"), rows)
+        print_table(("topic", "would be deleted" if dry_run else "deleted"), sorted(done.deleted.items()))
     else:
         click.echo("nothing to delete")
 
@@ -180,7 +172,7 @@ def erase_command(owner: str, store: Store, dry_run: bool, yes: bool, as_json: b
         click.echo("nothing is erased yet" if dry_run else "erased")
         for name in pipelines if found.logged and not dry_run else ():
             click.echo(
-                f"pipeline {cell(name)} may have them in its tables; erase them there, too: "
+                f"pipeline {line(name)} may have them in its tables; erase them there, too: "
                 "penstock pipeline erase FOLDER"
             )
 
@@ -209,13 +201,10 @@ def drop_command(chosen: ChosenStore, force: bool, yes: bool, as_json: bool) -> 
             name = chosen.names.table("*").replace('"', "")
             ask_for(chosen.prefix, f"type {chosen.prefix} to drop the tables {name}", as_json=as_json)
         lost = drop(store, force=force)
-    if as_json:
-        print_json(lost)
-    else:
-        click.echo(f"dropped, with {_lost(lost)}")
-        directory = directory_in(plain_url(chosen.url))
-        if directory is not None:
-            click.echo(f"the segments stay in {line(directory)}, unreadable: remove the directory")
+    text, directory = f"dropped, with {_lost(lost)}", directory_in(plain_url(chosen.url))
+    if directory is not None:
+        text += f"\nthe segments stay in {line(directory)}, unreadable: remove the directory"
+    print_result(lost, text, as_json=as_json)
 
 
 def _lost(lost: Losses) -> str:
@@ -223,3 +212,24 @@ def _lost(lost: Losses) -> str:
         f"{lost.topics} topics, {lost.records} records, {lost.staged} staged, {lost.scheduled} scheduled, "
         f"{lost.groups} groups, {lost.dead} dead letters"
     )
+
+
+@store_command("audit", paged=True)
+@click.option("--action", help="Only this action, such as 'dead requeue'.")
+@click.option("--actor", help="Only this actor's entries.")
+@past_option("--since", "Only entries at or after this moment.")
+@past_option("--before", "Only entries before this moment.")
+def audit_command(store: Store, as_json: bool, **filters: Any) -> None:
+    """List the audit entries of a store, newest first.
+
+    Every command and every operation that changes the store writes an entry in the transaction of its change,
+    never with a payload. Who: PENSTOCK_ACTOR, or the user and the host. A moment looks like 2026-11-16T02:00
+    (UTC, or with a zone), or is a duration back from now, such as 2h or 30d.
+    """
+    found, columns = audit(store, **filters), ("at", "who", "action", "subject", "count")
+    print_page("audit", found, columns, _entry, none="no audit entries", as_json=as_json, prose=("subject",))
+
+
+def _entry(each: AuditEntry) -> tuple[object, ...]:
+    subject = " ".join(f"{name}={value}" for name, value in each.subject.items())
+    return each.at, each.actor, each.action, subject, each.count

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from datetime import datetime
 from threading import Event
 
 import click
@@ -34,8 +33,7 @@ _COLUMNS = ("group", "kind", "delivered/s", "lag", "oldest", "parked", "held", "
 def command(chosen: ChosenStore, every: float, once: bool, as_json: bool) -> None:
     """Show a store at a glance until it is stopped.
 
-    Rates, ages, waiting keys, members. Every count has a bound, and each refresh takes a fixed number of
-    statements.
+    Rates, ages, waiting keys, members. Every count has a bound, and each refresh takes a fixed number of statements.
     """
     history = OverviewHistory(SYSTEM, span_seconds=math.inf)
     with chosen.opened() as store:
@@ -44,7 +42,7 @@ def command(chosen: ChosenStore, every: float, once: bool, as_json: bool) -> Non
             print_json(now)
         elif once or not sys.stdout.isatty():
             click.echo(_heading(now, history).plain)
-            print_table(_COLUMNS, [[line(each) for each in row] for row in _rows(now, history)])
+            print_table(_COLUMNS, _rows(now, history))
         else:
             stopped = Event()
             with on_signal(lambda _: stopped.set()), Live(_screen(now, history), screen=True) as live:
@@ -63,8 +61,10 @@ def _screen(now: StoreOverview, history: OverviewHistory) -> Stack:
 
 
 def _heading(now: StoreOverview, history: OverviewHistory) -> Text:
-    into, out = history.rate(lambda each: each.logged), history.rate(_passed)
-    oldest = max((_seconds(now, each.oldest_unread_at) for each in now.groups), default=0.0)
+    into = history.rate(lambda each: each.logged)
+    out = history.rate(lambda each: sum(group.passed for group in each.groups))
+    moments = (each.oldest_unread_at for each in now.groups if each.oldest_unread_at is not None)
+    oldest = (now.at - min(moments, default=now.at)).total_seconds()
     dead = sum(each.dead for each in now.groups)
     running = sum(each.presence is Presence.RUNNING for each in now.members)
     figures = (
@@ -107,11 +107,3 @@ def _bars(curve: Curve) -> str:
     values = [value for _, value in curve.points][-_CURVE:]
     top = max(values, default=0.0)
     return "".join(_BARS[round(value / top * (len(_BARS) - 1))] if top else _BARS[0] for value in values)
-
-
-def _passed(now: StoreOverview) -> int:
-    return sum(each.passed for each in now.groups)
-
-
-def _seconds(now: StoreOverview, at: datetime | None) -> float:
-    return (now.at - at).total_seconds() if at is not None else 0.0

@@ -1,6 +1,7 @@
 """`penstock topics`: list, show, create, grow, set, clear, delete."""
 
 from collections.abc import Callable
+from dataclasses import astuple
 from datetime import timedelta
 from typing import Any
 
@@ -11,21 +12,11 @@ from penstock.log.store import Store
 from penstock.operate import topics
 from penstock.operate.clear import Cleared, clear
 from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
+from penstock.operate.operation import Page
 from penstock.operate.topics import UNLIMITED, TopicShown
 
-from .options import ChosenStore, after_option, json_option, limit_option, store_command, store_options, yes_option
-from .output import (
-    cell,
-    confirm,
-    moment,
-    print_facts,
-    print_json,
-    print_more,
-    print_page,
-    print_result,
-    print_table,
-    whole,
-)
+from .options import ChosenStore, json_option, page_options, store_command, store_options, yes_option
+from .output import confirm, moment, print_facts, print_json, print_page, print_result, print_table, whole
 from .units import count, duration, duration_text, is_unlimited, size, size_text
 
 _COLUMNS = ("topic", "partitions", "records", "kept", "groups")
@@ -39,8 +30,7 @@ def command() -> None:
 
 @command.command("list")
 @store_options
-@limit_option
-@after_option
+@page_options
 @json_option
 def list_topics(chosen: ChosenStore, as_json: bool, **paged: Any) -> None:
     """List topics by name: partitions, records, retention, and the groups that read them.
@@ -48,30 +38,19 @@ def list_topics(chosen: ChosenStore, as_json: bool, **paged: Any) -> None:
     For a Kafka cluster (kafka://host:port): all topics with their partitions.
     """
     if is_kafka(chosen.url):
-        _list_of_cluster(chosen.url, as_json=as_json)
+        with KafkaCluster(chosen.url) as cluster:
+            known = cluster.topics()
+        print_page("topics", Page(known, None), ("topic", "partitions"), astuple, none="no topics", as_json=as_json)
         return
     with chosen.opened() as store:
         found = topics.topics(store, **paged)
     print_page("topics", found, _COLUMNS, _row, none="no topics", as_json=as_json)
 
 
-def _list_of_cluster(url: str, *, as_json: bool) -> None:
-    with KafkaCluster(url) as cluster:
-        found = cluster.topics()
-    if as_json:
-        print_json({"topics": [each._asdict() for each in found], "after": None})
-    elif not found:
-        click.echo("no topics")
-    else:
-        print_table(("topic", "partitions"), [(cell(each.name), str(each.partitions)) for each in found])
-
-
-@store_command("show", command)
+@store_command("show", command, paged=True)
 @click.argument("name")
 @click.option("--partitions", "with_partitions", is_flag=True, help="List its partitions, too.")
 @click.option("--size", "with_size", is_flag=True, help="Measure its bytes, too; reads all of it.")
-@limit_option
-@after_option
 def show_topic(name: str, store: Store, with_partitions: bool, with_size: bool, as_json: bool, **paged: Any) -> None:
     """Show a topic; with --partitions also the bounds of each."""
     topic = topics.show(store, name)
@@ -80,7 +59,7 @@ def show_topic(name: str, store: Store, with_partitions: bool, with_size: bool, 
     if as_json:
         shown = whole(topic) | ({} if total is None else {"bytes": total})
         if found is not None:
-            shown |= {"partition_list": [whole(each) for each in found.items], "after": found.after}
+            shown |= {"partition_list": whole(found.items), "after": found.after}
         print_json(shown)
         return
     facts = {
@@ -94,8 +73,7 @@ def show_topic(name: str, store: Store, with_partitions: bool, with_size: bool, 
     print_facts(facts)
     if found is not None:
         rows = [(each.partition, each.start, each.end, each.end - each.start) for each in found.items]
-        print_table(_PARTITION_COLUMNS, [tuple(map(str, row)) for row in rows])
-        print_more(found.after)
+        print_table(_PARTITION_COLUMNS, rows, after=found.after)
 
 
 @store_command("create", command)
@@ -174,25 +152,16 @@ def set_topic(
         if not default and age is None and max_bytes is max_records is None:
             topic = topics.show(store, name)
         else:
-            topic = _set(store, name, age, max_bytes, max_records, default)
-    if as_json:
-        print_json(whole(topic))
-    else:
-        compacted = "" if compact is None else ", compacted" if compact else ", not compacted"
-        click.echo(f"topic {name} keeps: {_kept(topic)}{compacted}")
-
-
-def _set(
-    store: Any, name: str, age: timedelta | int | None, max_bytes: str | None, max_records: str | None, default: bool
-) -> TopicShown:
-    return topics.set_retention(
-        store,
-        name,
-        age=age,
-        max_bytes=_or_unlimited(max_bytes, size, "--max-bytes"),
-        max_records=_or_unlimited(max_records, count, "--max-records"),
-        default=default,
-    )
+            topic = topics.set_retention(
+                store,
+                name,
+                age=age,
+                max_bytes=_or_unlimited(max_bytes, size, "--max-bytes"),
+                max_records=_or_unlimited(max_records, count, "--max-records"),
+                default=default,
+            )
+    compacted = "" if compact is None else ", compacted" if compact else ", not compacted"
+    print_result(whole(topic), f"topic {name} keeps: {_kept(topic)}{compacted}", as_json=as_json)
 
 
 @store_command("clear", command)
@@ -264,7 +233,5 @@ def _lost(cleared: Cleared) -> str:
     )
 
 
-def _row(each: TopicShown) -> tuple[str, ...]:
-    groups = ", ".join(each.groups) or "none"
-    texts = each.name, str(each.partitions), str(each.records), _kept(each), groups
-    return tuple(map(cell, texts))
+def _row(each: TopicShown) -> tuple[object, ...]:
+    return each.name, each.partitions, each.records, _kept(each), ", ".join(each.groups) or "none"

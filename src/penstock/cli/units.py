@@ -1,6 +1,7 @@
 """Parses and formats durations, sizes and moments for people."""
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -45,28 +46,19 @@ def count(text: str) -> int:
     return int(text)
 
 
-def moment_of(text: str) -> datetime | None:
-    """Return the moment of an ISO 8601 text, in UTC without a zone; None if it is not one."""
+def moment(text: str) -> datetime:
+    """Return the moment of an ISO 8601 text, in UTC without a zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return None
+        raise click.BadParameter(f"{text!r} is not a moment such as 2026-11-16T02:00 (UTC) or 2026-11-16") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-def moment(text: str) -> datetime:
-    """Return the moment of a text."""
-    found = moment_of(text)
-    if found is None:
-        raise click.BadParameter(f"{text!r} is not a moment such as 2026-11-16T02:00 (UTC) or 2026-11-16")
-    return found
 
 
 def past_moment(text: str) -> datetime:
     """Return the moment of a text, or of a duration back from now such as 2h."""
-    found = moment_of(text)
-    if found is not None:
-        return found
+    with suppress(click.BadParameter):
+        return moment(text)
     try:
         return from_ms(SYSTEM.now_ms()) - duration(text)
     except (click.BadParameter, OverflowError):
@@ -74,6 +66,30 @@ def past_moment(text: str) -> datetime:
             f"{text!r} is neither a duration back from now such as 2h or 30d, nor a moment such as "
             "2026-11-16T02:00 (UTC) or 2026-11-16"
         ) from None
+
+
+def topic_place(text: str, option: str | None = None, also: str = "") -> str | int | datetime:
+    """Return the place in a topic that a text names; `also`: what else the option takes, for the message."""
+    if text in ("earliest", "latest"):
+        return text
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    try:
+        return past_moment(text)
+    except click.BadParameter:
+        raise click.BadParameter(
+            f"{text!r} is not earliest, latest, an offset, a duration back such as 2h, or a moment such as "
+            f"2026-11-16T02:00{also}",
+            param_hint=option,
+        ) from None
+
+
+def name_value(text: str) -> tuple[str, str]:
+    """Return the two parts of NAME=VALUE."""
+    name, found, value = text.partition("=")
+    if not (found and name):
+        raise click.BadParameter(f"{text!r} must be NAME=VALUE, such as source=import")
+    return name, value
 
 
 def duration_text(milliseconds: int) -> str:

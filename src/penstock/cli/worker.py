@@ -11,19 +11,9 @@ from penstock.access.settings import AccessSettings
 from penstock.app import Outbox, run_together
 from penstock.database.migrations import check
 
+from . import listeners
 from .console import console_routes, refuse_open_console
-from .listeners import (
-    ListenAddress,
-    ListenAddressType,
-    anonymous_option,
-    http_served,
-    insecure_option,
-    lock_options,
-    lock_settings,
-    refuse_open,
-    refuse_unlocked,
-    refuse_without_http,
-)
+from .listeners import ListenAddress, ListenAddressType, anonymous_option, insecure_option, lock_options
 from .options import naming_the_command
 from .reload import run_reloading
 from .service import logging_options, send_spans, set_up, stop_signal
@@ -58,20 +48,19 @@ def command(
 ) -> None:
     """Run the handlers of an outbox until it is stopped.
 
-    MODULE:OUTBOX names the outbox in your code, such as shop:outbox; the current folder is searched too. Name
-    several to serve several stores in one process. On SIGTERM or Ctrl-C it starts no more calls, waits for
-    running ones, settles and leaves; a second signal does not wait. Start any number of workers, on any host:
-    they share the work.
+    MODULE:OUTBOX names the outbox in your code, such as shop:outbox; the current folder is searched too. Name several
+    to serve several stores in one process. On SIGTERM or Ctrl-C it starts no more calls, waits for running ones,
+    settles and leaves; a second signal does not wait. Start any number of workers, on any host: they share the work.
     """
     if api:
-        refuse_without_http("--api", http)
+        listeners.refuse_without_http("--api", http)
     if console:
-        refuse_without_http("--console", http)
-    locking = lock_settings(lock)
+        listeners.refuse_without_http("--console", http)
+    locking = AccessSettings.load(**lock)
     if console and http is not None:
         refuse_open_console("--http", http, locking)
     if http is not None:
-        refuse_open("--http", http, insecure=insecure, encrypted=bool(locking.tls_cert))
+        listeners.refuse_open("--http", http, insecure=insecure, encrypted=bool(locking.tls_cert))
     if reload:
         click.get_current_context().exit(run_reloading(targets))
     served = [load_a(Outbox, target, "shop:outbox") for target in targets]
@@ -112,11 +101,11 @@ def _serving(
         check(database)
     # Without the store, probes and metrics are served; records are not, until its rules are known.
     with Lock(locking, database, waits=not shows) as doors:
-        refuse_unlocked("--http", address, doors, anonymous=anonymous)
+        listeners.refuse_unlocked("--http", address, doors, anonymous=anonymous)
         api = RestApi(outboxes[0].store, access=doors.access) if shows else None
         more = console_routes(api) if api is not None and with_console else []
         app = application(outboxes, worker=True, api=api if with_api else None, more=more)
-        with http_served(app, address, doors, api=api) as listening:
+        with listeners.http_served(app, address, doors, api=api) as listening:
             click.echo(f"http listening on {listening}")
             yield
 

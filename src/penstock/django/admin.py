@@ -18,7 +18,7 @@ from django.urls import path, reverse
 from penstock.errors import Error
 from penstock.log.store import Store
 from penstock.operate import dead, groups, lanes
-from penstock.operate.paging import Page
+from penstock.operate.operation import Page
 
 from . import project
 from .admin_lists import Listed, listed_groups, listed_lanes, listed_letters, shown_record

@@ -9,7 +9,7 @@ from dataclasses import replace
 from penstock.access.resource import AccessRight, group, topic
 from penstock.operate import groups, topics, value_schemas
 from penstock.operate.groups import Forgotten
-from penstock.operate.paging import Page
+from penstock.operate.operation import Page
 from penstock.operate.progress import Group, GroupShown
 from penstock.operate.topics import TopicShown
 from penstock.operate.value_schemas import ValueSchema

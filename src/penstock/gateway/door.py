@@ -25,7 +25,7 @@ from penstock.model.token import GivenToken
 from penstock.operate.dead import DeadLetter
 from penstock.operate.groups import GroupPartition
 from penstock.operate.lanes import WaitingLane
-from penstock.operate.paging import Page
+from penstock.operate.operation import Page
 from penstock.operate.producer import AppendedRecord, RecordWanted, forget_tokens, produce, produce_at_once
 
 from .conversion import Conversion

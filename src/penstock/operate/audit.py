@@ -20,8 +20,7 @@ from penstock.database.database import Transaction
 from penstock.log.store import Store
 from penstock.model.limits import check_moment
 
-from .operation import operation, storable
-from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import LAST, PAGE_ROWS, Page, operation, page, place_after, storable
 
 ACTOR = "PENSTOCK_ACTOR"
 _LONGEST_ACTOR = 255
@@ -40,28 +39,16 @@ class AuditEntry:
 
 
 def write(
-    tx: Transaction,
-    action: str,
-    subject: Mapping[str, Any],
-    count: int,
-    now_ms: int | None,
-    *,
-    actor: str | None = None,
+    tx: Transaction, action: str, subject: Mapping[str, Any], count: int, now_ms: int | None, actor: str | None = None
 ) -> None:
     """Record an action in the action's own transaction; `now_ms` None: the database's clock.
 
     Omits the values of `subject` that are None. The actor defaults to this process's (`this_actor`).
     """
-    stored = {name: _storable(value) for name, value in subject.items() if value is not None}
-    tx.change(
-        "operate",
-        "audit_write",
-        actor=storable(actor or this_actor())[:_LONGEST_ACTOR],
-        action=action,
-        subject=msgspec.json.encode(stored).decode(),
-        count=count,
-        now_ms=now_ms,
-    )
+    given = {name: each for name, each in subject.items() if each is not None}
+    stored = {name: storable(each) if isinstance(each, str) else each for name, each in given.items()}
+    text, by = msgspec.json.encode(stored).decode(), storable(actor or this_actor())[:_LONGEST_ACTOR]
+    tx.change("operate", "audit_write", actor=by, action=action, subject=text, count=count, now_ms=now_ms)
 
 
 def this_actor() -> str:
@@ -91,8 +78,7 @@ def audit(
 
     Raises InvalidPage, InvalidTime.
     """
-    check_limit(limit)
-    (last,) = place_after(after, LAST)
+    (last,) = place_after(after, limit, LAST)
     params = {
         "before": last,
         "since_ms": None if since is None else check_moment("since", since, 0),
@@ -101,13 +87,9 @@ def audit(
         "actor": None if actor is None else storable(actor),
     }
     rows = store.database.look(lambda tx: tx.rows("operate", "audit_list", limit=limit + 1, **params))
-    return page(rows, limit, 1, _entry)
 
+    def entry(row: Row) -> AuditEntry:
+        id, at_ms, actor, action, subject, count = row
+        return AuditEntry(id, from_ms(at_ms), actor, action, msgspec.json.decode(subject), count)
 
-def _entry(row: Row) -> AuditEntry:
-    id, at_ms, actor, action, subject, count = row
-    return AuditEntry(id, from_ms(at_ms), actor, action, msgspec.json.decode(subject), count)
-
-
-def _storable(value: Any) -> Any:
-    return storable(value) if isinstance(value, str) else value
+    return page(rows, limit, 1, entry)

@@ -26,8 +26,7 @@ from penstock.model.limits import ERASED
 from penstock.model.partition import MURMUR3, partition_for
 from penstock.model.record import Record
 
-from .operation import operation
-from .paging import check_limit
+from .operation import check_limit, operation
 
 NEWEST: Final = "newest"
 OLDEST: Final = "oldest"
@@ -76,33 +75,34 @@ def browse(
     found = log.topic(topic)
     if partition is not None:
         check_partition(found, partition)
+    is_back, wanted, has_more = start == NEWEST, key_bytes(key), False
     numbers = _of_key(store, found, key) if partition is None else {partition}
-    places = _places(log, found, start, numbers, after)
-    merged = _Merged(log, found, places, is_back=start == NEWEST, most=SCANNED)
-    wanted, has_more = key_bytes(key), False
+    merged = _Merged(log, found, _places(log, found, start, numbers, after), is_back=is_back)
     entries: list[Entry] = []
     for entry in merged:
         if len(entries) == limit:
             has_more = True
             break
         merged.pass_by(entry)
-        if _fits(entry, wanted, type):
+        if entry.type != ERASED and (key is None or entry.key == wanted) and type in (None, entry.type):
             entries.append(entry)
-    has_more = has_more or merged.is_cut
-    following = _encoded(merged.places, is_back=start == NEWEST) if has_more else None
+    following = None
+    if has_more or merged.is_cut:  # the next page goes on at the offset reached in each partition
+        reached = [(number, each.high if is_back else each.low) for number, each in sorted(merged.places.items())]
+        following = urlsafe_b64encode(msgspec.msgpack.encode(reached)).decode().rstrip("=")
     return Browsed(_with_values(log, found, entries), following, merged.scanned, merged.is_cut)
 
 
 class _Merged:
     """The records of some partition ranges, merged by time; `places`: the ranges still to be passed."""
 
-    def __init__(self, log: Log, topic: Topic, places: dict[int, OffsetRange], *, is_back: bool, most: int) -> None:
-        self._log, self._topic, self._is_back, self._most = log, topic, is_back, most
+    def __init__(self, log: Log, topic: Topic, places: dict[int, OffsetRange], *, is_back: bool) -> None:
+        self._log, self._topic, self._is_back = log, topic, is_back
         self.places, self._ahead = places, dict(places)
         self.scanned, self.is_cut = 0, False
 
     def __iter__(self) -> Iterator[Entry]:
-        """Yield records until the ranges are exhausted or `most` records were read."""
+        """Yield records until the ranges are exhausted or `SCANNED` records were read."""
         heads: list[tuple[int, int, list[Entry]]] = []
         open_ranges = [each for each in self._ahead.values() if each.low < each.high]
         depth = max(2, 2 * _REFILL // max(1, len(open_ranges)))
@@ -126,7 +126,7 @@ class _Merged:
 
     def _refilled(self, number: int) -> list[Entry]:
         while self._ahead[number].low < self._ahead[number].high:
-            if self.scanned >= self._most:
+            if self.scanned >= SCANNED:
                 self.is_cut = True
                 self.places[number] = self._ahead[number]  # the range read since held no records
                 return []
@@ -176,25 +176,17 @@ def _of_key(store: Store, topic: Topic, key: str | None) -> set[int] | None:
     return {number, *(each.partition for each in former)}
 
 
-def _fits(entry: Entry, key: bytes | None, type: str | None) -> bool:
-    return entry.type != ERASED and (key is None or entry.key == key) and (type is None or entry.type == type)
-
-
 def _with_values(log: Log, topic: Topic, entries: list[Entry]) -> list[BrowsedRecord]:
     ranges = [OffsetRange(each.partition, each.offset, each.offset + 1) for each in entries]
     whole = log.read_ranges(topic, ranges, max_bytes=PREVIEW_BYTES).entries if ranges else []
     by_place = {Position(each.partition, each.offset): each for each in whole}
-    shown = []
-    for each in entries:
-        known = by_place.get(Position(each.partition, each.offset))
-        shown.append(BrowsedRecord(readable(topic.name, known or each)[0], known is not None))
-    return shown
+    found = [(each, by_place.get(Position(each.partition, each.offset))) for each in entries]
+    return [BrowsedRecord(readable(topic.name, known or each)[0], known is not None) for each, known in found]
 
 
 def _places(
     log: Log, topic: Topic, start: BrowseStart, numbers: set[int] | None, after: str | None
 ) -> dict[int, OffsetRange]:
-    """Return the range of each partition that is to be shown."""
     bounds = {number: each for number, each in log.all_bounds(topic).items() if numbers is None or number in numbers}
     places = {number: OffsetRange(number, *each) for number, each in bounds.items()}
     if isinstance(start, datetime):
@@ -214,12 +206,6 @@ def _taken_up(places: dict[int, OffsetRange], after: str, *, is_back: bool) -> d
         kept = (low, max(low, min(high, at))) if is_back else (min(high, max(low, at)), high)
         left[number] = OffsetRange(number, *kept)
     return left
-
-
-def _encoded(places: dict[int, OffsetRange], *, is_back: bool) -> str:
-    """Encode where a page ended: the offset reached in each partition."""
-    reached = [(number, place.high if is_back else place.low) for number, place in sorted(places.items())]
-    return urlsafe_b64encode(msgspec.msgpack.encode(reached)).decode().rstrip("=")
 
 
 def _decoded(after: str) -> dict[int, int]:

@@ -64,16 +64,9 @@ def passed_over_by(tx: Transaction, log: Log, group: int) -> list[PassedOverType
         for type in sorted({each.type for each in notes}):
             mine = [each for each in notes if each.type == type]
             known = [times[at] for each in mine if (at := Position(each.partition, each.first)) in times]
-            found.append(
-                PassedOverType(
-                    topic.name,
-                    type,
-                    sum(each.records for each in mine),
-                    len({each.partition for each in mine}),
-                    from_ms(min(known)) if known else None,
-                    any(each.is_coming for each in mine),
-                )
-            )
+            counts = sum(each.records for each in mine), len({each.partition for each in mine})
+            first_at, coming = from_ms(min(known)) if known else None, any(each.is_coming for each in mine)
+            found.append(PassedOverType(topic.name, type, *counts, first_at, coming))
     return found
 
 
@@ -99,7 +92,11 @@ def catch_up(
 
     def choose(tx: Transaction) -> tuple[dict[Topic, list[Note]], CaughtUp]:
         log = store.log_in(tx)
-        chosen = _chosen(_notes(tx, log, id), _filters(tx, group), group, type)
+        rows = tx.rows("operate", "groups_all", name=storable(group))
+        if not rows:
+            raise UnknownGroup(group)
+        filters = msgspec.json.decode(rows[0][3], type=list[Filter])[:1]
+        chosen = _chosen(_notes(tx, log, id), filters, group, type)
         parts = [part for topic, notes in chosen.items() for part in _since(log, topic, notes, since_ms)]
         types = tuple(sorted({each.type for each in parts}))
         places = {(topic.id, each.partition) for topic, notes in chosen.items() for each in notes}
@@ -128,20 +125,14 @@ def _notes(tx: Transaction, log: Log, group: int) -> dict[Topic, list[Note]]:
     return found
 
 
-def _filters(tx: Transaction, group: str) -> list[Filter]:
-    """Return the filter of a group's handlers, if one is stored."""
-    rows = tx.rows("operate", "groups_all", name=storable(group))
-    if not rows:
-        raise UnknownGroup(group)
-    return msgspec.json.decode(rows[0][3], type=list[Filter])[:1]
-
-
 def _chosen(
     notes: Mapping[Topic, list[Note]], filters: list[Filter], group: str, type: str | None
 ) -> dict[Topic, list[Note]]:
     """Return the selected notes: of one type, or of all types that the group has handlers for."""
     found: dict[Topic, list[Note]] = {}
-    refused = [type] if type is not None and not _is_handled(filters, type) else []
+    handled_on = {text.partition(":")[0] for filter in filters for text in filter}
+    no_topic = bool(filters) and all(wanted(filters, topic, type or "") is False for topic in handled_on)
+    refused = [type] if type is not None and no_topic else []
     for topic, each in notes.items():
         for note in each:
             if type not in (None, note.type):
@@ -156,12 +147,6 @@ def _chosen(
             "start a worker that has one, then try again"
         )
     return found
-
-
-def _is_handled(filters: list[Filter], type: str) -> bool:
-    """Return whether a filter may want a type on any topic; True if no filter is stored."""
-    topics = {text.partition(":")[0] for filter in filters for text in filter}
-    return not filters or any(wanted(filters, topic, type) is not False for topic in topics)
 
 
 def _since(log: Log, topic: Topic, notes: list[Note], since_ms: int) -> list[Note]:

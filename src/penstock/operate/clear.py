@@ -1,10 +1,9 @@
 """Clearing a topic: removes its events in every state; new offsets continue where the old ones ended.
 
-One transaction deletes staged and scheduled events, waiting records and dead letters, and moves every head's
-start and every cursor to the end, in a new epoch; from its commit no group meets the old records. They are
-deleted afterwards, in bounded transactions; if that is interrupted, clearing again continues it. A log
-outside the database is emptied last, just before the commit, so a topic that the audit lists as cleared is
-cleared.
+One transaction deletes staged and scheduled events, waiting records and dead letters, and moves every head's start and
+every cursor to the end, in a new epoch; from its commit no group meets the old records. They are deleted afterwards, in
+bounded transactions; if that is interrupted, clearing again continues it. A log outside the database is emptied last,
+just before the commit, so a topic that the audit lists as cleared is cleared.
 """
 
 from dataclasses import dataclass
@@ -38,8 +37,7 @@ class Cleared:
 def clear(
     store: Store, name: str, *, dry_run: bool = False, clock: Clock = SYSTEM, actor: str | None = None
 ) -> Cleared:
-    """Empty a topic; safe beside publishers and workers. Raises UnknownTopic, InvalidTopic,
-    WriterElsewhere.
+    """Empty a topic; safe beside publishers and workers. Raises UnknownTopic, InvalidTopic, WriterElsewhere.
 
     Events that commit while it runs may be in the topic afterwards.
     """

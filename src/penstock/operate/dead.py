@@ -1,34 +1,32 @@
 """Dead letters: list, show, requeue, skip, discard.
 
-A requeued record goes back to the head of the lane it holds, before all later records of its key. A record
-that did not hold its lane (later records of its key were delivered), or that is requeued `last`, comes back
-alone and so out of order: the result counts these. A skipped record stays a dead letter while its key flows
-again. All may be called while workers run, and repeated when the outcome is in doubt: each letter is decided
-on once.
+A requeued record goes back to the head of the lane it holds, before all later records of its key. A record that did not
+hold its lane (later records of its key were delivered), or that is requeued `last`, comes back alone and so out of
+order: the result counts these. A skipped record stays a dead letter while its key flows again. All may be called while
+workers run, and repeated when the outcome is in doubt: each letter is decided on once.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
 from itertools import groupby
+from operator import methodcaller
 from typing import Any
 
-from penstock.clock import SYSTEM, Clock, from_ms, own_ms, to_ms
+from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.delivery.dead import DeadLetters, Decided, LetterPlace, edit_of
 from penstock.errors import InvalidSelection, UnknownDeadLetter
-from penstock.log.entry import key_bytes, key_text
+from penstock.log.entry import Entry, key_bytes, key_text, readable
 from penstock.log.store import Store
 from penstock.model.limits import Headers, check_moment
-from penstock.model.record import RawHeaders, Record, display_name
-from penstock.wire.kafka.headers import decode_headers
+from penstock.model.record import Record, display_name
 
 from . import audit
 from .members import living_at, touch_group
-from .operation import group_id, ids, operation, storable, with_topic_names
-from .paging import LAST, PAGE_ROWS, Page, check_limit, page, places_after
+from .operation import LAST, PAGE_ROWS, Page, group_id, ids, operation, page, places_after, storable, with_topic_names
 
 BATCH = 500  # letters decided on in one transaction
 
@@ -88,7 +86,7 @@ class DeadSelection:
     error: str | None = None
 
     def __post_init__(self) -> None:
-        _check_range(self.since, self.before)
+        _span(self.since, self.before)
         narrow = [name for name in _NARROW if getattr(self, name) is not None]
         if not narrow and not self.all:
             raise InvalidSelection("select dead letters by id, key, type, error or time, or select all")
@@ -130,10 +128,8 @@ def dead_letters(
 
     Raises InvalidPage, InvalidTime, InvalidSelection, UnknownGroup, UnknownTopic.
     """
-    check_limit(limit)
-    _check_range(since, before)
-    place = places_after(after, dict.fromkeys(_PLACE, LAST))
-    params = ids(store, group, topic) | _filter(id, key, type, error, since, before) | place
+    place = places_after(after, limit, dict.fromkeys(_PLACE, LAST))
+    params = ids(store, group, topic) | _filter(id, key, type, error) | _span(since, before) | place
     found = store.database.look(lambda tx: tx.rows("operate", "dead_list", limit=limit + 1, **params))
     rows = with_topic_names(store.log, found, id_at=2, name_at=6)
     return page(rows, limit, len(_PLACE), _letter)
@@ -144,20 +140,15 @@ def show(store: Store, group: str, topic: str, partition: int, offset: int) -> D
     """Return a dead letter with its record. Raises UnknownDeadLetter, UnknownGroup, UnknownTopic."""
     place: dict[str, Any] = ids(store, group, topic) | {"partition": partition, "offset": offset}
     rows = store.database.look(lambda tx: tx.rows("operate", "dead_find", **place))
-    if not rows:
-        raise UnknownDeadLetter(f"{topic}/{partition}/{offset} of group {group}")
     named = with_topic_names(store.log, rows, id_at=2, name_at=6)
-    if not named:  # its topic was deleted meanwhile
+    if not named:  # or its topic was deleted meanwhile
         raise UnknownDeadLetter(f"{topic}/{partition}/{offset} of group {group}")
     return _dead_record(named[0])
 
 
 @operation
 def show_by_id(store: Store, id: str, *, group: str | None = None) -> list[DeadRecord]:
-    """Return the dead letters of a record, at most one for each group.
-
-    Raises UnknownDeadLetter, UnknownGroup.
-    """
+    """Return the dead letters of a record, at most one for each group. Raises UnknownDeadLetter, UnknownGroup."""
     letters = dead_letters(store, group=group, id=id, limit=1000).items
     found = []
     for each in letters:
@@ -189,19 +180,12 @@ def requeue(
     Raises InvalidHeaders, UnknownGroup, UnknownTopic.
     """
     edit = edit_of(set_headers, drop_headers)
-    how: dict[str, Any] = {"last": last or None, "headers": edit and edit.names}
-    note = partial(_note, "dead requeue", selection, own_ms(clock), actor, how)
+    headers = edit and edit.names
+    note = _noting("dead requeue", selection, clock, actor, last=last or None, headers=headers)
     act = partial(DeadLetters.requeue, last=last, edit=edit)
-    return _decide(
-        store,
-        selection,
-        act,
-        note,
-        dry_run=dry_run,
-        clock=clock,
-        counted=lambda holding: Decided(1, int(last or not holding)),
-        edited=edit is not None,
-    )
+    planned = (lambda holding: Decided(1, int(last or not holding))) if dry_run else None
+    done = _decide(store, selection, act, note, clock, planned)
+    return done if edit is not None else replace(done, unedited=0)
 
 
 @operation
@@ -212,16 +196,9 @@ def skip(
 
     Counts the letters that held their key. Raises UnknownGroup, UnknownTopic.
     """
-    note = partial(_note, "dead skip", selection, own_ms(clock), actor, {})
-    return _decide(
-        store,
-        selection,
-        DeadLetters.skip,
-        note,
-        dry_run=dry_run,
-        clock=clock,
-        counted=lambda holding: Decided(int(holding)),
-    )
+    note = _noting("dead skip", selection, clock, actor)
+    planned = (lambda holding: Decided(int(holding))) if dry_run else None
+    return _decide(store, selection, DeadLetters.skip, note, clock, planned)
 
 
 @operation
@@ -232,10 +209,9 @@ def discard(
 
     Raises UnknownGroup, UnknownTopic.
     """
-    note = partial(_note, "dead discard", selection, own_ms(clock), actor, {})
-    return _decide(
-        store, selection, DeadLetters.discard, note, dry_run=dry_run, clock=clock, counted=lambda holding: Decided(1)
-    )
+    note = _noting("dead discard", selection, clock, actor)
+    planned = (lambda _: Decided(1)) if dry_run else None
+    return _decide(store, selection, DeadLetters.discard, note, clock, planned)
 
 
 def _decide(
@@ -243,65 +219,48 @@ def _decide(
     selection: DeadSelection,
     decide: Callable[[DeadLetters, Transaction, list[LetterPlace]], Decided],
     note: Callable[[Transaction, int], None],
-    *,
-    dry_run: bool,
     clock: Clock,
-    counted: Callable[[bool], Decided],
-    edited: bool = False,
+    planned: Callable[[bool], Decided] | None,
 ) -> LetterOutcome:
-    """Decide on the selected letters, batch by batch; `counted`: how a dry run counts one letter."""
+    """Decide on the selected letters, batch by batch; `planned`: change nothing, count each letter by this."""
     total, group = Decided(), group_id(store, selection.group)
+
+    def settle(letters: DeadLetters, places: list[LetterPlace], tx: Transaction) -> Decided:
+        decided = decide(letters, tx, places)
+        if decided.count:
+            note(tx, decided.count)
+        return decided
+
     for batch in _batches(store, group, selection):
         for topic_id, rows in groupby(batch, key=lambda row: row[0]):
             picked = list(rows)
-            if dry_run:
-                total = sum((counted(bool(row[3])) for row in picked), total)
+            if planned is not None:
+                total = sum((planned(bool(row[3])) for row in picked), total)
                 continue
             letters = DeadLetters(group, topic_id, living=living_at(clock), touch=touch_group)
-            places = [(row[1], row[2]) for row in picked]
-            total += store.database.run(partial(_run, decide, letters, places, note))
-    return LetterOutcome(total.count, total.alone, total.anyway if edited else 0)
+            total += store.database.run(partial(settle, letters, [(row[1], row[2]) for row in picked]))
+    return LetterOutcome(total.count, total.alone, total.anyway)
 
 
-def _run(
-    decide: Callable[[DeadLetters, Transaction, list[LetterPlace]], Decided],
-    letters: DeadLetters,
-    places: list[LetterPlace],
-    note: Callable[[Transaction, int], None],
-    tx: Transaction,
-) -> Decided:
-    decided = decide(letters, tx, places)
-    if decided.count:
-        note(tx, decided.count)
-    return decided
-
-
-def _note(
-    action: str,
-    selection: DeadSelection,
-    now_ms: int | None,
-    actor: str | None,
-    how: dict[str, Any],
-    tx: Transaction,
-    count: int,
-) -> None:
-    subject = {each.name: getattr(selection, each.name) or None for each in fields(selection)}
-    for name in ("since", "before"):
-        moment = getattr(selection, name)
-        subject[name] = None if moment is None else moment.isoformat()
-    audit.write(tx, action, subject | how, count, now_ms, actor=actor)
+def _noting(
+    action: str, selection: DeadSelection, clock: Clock, actor: str | None, **how: Any
+) -> Callable[[Transaction, int], None]:
+    """Return a function that writes how many letters were decided on to the audit."""
+    given = {each.name: getattr(selection, each.name) or None for each in fields(selection)}
+    subject = {name: each.isoformat() if isinstance(each, datetime) else each for name, each in given.items()} | how
+    now_ms = own_ms(clock)
+    return lambda tx, count: audit.write(tx, action, subject, count, now_ms, actor)
 
 
 def _batches(store: Store, group: int, selection: DeadSelection) -> Iterator[list[Row]]:
     """Yield the places of the selected letters in log order, each once, even if it dies again."""
     topic = None if selection.topic is None else store.log.topic(selection.topic).id
-    times = selection.since, selection.before
-    params = {"group_id": group, "topic_id": topic}
-    params |= _filter(selection.id, selection.key, selection.type, selection.error, *times)
+    params = {"group_id": group, "topic_id": topic, **_span(selection.since, selection.before)}
+    params |= _filter(selection.id, selection.key, selection.type, selection.error)
     after = (0, 0, -1)
     while True:
         places = dict(zip(("after_topic", "after_partition", "after_offset"), after, strict=True)) | params
-        rows = store.database.look(partial(_picked, places))
+        rows = store.database.look(methodcaller("rows", "operate", "dead_pick", limit=BATCH, **places))
         if rows:
             yield rows
         if len(rows) < BATCH:
@@ -309,55 +268,30 @@ def _batches(store: Store, group: int, selection: DeadSelection) -> Iterator[lis
         after = rows[-1][:3]
 
 
-def _picked(params: dict[str, Any], tx: Transaction) -> list[Row]:
-    return tx.rows("operate", "dead_pick", limit=BATCH, **params)
-
-
-def _check_range(since: datetime | None, before: datetime | None) -> None:
-    for name, moment in (("since", since), ("before", before)):
-        if moment is not None:
-            check_moment(name, moment, 0)
+def _span(since: datetime | None, before: datetime | None) -> dict[str, int | None]:
+    """Return the parameters for a span of time. Raises InvalidTime, InvalidSelection."""
+    given = {"since": since, "before": before}
+    span = {f"{name}_ms": None if at is None else check_moment(name, at, 0) for name, at in given.items()}
     if since is not None and before is not None and since >= before:
         raise InvalidSelection(f"the span from {since} to before {before} is empty; since must be earlier")
+    return span
 
 
-def _filter(
-    id: str | None,
-    key: str | None,
-    type: str | None,
-    error: str | None,
-    since: datetime | None,
-    before: datetime | None,
-) -> dict[str, Any]:
-    return {
-        "since_ms": None if since is None else to_ms(since),
-        "before_ms": None if before is None else to_ms(before),
-        "id": None if id is None else storable(id),
-        "key": key_bytes(key),
-        "type": None if type is None else storable(type),
-        "error": None if error is None else storable(error),
-    }
+def _filter(id: str | None, key: str | None, type: str | None, error: str | None) -> dict[str, Any]:
+    texts = {"id": id, "type": type, "error": error}
+    return {"key": key_bytes(key)} | {name: None if text is None else storable(text) for name, text in texts.items()}
 
 
 def _letter(row: Row) -> DeadLetter:
     died_ms, _, _, partition, offset, group, topic, id, key, type, failures, reason = row[:12]
-    holding, reset_ms = row[12:14]
-    place = group, topic, partition, offset
-    reset_at = None if reset_ms is None else from_ms(reset_ms)
-    name = display_name(type, partition, row[-1], id)
-    died_at, holds = from_ms(died_ms), bool(holding)
-    return DeadLetter(*place, id, key_text(key), type, failures, reason, died_at, holds, reset_at, name)
+    reset_at = None if row[13] is None else from_ms(row[13])
+    name, died_at = display_name(type, partition, row[-1], id), from_ms(died_ms)
+    content = id, key_text(key), type, failures, reason, died_at, bool(row[12]), reset_at, name
+    return DeadLetter(group, topic, partition, offset, *content)
 
 
 def _dead_record(row: Row) -> DeadRecord:
     letter, (value, headers, timestamp_ms) = _letter(row), row[14:]
-    pairs: RawHeaders = ()
-    damage = None
-    if headers:
-        try:
-            pairs = decode_headers(headers)
-        except Exception as exc:  # the log may hold any bytes: show the letter all the same
-            damage = f"its headers cannot be decoded: {exc}"
-    place = letter.topic, letter.partition, letter.offset
-    record = Record(letter.id, letter.key, value, letter.type or None, pairs, timestamp_ms, *place)
-    return DeadRecord(letter, record, damage)
+    content = letter.id, key_bytes(letter.key), letter.type or None, value, headers, timestamp_ms, None
+    record, error = readable(letter.topic, Entry(letter.partition, letter.offset, *content))
+    return DeadRecord(letter, record, None if error is None else f"its headers cannot be decoded: {error}")

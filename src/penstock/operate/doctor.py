@@ -5,11 +5,13 @@ else is optional.
 """
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from importlib import metadata
@@ -86,15 +88,8 @@ EXTRAS = (
 
 def examine(where: Path) -> list[DoctorFinding]:
     """Return one finding per part; `where`: the folder whose free disk space is checked."""
-    parts: tuple[Callable[[], DoctorFinding], ...] = (
-        _python,
-        _sqlite,
-        _sqlite_callers,
-        lambda: _disk(where),
-        _postgres,
-        _java,
-    )
-    return [*(part() for part in parts), *_access(), *_extras()]
+    core = _python(), _sqlite(), _sqlite_callers(), _disk(where), _postgres(), _java()
+    return [*core, *_access(), *map(_extra, EXTRAS)]
 
 
 def healthy(findings: list[DoctorFinding]) -> bool:
@@ -103,7 +98,6 @@ def healthy(findings: list[DoctorFinding]) -> bool:
 
 
 def _access() -> Iterator[DoctorFinding]:
-    """Yield findings on the access file and the certificate that the settings name."""
     try:
         settings = AccessSettings.load()
         if settings.policy_file:
@@ -112,10 +106,10 @@ def _access() -> Iterator[DoctorFinding]:
             yield DoctorFinding("access file", PartState.OK, found, "who may do what")
             if policy.remote_keys is not None:
                 yield _keys(policy.remote_keys)
-        if settings.tls_cert:
-            tls = tls_of(settings)
+        tls = tls_of(settings) if settings.tls_cert else None
+        if tls is not None:
             yield _certificate(tls)
-            if tls is not None and tls.revoked.ends is not None:
+            if tls.revoked.ends is not None:
                 hours = int(tls.revoked.ends - SYSTEM.now_ms() / 1000) // 3600
                 found = f"{settings.tls_client_crl}: runs out in {hours} hours"
                 yield DoctorFinding("revoked certificates", PartState.OK, found, "client certificates")
@@ -131,8 +125,7 @@ def _keys(remote: RemoteKeys) -> DoctorFinding:
     return DoctorFinding("jwks_url", state, found, "tokens at every door", "mend it, or the address in [jwt]")
 
 
-def _certificate(tls: ServerTls | None) -> DoctorFinding:
-    assert tls is not None
+def _certificate(tls: ServerTls) -> DoctorFinding:
     expires = certificate_expires(tls.files.certificate)
     left = None if expires is None else int(expires - SYSTEM.now_ms() / 1000) // 86400
     state = PartState.OK if left is None or left >= _FEW_DAYS else PartState.LOW
@@ -193,19 +186,13 @@ def _java() -> DoctorFinding:
     return DoctorFinding("Java", state, found, "Spark: the pipelines into lakehouse tables", remedy)
 
 
-def _is_there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # the parent package is missing, too
-        return False
-
-
-def _extras() -> Iterator[DoctorFinding]:
-    for extra in EXTRAS:
-        there = _is_there(extra.module)
-        found = metadata.version(extra.distribution) if there else "not installed"
-        state = PartState.OK if there else PartState.MISSING
-        yield DoctorFinding(f"[{extra.name}]", state, found, extra.enables, f"pip install 'penstock[{extra.name}]'")
+def _extra(extra: Extra) -> DoctorFinding:
+    there = False
+    with suppress(ModuleNotFoundError):  # the parent package is missing, too
+        there = find_spec(extra.module) is not None
+    found = metadata.version(extra.distribution) if there else "not installed"
+    state = PartState.OK if there else PartState.MISSING
+    return DoctorFinding(f"[{extra.name}]", state, found, extra.enables, f"pip install 'penstock[{extra.name}]'")
 
 
 def _first_line(command: list[str]) -> str:
@@ -221,6 +208,5 @@ def _first_line(command: list[str]) -> str:
 
 def _major(java_version: str) -> int:
     """Return the major version in `openjdk version "17.0.15" 2025-04-15`; 0 when there is none."""
-    _, _, quoted = java_version.partition('"')
-    number = quoted.partition(".")[0].partition('"')[0]
-    return int(number) if number.isdigit() else 0
+    found = re.search(r'"(\d+)', java_version)
+    return int(found[1]) if found else 0

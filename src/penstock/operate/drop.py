@@ -57,8 +57,7 @@ def drop(store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
 def losses_in(tx: Transaction, store: Store, *, force: bool = False, clock: Clock = SYSTEM) -> Losses:
     """Return how much a drop in this transaction would lose.
 
-    Raises SchemaMissing, SchemaBehind, SchemaTooNew, SchemaUnreleased, and StoreBusy while members live,
-    unless forced.
+    Raises SchemaMissing, SchemaBehind, SchemaTooNew, SchemaUnreleased, and StoreBusy while members live, unless forced.
     """
     database = store.database
     found, known = state(tx, database), known_version(database)

@@ -1,10 +1,9 @@
 """Erases the events of an owner: all that were published with its tag, in every state.
 
-Staged and scheduled events are deleted; records in the log lose key, value, headers and owner in place and
-keep their offset, as type `penstock.erased`, which readers skip; records that wait in lanes and dead letters
-are deleted, with the error texts and lane names that may quote them; tokens are deleted, too. Each
-transaction erases up to `BATCH` events completely; after a crash in between, run it again. The other records
-of the same keys are still delivered in order.
+Staged and scheduled events are deleted; records in the log lose key, value, headers and owner in place and keep their
+offset, as type `penstock.erased`, which readers skip; records that wait in lanes and dead letters are deleted, with the
+error texts and lane names that may quote them; tokens are deleted, too. Each transaction erases up to `BATCH` events
+completely; after a crash in between, run it again. The other records of the same keys are still delivered in order.
 """
 
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from operator import itemgetter
 
 from penstock import points
 from penstock.clock import SYSTEM, Clock, own_ms
+from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.delivery.dead import DeadLetters, Decided
 from penstock.errors import UnknownTopic
@@ -111,8 +111,8 @@ class _Eraser:
         """Erase up to a batch of each kind, in the order in which events move."""
         done = self._run(partial(self._unpublished, "staged"))
         done += self._run(partial(self._unpublished, "scheduled"))
-        for find in (self._logged, self._kept):
-            for topic, places, ids in self._by_topic(find()):
+        for found in self._found():
+            for topic, places, ids in self._by_topic(found):
                 if not self._store.is_one:
                     done += self._run(partial(self._erase, topic, places, ids, False))
                 done += self._run(partial(self._erase, topic, places, ids, True))
@@ -123,24 +123,18 @@ class _Eraser:
         points.reach(AFTER_BATCH)
         return done
 
-    def _logged(self) -> list[tuple[int, int, int, str]]:
-        """Return some of the owner's records in the log: topic, place and id."""
-        found = self._store.log.owned(self._owner, BATCH)
-        return [(topic_id, each.partition, each.offset, each.id) for topic_id, each in found]
+    def _found(self) -> Iterator[list[Row]]:
+        """Yield topic, place and id of some of the owner's records: in the log, then in lanes and dead letters."""
+        logged = self._store.log.owned(self._owner, BATCH)
+        yield [(topic_id, each.partition, each.offset, each.id) for topic_id, each in logged]
+        yield self._database.look(lambda tx: tx.rows("operate", "erase_find", owner=self._owner, limit=BATCH))
 
-    def _kept(self) -> list[tuple[int, int, int, str]]:
-        """Return some of the owner's records that wait in lanes or are dead letters."""
-        params = {"owner": self._owner, "limit": BATCH}
-        rows = self._database.look(lambda tx: tx.rows("operate", "erase_find", **params))
-        return [(topic_id, partition, offset, id) for topic_id, partition, offset, id in rows]
-
-    def _by_topic(self, found: list[tuple[int, int, int, str]]) -> Iterator[tuple[Topic, list[Position], list[str]]]:
+    def _by_topic(self, found: list[Row]) -> Iterator[tuple[Topic, list[Position], list[str]]]:
         topics = {each.id: each for each in self._store.log.topics()} if found else {}
         for topic_id, rows in groupby(sorted(found), key=itemgetter(0)):
-            _, partitions, offsets, ids = zip(*rows, strict=True)
+            of_topic = list(rows)
             gone = Topic(topic_id, "", 0, "")  # the topic was deleted; its letters may still exist for a moment
-            places = [Position(*each) for each in zip(partitions, offsets, strict=True)]
-            yield topics.get(topic_id, gone), places, list(ids)
+            yield topics.get(topic_id, gone), [Position(*row[1:3]) for row in of_topic], [row[3] for row in of_topic]
 
     def _unpublished(self, kind: str, tx: Transaction) -> Erased:
         rows = tx.rows("outbox", f"erase_{kind}", owner=self._owner, limit=BATCH)
@@ -153,13 +147,13 @@ class _Eraser:
     ) -> Erased:
         """Erase records of one topic everywhere. Locks domains, then cursors, each in order; the log last.
 
-        A log outside the database is not rolled back with it, and its tags are how the other copies are
-        found. There a transaction without the log comes first, so a crash after erasing in the log leaves no
-        copy.
+        A log outside the database is not rolled back with it, and its tags are how the other copies are found. There a
+        transaction without the log comes first, so a crash after erasing in the log leaves no copy.
         """
         groups, decided = sorted(touch_readers(tx, topic.id)), Decided()
         for group in groups:
-            letters = DeadLetters(group, topic.id, living=living_at(self._clock), touch=_touched)
+            # All domains are touched already, before the first cursor is locked.
+            letters = DeadLetters(group, topic.id, living=living_at(self._clock), touch=lambda *_: None)
             decided += letters.erase(tx, places)
         log, logged = self._store.log_in(tx), 0
         if also_logged:
@@ -180,7 +174,3 @@ class _Eraser:
 def digest(owner: str) -> str:
     """Return the hash that the audit stores: searchable by the tag, but the tag cannot be read from it."""
     return sha256(owner.encode()).hexdigest()
-
-
-def _touched(tx: Transaction, group: int, topic: int) -> None:
-    """Do nothing: `_erase` touches all domains before it locks the first cursor."""

@@ -21,6 +21,7 @@ from .why.finder import STAGED_WALK, Finder, Logged, Missing, UnloggedEvent
 
 _ALL = 1 << 62
 _NO_PLACE = -1
+_PlacedEntry = tuple["EventPlace", str, Entry, datetime | None]  # with its topic, and when it is due
 
 
 class EventPlace(Enum):
@@ -59,7 +60,7 @@ def show_event(
     `key` narrows the search and `everything` widens it, as in `why`. Raises UnknownEvent.
     """
 
-    def look(tx: Transaction) -> tuple[EventPlace, str, Entry, datetime | None] | None:
+    def look(tx: Transaction) -> _PlacedEntry | None:
         log = store.log_in(tx)
         finder = Finder(tx, log, log.topics(), None, everything=everything)
         found = finder.by_id(storable(id), key)
@@ -81,9 +82,7 @@ def show_event(
     return ShownEvent(place, topic, record, entry.owner, due_at, tuple(answers), damage)
 
 
-def _unlogged(
-    tx: Transaction, event: UnloggedEvent, everything: bool
-) -> tuple[EventPlace, str, Entry, datetime | None]:
+def _unlogged(tx: Transaction, event: UnloggedEvent, everything: bool) -> _PlacedEntry:
     if event.due_ms is not None:
         ((*_, owner, type, id, _, value, headers, timestamp_ms),) = tx.rows("operate", "scheduled_show", id=event.id)
         place, due_at = EventPlace.SCHEDULED, from_ms(event.due_ms)
@@ -95,7 +94,7 @@ def _unlogged(
     return place, event.topic, Entry(_NO_PLACE, _NO_PLACE, *content), due_at
 
 
-def _logged(tx: Transaction, log: Log, record: Logged) -> tuple[EventPlace, str, Entry, datetime | None]:
+def _logged(tx: Transaction, log: Log, record: Logged) -> _PlacedEntry:
     held = log.at(record.topic, [Position(record.partition, record.offset)])
     if held:
         place = EventPlace.ERASED if record.type == ERASED else EventPlace.LOGGED

@@ -14,13 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from functools import partial
 from itertools import islice
+from operator import methodcaller
 from typing import Any, Literal
 
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.database.contract import Row
-from penstock.database.database import Transaction
 from penstock.errors import InvalidSelection, shown
 from penstock.log.contract import Log, Position
 from penstock.log.entry import Entry, key_text
@@ -29,9 +28,7 @@ from penstock.model.limits import check_topic
 from penstock.model.record import display_name
 
 from . import dead, scheduled
-from .groups import groups
-from .operation import ids, operation
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import PAGE_ROWS, Page, ids, operation, page, place_after
 from .records import delete_done, logged
 
 EventWord = Literal["scheduled", "staged", "pending", "waiting", "done", "dead"]
@@ -87,20 +84,20 @@ def events(
     `group` filters waiting and dead events. Raises InvalidSelection, InvalidPage, UnknownTopic, InvalidTopic,
     UnknownGroup.
     """
-    check_limit(limit)
     wanted = _state(state)
     if topic is not None:
         check_topic(topic)
     _check_group(wanted, group)
-    if wanted is EventState.SCHEDULED:
-        return _scheduled(store, topic, after, limit)
-    if wanted is EventState.DEAD:
-        return _dead(store, topic, group, after, limit)
-    if wanted is EventState.STAGED:
-        return _staged(store, topic, after, limit)
-    if wanted is EventState.WAITING:
-        return _waiting(store, ids(store, group, topic), after, limit)
-    place = place_after(after, *_FIRST_PLACE)
+    match wanted:
+        case EventState.SCHEDULED:
+            return _scheduled(store, topic, after, limit)
+        case EventState.DEAD:
+            return _dead(store, topic, group, after, limit)
+        case EventState.STAGED:
+            return _staged(store, topic, after, limit)
+        case EventState.WAITING:
+            return _waiting(store, ids(store, group, topic), after, limit)
+    place = place_after(after, limit, *_FIRST_PLACE)
     only = None if topic is None else store.log.topic(topic).id
     rows = list(islice(logged(store, wanted is EventState.PENDING, only, place), limit + 1))
     return page(rows, limit, 3, lambda row: _logged(wanted, *row[3:]))
@@ -135,7 +132,8 @@ def delete(
         return scheduled.cancel(store, scheduled.ScheduledSelection(topic=topic, before=before), **how)
     if wanted is EventState.DONE:
         return delete_done(store, before, topic=topic, **how).count
-    readers = [group] if group is not None else _groups(store)
+    known = store.database.look(lambda tx: tx.rows("operate", "groups_all", name=None))
+    readers = [group] if group is not None else sorted(row[1] for row in known)
     picked = [dead.DeadSelection(group=each, topic=topic, before=before) for each in readers]
     return sum(dead.discard(store, each, **how).count for each in picked)
 
@@ -153,24 +151,13 @@ def _check_group(state: EventState, group: str | None) -> None:
         raise InvalidSelection(f"{state.value} events belong to no group; omit the group")
 
 
-def _groups(store: Store) -> list[str]:
-    found, after = list[str](), None
-    while True:
-        listed = groups(store, after=after, limit=1000)
-        found, after = found + [each.name for each in listed.items], listed.after
-        if after is None:
-            return found
-
-
 def _scheduled(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
     found = scheduled.scheduled(store, scheduled.ScheduledSelection(topic=topic), after=after, limit=limit)
-    return Page(
-        [
-            Event("scheduled", each.due_at, each.name, each.topic, None, None, each.key, each.type, each.id)
-            for each in found.items
-        ],
-        found.after,
-    )
+
+    def event(each: scheduled.ScheduledEvent) -> Event:
+        return Event("scheduled", each.due_at, each.name, each.topic, None, None, each.key, each.type, each.id)
+
+    return Page(list(map(event, found.items)), found.after)
 
 
 def _dead(store: Store, topic: str | None, group: str | None, after: str | None, limit: int) -> Page[Event]:
@@ -184,7 +171,7 @@ def _dead(store: Store, topic: str | None, group: str | None, after: str | None,
 
 
 def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> Page[Event]:
-    slot, seq = place_after(after, -1, 0)
+    slot, seq = place_after(after, limit, -1, 0)
     params = {"topic": topic, "after_slot": slot, "after_seq": seq, "limit": limit + 1}
     rows = store.database.look(lambda tx: tx.rows("operate", "staged_page", **params))
 
@@ -197,12 +184,12 @@ def _staged(store: Store, topic: str | None, after: str | None, limit: int) -> P
 
 
 def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, limit: int) -> Page[Event]:
-    place: tuple[Any, ...] = place_after(after, 0, *_FIRST_PLACE)
+    place: tuple[Any, ...] = place_after(after, limit, 0, *_FIRST_PLACE)
     found: list[Row] = []
     while len(found) <= limit:
         named = dict(zip(("after_group", "after_topic", "after_partition", "after_offset"), place, strict=True))
         params = {**narrow, **named, "limit": limit + 1}
-        rows = store.database.look(partial(_entries, params))
+        rows = store.database.look(methodcaller("rows", "operate", "entries_page", **params))
         found += _with_contents(store.log, rows)
         if len(rows) <= limit:
             break
@@ -214,10 +201,6 @@ def _waiting(store: Store, narrow: Mapping[str, int | None], after: str | None, 
         return Event("waiting", from_ms(ms), name, topic, partition, offset, key_text(key), type, id, group)
 
     return page(found[: limit + 1], limit, 4, event)
-
-
-def _entries(params: dict[str, Any], tx: Transaction) -> list[Row]:
-    return tx.rows("operate", "entries_page", **params)
 
 
 def _with_contents(log: Log, rows: list[Row]) -> list[Row]:
@@ -239,8 +222,6 @@ def _with_contents(log: Log, rows: list[Row]) -> list[Row]:
 
 
 def _logged(state: EventState, topic: str, entry: Entry) -> Event:
-    type = entry.type or ""
-    name = display_name(type, entry.partition, entry.timestamp_ms, entry.id)
-    at, key = from_ms(entry.timestamp_ms), key_text(entry.key)
-    place = topic, entry.partition, entry.offset
-    return Event(state.value, at, name, *place, key, type, entry.id)
+    partition, offset, id, key, type = *entry[:4], entry.type or ""
+    name, at = display_name(type, partition, entry.timestamp_ms, id), from_ms(entry.timestamp_ms)
+    return Event(state.value, at, name, topic, partition, offset, key_text(key), type, id)

@@ -25,9 +25,8 @@ from penstock.worker.handler_options import Start, is_name
 from . import audit
 from .catch_up import passed_over_by
 from .members import living, serving
-from .operation import SeesTopic, every_topic, group_id, ids, operation, storable
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after, places_after
-from .progress import Group, GroupShown, GroupTopic, LogReader, as_groups, oldest_of, progress_of, reader_named, readers
+from .operation import PAGE_ROWS, Page, SeesTopic, every_topic, group_id, ids, operation, page, place_after, storable
+from .progress import Group, GroupShown, GroupTopic, LogReader, as_groups, group_on, progress_of, reader_named, readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +66,9 @@ def groups(
 ) -> Page[Group]:
     """Return a page of the groups, by name, with sums over the topics that the caller may see.
 
-    Raises InvalidPage.
-    `counted` False: do not count lanes and dead letters, of which there may be millions; report 0.
+    Raises InvalidPage. `counted` False: do not count lanes and dead letters, of which there may be millions; report 0.
     """
-    check_limit(limit)
-    (name,) = place_after(after, "")
+    (name,) = place_after(after, limit, "")
 
     def look(tx: Transaction) -> tuple[list[Row], dict[int, list[GroupTopic]], dict[int, list[str]]]:
         rows = tx.rows("operate", "group_list", after=name, limit=limit + 1)
@@ -96,26 +93,23 @@ def show(store: Store, name: str, *, seen: SeesTopic = every_topic, clock: Clock
     """Return a group with those of its topics that the caller may see. Raises UnknownGroup."""
 
     def look(tx: Transaction) -> GroupShown:
-        rows = tx.rows("operate", "group_show", name=storable(name))
+        rows, log = tx.rows("operate", "group_show", name=storable(name)), store.log_in(tx)
         if not rows:
-            return _shown_reader(store.log_in(tx), name, seen)
+            reader = reader_named(log, name)
+            if reader is None:
+                raise UnknownGroup(name)
+            group, on_topics = as_groups(log, [reader], seen)[name]
+            return GroupShown(group, None, (), (), tuple(on_topics))
         (row,) = rows
         _, id, created_ms, _, _, _, filters = row
-        topics = _on_topics(tx, store.log_in(tx), [id], seen=seen).get(id, [])
+        topics = _on_topics(tx, log, [id], seen=seen).get(id, [])
         at_work = serving(tx, clock)
         members = at_work.groups.get(id, [])
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
         present = tuple(each for each in known[0] if seen(each.partition(":")[0])) if known else ()
-        passed_over = passed_over_by(tx, store.log_in(tx), id)
-        return GroupShown(
-            _group(row, topics, members),
-            from_ms(created_ms),
-            present,
-            tuple(members),
-            tuple(topics),
-            tuple(each for each in passed_over if seen(each.topic)),
-            tuple(each for each in members if each in at_work.stopping),
-        )
+        group, stopping = _group(row, topics, members), tuple(each for each in members if each in at_work.stopping)
+        over = tuple(each for each in passed_over_by(tx, log, id) if seen(each.topic))
+        return GroupShown(group, from_ms(created_ms), present, tuple(members), tuple(topics), over, stopping)
 
     return store.database.look(look)
 
@@ -124,18 +118,21 @@ def show(store: Store, name: str, *, seen: SeesTopic = every_topic, clock: Clock
 def partitions(
     store: Store, name: str, *, topic: str | None = None, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[GroupPartition]:
-    """Return a page of a group's cursors, by topic and partition.
-
-    Raises InvalidPage, UnknownGroup, UnknownTopic.
-    """
-    check_limit(limit)
-    place = places_after(after, {"after_topic": 0, "after_partition": 0})
-    params = ids(store, name, topic) | place
+    """Return a page of a group's cursors, by topic and partition. Raises InvalidPage, UnknownGroup, UnknownTopic."""
+    after_topic, after_partition = place_after(after, limit, 0, 0)
+    params = ids(store, name, topic) | {"after_topic": after_topic, "after_partition": after_partition}
     rows = store.database.look(lambda tx: tx.rows("operate", "group_partitions", limit=limit + 1, **params))
     topics = {each.id: each for each in store.log.topics()}
     there = [row for row in rows if row[0] in topics]  # skip topics deleted since
     bounds = store.log.bounds_of([topics[id] for id in sorted({row[0] for row in there})])
-    return page(there, limit, 2, lambda row: _partition(row, topics[row[0]].name, bounds[row[0]]))
+
+    def cursor(row: Row) -> GroupPartition:
+        topic_id, partition, offset, bitmap, *service = row
+        end, passed = bounds[topic_id].get(partition, Bounds(0, 0)).end, DoneSet.count_in(bitmap)
+        lag = max(0, end - offset - passed)
+        return GroupPartition(topics[topic_id].name, partition, offset, end, lag, passed, *service)
+
+    return page(there, limit, 2, cursor)
 
 
 @operation
@@ -160,8 +157,8 @@ def delete(
     For a pipeline of that name, delete its hold on retention. Raises UnknownGroup, and GroupBusy while a
     living member serves the group or owns one of its partitions.
     """
-    reader = reader_named(store.log, name)
-    if reader is not None and not _is_group(store, name):
+    reader, named = reader_named(store.log, name), {"name": storable(name)}
+    if reader is not None and not store.database.look(lambda tx: tx.rows("delivery", "group_find", **named)):
         return _release(store, reader, clock, actor, dry_run=dry_run)
     id = group_id(store, name)
 
@@ -179,23 +176,12 @@ def delete(
         audit.write(tx, "group delete", {"group": name}, deleted.cursors, own_ms(clock), actor=actor)
         return Forgotten(*deleted)
 
-    return (
-        store.database.run(forget)
-        if not dry_run
-        else store.database.look(lambda tx: _would_forget(tx, store.log_in(tx), id))
-    )
+    def would_forget(tx: Transaction) -> Forgotten:
+        topics = _on_topics(tx, store.log_in(tx), [id]).get(id, [])
+        lanes = sum(each.waiting + each.held for each in topics)
+        return Forgotten(sum(each.partitions for each in topics), lanes, sum(each.dead for each in topics))
 
-
-def _shown_reader(log: Log, name: str, seen: SeesTopic) -> GroupShown:
-    reader = reader_named(log, name)
-    if reader is None:
-        raise UnknownGroup(name)
-    group, topics = as_groups(log, [reader], seen)[name]
-    return GroupShown(group, None, (), (), tuple(topics))
-
-
-def _is_group(store: Store, name: str) -> bool:
-    return bool(store.database.look(lambda tx: tx.rows("delivery", "group_find", name=storable(name))))
+    return store.database.look(would_forget) if dry_run else store.database.run(forget)
 
 
 def _release(store: Store, reader: LogReader, clock: Clock, actor: str | None, *, dry_run: bool) -> Forgotten:
@@ -212,16 +198,9 @@ def _release(store: Store, reader: LogReader, clock: Clock, actor: str | None, *
     return Forgotten(places, 0, 0)
 
 
-def _would_forget(tx: Transaction, log: Log, id: int) -> Forgotten:
-    topics = _on_topics(tx, log, [id]).get(id, [])
-    cursors, lanes = sum(each.partitions for each in topics), sum(each.waiting + each.held for each in topics)
-    return Forgotten(cursors, lanes, sum(each.dead for each in topics))
-
-
 def _change(
     store: Store, name: str, act: Callable[[Transaction, int], bool], action: str, now_ms: int | None, actor: str | None
 ) -> bool:
-    """Pause or resume a group; its members reload."""
     id = group_id(store, name)
 
     def change(tx: Transaction) -> bool:
@@ -271,26 +250,7 @@ def _on_topics(
 
 def _group(row: Row, topics: list[GroupTopic], members: list[str]) -> Group:
     name, _, _, paused_ms, version, kind = row[:6]
-    return Group(
-        name,
-        tuple(each.topic for each in topics),
-        sum(each.lag for each in topics),
-        oldest_of(topics),
-        sum(each.waiting for each in topics),
-        sum(each.held for each in topics),
-        sum(each.dead for each in topics),
-        len(members),
-        None if paused_ms is None else from_ms(paused_ms),
-        version,
-        kind,
-    )
-
-
-def _partition(row: Row, topic: str, bounds: dict[int, Bounds]) -> GroupPartition:
-    _, partition, offset, bitmap, owner, wanted, epoch, crashes = row
-    end, passed = bounds.get(partition, Bounds(0, 0)).end, DoneSet.count_in(bitmap)
-    lag = max(0, end - offset - passed)
-    return GroupPartition(topic, partition, offset, end, lag, passed, owner, wanted, epoch, crashes)
+    return group_on(topics, name, len(members), None if paused_ms is None else from_ms(paused_ms), version, kind)
 
 
 NOBODY = "nobody"  # the owner of a group that no member serves yet

@@ -7,8 +7,9 @@ its first connection fails, so this module makes a connection of its own first.
 import asyncio
 import ssl
 from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from penstock.clock import to_ms
 from penstock.database.address import without_password
@@ -39,14 +40,16 @@ _CLOSE_SECONDS = 1.0
 _PROTOCOL = "PENSTOCK_KAFKA_SECURITY_PROTOCOL"
 
 
-class KafkaTopic(NamedTuple):
+@dataclass(frozen=True, order=True)
+class KafkaTopic:
     """A topic of a cluster."""
 
     name: str
     partitions: int
 
 
-class KafkaGroup(NamedTuple):
+@dataclass(frozen=True, order=True)
+class KafkaGroup:
     """A group of a cluster."""
 
     name: str
@@ -81,13 +84,13 @@ class KafkaCluster:
         self.form = kafka_form
         self.address, self._place = f"{host}:{port}", (host.strip("[]"), int(port))
         self._settings = kafka_settings({})
-        self.security = self._security()
+        self._security = self._secured()
+        self.options = {"bootstrap_servers": self.address, "request_timeout_ms": _ANSWER_MS, **self._security}
         self._loop = asyncio.new_event_loop()
         self._producer: Any = None
         self._kept: dict[str, int | None] = {}
 
-    def _security(self) -> dict[str, Any]:
-        """Return the client options for encryption and login."""
+    def _secured(self) -> dict[str, Any]:
         settings = self._settings
         found: dict[str, Any] = {"security_protocol": settings.security_protocol}
         if settings.encrypts:
@@ -129,7 +132,7 @@ class KafkaCluster:
             ) from exc
 
     async def _connect_once(self) -> None:
-        made = self._kafka.conn.AIOKafkaConnection(*self._place, request_timeout_ms=_ANSWER_MS, **self.security)
+        made = self._kafka.conn.AIOKafkaConnection(*self._place, request_timeout_ms=_ANSWER_MS, **self._security)
         try:
             await made.connect()
         finally:
@@ -168,27 +171,20 @@ class KafkaCluster:
         return sorted(KafkaGroup(*each[:2]) for each in self.run(self._asked("list_consumer_groups")))
 
     async def _asked(self, question: str, *arguments: Any) -> Any:
-        admin = self._kafka.admin.AIOKafkaAdminClient(
-            bootstrap_servers=self.address, request_timeout_ms=_ANSWER_MS, **self.security
-        )
+        admin = self._kafka.admin.AIOKafkaAdminClient(**self.options)
         try:
             await admin.start()
             return await getattr(admin, question)(*arguments)
         finally:
             await admin.close()
 
-    def partitions(self, topic: str) -> int:
-        """Return how many partitions a topic has. Raises UnknownTopic."""
-        for each in self.topics():
-            if each.name == topic:
-                return each.partitions
-        raise UnknownTopic(topic)
-
     # -- records
 
     def check(self, topic: str, partition: int | None) -> int:
         """Return how many partitions a topic has. Raises UnknownTopic, UnknownPartition."""
-        count = self.partitions(topic)
+        count = next((each.partitions for each in self.topics() if each.name == topic), None)
+        if count is None:
+            raise UnknownTopic(topic)
         if partition is not None and not 0 <= partition < count:
             raise UnknownPartition(topic, partition, count)
         return count
@@ -207,13 +203,7 @@ class KafkaCluster:
 
     async def _produce(self, topic: str, records: Sequence[Record], partition: int | None) -> None:
         if self._producer is None:
-            self._producer = self._kafka.AIOKafkaProducer(
-                bootstrap_servers=self.address,
-                acks="all",
-                enable_idempotence=True,
-                request_timeout_ms=_ANSWER_MS,
-                **self.security,
-            )
+            self._producer = self._kafka.AIOKafkaProducer(acks="all", enable_idempotence=True, **self.options)
             await self._producer.start()
         keeps = None if partition is not None else await self._partitions_kept(topic)
         sent = [
@@ -251,12 +241,10 @@ class KafkaTail:
 
     async def _begin(self, start: StartPlace) -> Any:
         consumer = self._kafka.AIOKafkaConsumer(
-            bootstrap_servers=self._cluster.address,
             enable_auto_commit=False,
             isolation_level="read_committed",
             auto_offset_reset="earliest",
-            request_timeout_ms=_ANSWER_MS,
-            **self._cluster.security,
+            **self._cluster.options,
         )
         await consumer.start()
         consumer.assign(self._parts)
@@ -286,9 +274,16 @@ class KafkaTail:
             silent_ms = 0 if found or moved else silent_ms + _POLL_MS
             for each in found:
                 if each.offset < ends[self._kafka.TopicPartition(each.topic, each.partition)]:
-                    yield self._record(each)
+                    content = each.timestamp, each.key, each.value, list(each.headers)
+                    yield self._cluster.form.record_of_kafka(each.topic, (each.partition, each.offset), *content)
             if silent_ms >= _SILENCE_MS:
-                raise _silent(self._cluster.address, *next(iter(behind.items())))
+                part, offset = next(iter(behind.items()))
+                raise StoreError(
+                    f"the Kafka cluster {self._cluster.address} gives no record of {part.topic}/{part.partition} from "
+                    f"offset {offset} on, though there are more: nothing came for {_SILENCE_MS // 1000} seconds; see "
+                    "the broker's log, or run penstock log verify on a log in files; use --partition and --from to "
+                    "read around it"
+                )
 
     def wait(self) -> None:
         """Sleep for one poll interval."""
@@ -298,12 +293,6 @@ class KafkaTail:
         """Close the consumer."""
         self._cluster.run(self._consumer.stop())
 
-    def _record(self, message: Any) -> Record:
-        place = message.partition, message.offset
-        content = message.timestamp, message.key, message.value, list(message.headers)
-        found: Record = self._cluster.form.record_of_kafka(message.topic, place, *content)
-        return found
-
     async def _behind(self, ends: Any) -> dict[Any, int]:
         """Return the next offset of every partition that is not at its end."""
         at = {each: await self._consumer.position(each) for each in self._parts}
@@ -312,11 +301,3 @@ class KafkaTail:
     async def _more(self) -> list[Any]:
         found = await self._consumer.getmany(timeout_ms=_POLL_MS)
         return sorted((one for some in found.values() for one in some), key=lambda one: one.timestamp)
-
-
-def _silent(address: str, part: Any, offset: int) -> StoreError:
-    return StoreError(
-        f"the Kafka cluster {address} gives no record of {part.topic}/{part.partition} from offset {offset} "
-        f"on, though there are more: nothing came for {_SILENCE_MS // 1000} seconds; see the broker's log, "
-        "or run penstock log verify on a log in files; use --partition and --from to read around it"
-    )

@@ -10,12 +10,9 @@ from enum import StrEnum
 from penstock.clock import SYSTEM, Clock, from_ms
 from penstock.database.database import Transaction
 from penstock.delivery.lane import key_lane
-from penstock.errors import Undecodable
 from penstock.log.contract import OffsetRange, Topic
-from penstock.log.entry import Entry, key_bytes
+from penstock.log.entry import Entry, key_bytes, readable
 from penstock.log.store import Store
-from penstock.model.record import TRACEPARENT, trace_ids
-from penstock.wire.kafka.headers import decode_headers
 
 from .operation import SeesTopic, every_topic, operation
 from .why.finder import Finder
@@ -106,7 +103,7 @@ def key_course(
                 within = OffsetRange(number, max(start, end - finder.walk), end)
                 last = log.find_key(each, within, key_bytes(key) or b"", limit=limit, last=True)
                 groups = _groups(reader, each, number, key) if last else []
-                found += [_record(each, entry, groups) for entry in last]
+                found += [_record(each.name, entry, groups) for entry in last]
         found.sort(key=lambda each: (each.published_at, each.partition, each.offset), reverse=True)
         return KeyCourse(key, tuple(found[:limit]), finder.walk, is_cut or len(found) > limit)
 
@@ -126,26 +123,11 @@ def _groups(reader: CaseReader, topic: Topic, number: int, key: str) -> list[_Gr
     ]
 
 
-def _record(topic: Topic, entry: Entry, groups: list[_GroupHere]) -> KeyRecord:
-    return KeyRecord(
-        topic.name,
-        entry.partition,
-        entry.offset,
-        entry.id,
-        entry.type or "",
-        from_ms(entry.timestamp_ms),
-        tuple(_step(each, entry.offset) for each in groups),
-        _trace_id(entry.headers),
-    )
-
-
-def _trace_id(headers: bytes | None) -> str | None:
-    try:
-        found = dict(decode_headers(headers)) if headers else {}
-    except Undecodable:  # not published by Penstock
-        return None
-    ids = trace_ids((found.get(TRACEPARENT) or b"").decode("latin-1"))
-    return None if ids is None else ids[0]
+def _record(topic: str, entry: Entry, groups: list[_GroupHere]) -> KeyRecord:
+    content = entry.id, entry.type or "", from_ms(entry.timestamp_ms)
+    steps = tuple(_step(each, entry.offset) for each in groups)
+    trace_id = readable(topic, entry)[0].trace_id
+    return KeyRecord(topic, entry.partition, entry.offset, *content, steps, trace_id)
 
 
 def _step(here: _GroupHere, offset: int) -> KeyStep:

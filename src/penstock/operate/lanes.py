@@ -11,8 +11,7 @@ from penstock.database.database import Transaction
 from penstock.delivery.lane import LANE_COLUMNS, SHARED, SideLane, WaitState, key_lane
 from penstock.log.store import Store
 
-from .operation import ids, operation, with_topic_names
-from .paging import PAGE_ROWS, Page, check_limit, page, places_after
+from .operation import PAGE_ROWS, Page, ids, operation, page, places_after, with_topic_names
 
 _FIRST = {
     "after_group": 0,
@@ -35,7 +34,7 @@ class LaneState(Enum):
     MOVED = "moved"  # the records of its key in the former partition, from before the topic grew
 
 
-_UNTIMED = {WaitState.SLOW: LaneState.SLOW, WaitState.MOVED: LaneState.MOVED}
+_UNTIMED = {WaitState.HELD: LaneState.HELD, WaitState.SLOW: LaneState.SLOW, WaitState.MOVED: LaneState.MOVED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +76,14 @@ def lanes(
 
     Raises InvalidPage, UnknownGroup, UnknownTopic.
     """
-    check_limit(limit)
-    params = ids(store, group, topic) | places_after(after, _FIRST, least=SHARED)
+    params = ids(store, group, topic) | places_after(after, limit, _FIRST, least=SHARED)
     lane = None if key is None else key_lane(key)
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, int]]:
         found = tx.rows("operate", "lanes_list", lane=lane, held=held, limit=limit + 1, **params)
-        rows = with_topic_names(store.log_in(tx), [_plain(row) for row in found], id_at=1, name_at=8)
+        # A database may have numbers for truth values.
+        plain = [(*row[:4], bool(row[4]), bool(row[5]), *row[6:]) for row in found]
+        rows = with_topic_names(store.log_in(tx), plain, id_at=1, name_at=8)
         return rows, _counts(tx, rows[:limit])
 
     rows, counts = store.database.look(look)
@@ -91,13 +91,7 @@ def lanes(
     return page(rows, limit, len(_FIRST), lambda row: _waiting(row, counts.get(row[:7], 0), now_ms))
 
 
-def _plain(row: Row) -> Row:
-    """Return a row with truth values where a database has numbers."""
-    return (*row[:4], bool(row[4]), bool(row[5]), *row[6:])
-
-
 def _counts(tx: Transaction, rows: list[Row]) -> dict[Row, int]:
-    """Return how many records wait in each lane of a page."""
     counts: dict[Row, int] = {}
     for (group_id, topic_id), each in groupby(rows, key=lambda row: row[:2]):
         table = Rows.of(f"partition {LANE_COLUMNS}", [row[2:7] for row in each])
@@ -109,14 +103,8 @@ def _counts(tx: Transaction, rows: list[Row]) -> dict[Row, int]:
 def _waiting(row: Row, waiting: int, now_ms: int) -> WaitingLane:
     partition, lane = row[2], SideLane(*row[3:7])
     group, topic, stored, failures, due_ms, reason = row[7:]
-    state, until = _state(WaitState(stored), due_ms, now_ms)
+    state, until = _UNTIMED.get(WaitState(stored), LaneState.DUE), None
+    if state is not LaneState.HELD and due_ms > now_ms:
+        state, until = LaneState.PARKED, from_ms(due_ms)
     place = group, topic, partition, lane.key, None if lane.alone == SHARED else lane.alone
     return WaitingLane(*place, state, until, failures, reason, waiting, lane.late, lane.whole)
-
-
-def _state(stored: WaitState, due_ms: int, now_ms: int) -> tuple[LaneState, datetime | None]:
-    if stored is WaitState.HELD:
-        return LaneState.HELD, None
-    if due_ms > now_ms:
-        return LaneState.PARKED, from_ms(due_ms)
-    return _UNTIMED.get(stored, LaneState.DUE), None

@@ -4,6 +4,7 @@ Works on the directory itself, whether its tables can be read or not; they only 
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -63,10 +64,7 @@ class Verified:
 
 
 def log_folders(url: str, topic: str | None = None, partition: int | None = None) -> list[LogFolder]:
-    """Return the partitions of a log in files.
-
-    Raises InvalidUrl, StoreMissing, UnknownTopic, UnknownPartition.
-    """
+    """Return the partitions of a log in files. Raises InvalidUrl, StoreMissing, UnknownTopic, UnknownPartition."""
     path = directory_of(url)
     names = _topics(url)
     found = [
@@ -95,15 +93,12 @@ def directory_of(url: str) -> Path:
     if where is None:
         raise InvalidUrl(url, FORMS)
     path = Path(where)
-    if not (path / TOPICS).is_dir() and not _is_unwritten(path):
-        raise StoreMissing(f"{where}, or it is not a log in files")
+    if not (path / TOPICS).is_dir():
+        names = Disk().names(path)
+        is_unwritten = TABLES in names and all(each.startswith(TABLES) for each in names)
+        if not is_unwritten:
+            raise StoreMissing(f"{where}, or it is not a log in files")
     return path
-
-
-def _is_unwritten(path: Path) -> bool:
-    """Return whether a directory has the tables of a log that was never written."""
-    names = Disk().names(path)
-    return TABLES in names and all(each.startswith(TABLES) for each in names)
 
 
 def total_bytes(folders: list[LogFolder]) -> int:
@@ -151,19 +146,15 @@ def repair_index(url: str, folders: list[LogFolder], *, progress: Advance = lamb
     """
     lock = WriterLock(directory_of(url))
     try:
-        made = differed = 0
-        for each in folders:
-            for differs in _repaired(each.folder, progress):
-                made, differed = made + 1, differed + differs
-        return made, differed
+        differing = [differs for each in folders for differs in _repaired(each.folder, progress)]
+        return len(differing), sum(differing)
     finally:
         lock.release()
 
 
 def _repaired(folder: PartitionFolder, progress: Advance) -> Iterator[bool]:
     disk = Disk()
-    files = OpenFiles(disk, 16)
-    try:
+    with closing(OpenFiles(disk, 16)) as files:
         for segment in load_segments(files, folder, FilesSettings.load().index_bytes)[:-1]:
             before = segment.index_path.read_bytes() if disk.exists(segment.index_path) else b""
             disk.remove(segment.index_path)
@@ -172,25 +163,18 @@ def _repaired(folder: PartitionFolder, progress: Advance) -> Iterator[bool]:
             write_whole(disk, segment.index_path, content)
             progress(segment.end_position)
             yield before != content
-    finally:
-        files.close()
 
 
 def _topics(url: str) -> dict[UUID, Topic]:
     """Return the topics that the tables know; none if the tables cannot be read."""
-    store = open_store(url)
-    try:
+    with closing(open_store(url)) as store, suppress(Error):
         id = store.log.identity().id
         return {topic_uuid(id, each.id): each for each in store.log.topics()}
-    except Error:
-        return {}
-    finally:
-        store.close()
+    return {}
 
 
-_PART, _ENABLES = "Log in files", "every reader of its topics"
+_PART = "Log in files"
 _MOST_BYTES = 256 * 1024 * 1024
-_MEGABYTE = 1_000_000
 
 
 def examine_files(store: Store, most_bytes: int = _MOST_BYTES) -> list[DoctorFinding]:
@@ -212,31 +196,16 @@ def examine_files(store: Store, most_bytes: int = _MOST_BYTES) -> list[DoctorFin
         walked, looked = walked + walk.walked, looked + 1
     id = log.identity().id
     names = {topic_uuid(id, each.id): each.name for each in log.topics()}
-    damaged = [
-        DoctorFinding(
-            _PART,
-            PartState.BROKEN,
-            f"{each.file if each.topic is None else f'{names.get(each.topic, each.topic)}/{each.partition}'} "
-            f"is damaged: {each.why}",
-            "these records and, for a Kafka client, those after them",
-            "run penstock log verify for the exact place; restore that file from a backup",
-        )
-        for each in found
-        if each.kind is Kind.DAMAGE
-    ]
-    damaged += [
-        DoctorFinding(
-            _PART,
-            PartState.BROKEN,
-            f"{each.file}: {each.why}",
-            f"partition {each.partition}",
-            "let the user that runs Penstock read that file",
-        )
-        for each in found
-        if each.kind is Kind.UNREADABLE
-    ]
-    if damaged:
-        return damaged
+    damaged, unreadable = [], []
+    for each in found:
+        if each.kind is Kind.DAMAGE:
+            place = each.file if each.topic is None else f"{names.get(each.topic, each.topic)}/{each.partition}"
+            enables = "these records and, for a Kafka client, those after them"
+            remedy = "run penstock log verify for the exact place; restore that file from a backup"
+            damaged.append(DoctorFinding(_PART, PartState.BROKEN, f"{place} is damaged: {each.why}", enables, remedy))
+        elif each.kind is Kind.UNREADABLE:
+            text, remedy = f"{each.file}: {each.why}", "let the user that runs Penstock read that file"
+            unreadable.append(DoctorFinding(_PART, PartState.BROKEN, text, f"partition {each.partition}", remedy))
     of = "" if looked == len(folders) else f" of {len(folders)}; the rest: penstock log verify"
-    result = f"no damage in {walked.bytes / _MEGABYTE:,.0f} MB, {looked} partitions{of}"
-    return [DoctorFinding(_PART, PartState.OK, result, _ENABLES)]
+    result = f"no damage in {walked.bytes / 1_000_000:,.0f} MB, {looked} partitions{of}"
+    return damaged + unreadable or [DoctorFinding(_PART, PartState.OK, result, "every reader of its topics")]

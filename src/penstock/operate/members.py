@@ -9,7 +9,6 @@ from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.log.store import Store
 from penstock.membership.domain import touch
-from penstock.membership.filters import Filter
 from penstock.membership.member import MemberState
 from penstock.membership.process import Process, lease_clocks
 from penstock.membership.serving import Domain, decode_serves
@@ -66,21 +65,11 @@ def members_in(tx: Transaction, clock: Clock) -> Iterator[MemberShown]:
         reported, here = decode_status(status), serving.get(id)
         serves = decode_serves(here[5]) if here else None
         groups = sorted(names[each.id] for each in serves.groups if each.id in names) if serves else []
-        shown.append(
-            MemberShown(
-                id,
-                host,
-                pid,
-                _presence(Process(host, pid, started), left_ms, died_ms, state),
-                left_ms / 1000,
-                here[4] / 1000 if here else None,
-                serves.slots if serves else False,
-                tuple(groups),
-                sum(len(each.calls) for each in reported.groups),
-                sum(each.hung for each in reported.groups),
-                tuple(f"{loop}: {error}" for loop, error in reported.troubles.items()),
-            )
-        )
+        presence = _presence(Process(host, pid, started), left_ms, died_ms, state)
+        work = here[4] / 1000 if here else None, serves.slots if serves else False, tuple(groups)
+        calls = sum(len(each.calls) for each in reported.groups), sum(each.hung for each in reported.groups)
+        troubles = tuple(f"{loop}: {error}" for loop, error in reported.troubles.items())
+        shown.append(MemberShown(id, host, pid, presence, left_ms / 1000, *work, *calls, troubles))
     order = list(Presence)
     yield from sorted(shown, key=lambda each: (order.index(each.presence), each.host, each.pid, each.id))
 
@@ -104,9 +93,15 @@ class Serving:
     stopping: set[str] = field(default_factory=set)
 
 
+def living_rows(tx: Transaction, clock: Clock) -> list[Row]:
+    """Return the rows of the members whose lease runs and whose process is not known to be dead."""
+    rows = tx.rows("membership", "member_serving", **lease_clocks(clock))
+    return [row for row in rows if not Process(*row[1:4]).is_surely_dead()]
+
+
 def living(tx: Transaction, clock: Clock) -> set[str]:
-    """Return the members whose lease runs and whose process is not known to be dead."""
-    return {row[0] for row in _members(tx, clock)}
+    """Return the ids of those members."""
+    return {row[0] for row in living_rows(tx, clock)}
 
 
 def living_at(clock: Clock) -> Callable[[Transaction], list[str]]:
@@ -117,7 +112,7 @@ def living_at(clock: Clock) -> Callable[[Transaction], list[str]]:
 def serving(tx: Transaction, clock: Clock) -> Serving:
     """Return the groups and topics that the living members serve."""
     found = Serving()
-    for row in _members(tx, clock):
+    for row in living_rows(tx, clock):
         if row[6] == MemberState.STOPPING:
             found.stopping.add(row[0])
         for group in decode_serves(row[5]).groups:
@@ -126,15 +121,6 @@ def serving(tx: Transaction, clock: Clock) -> Serving:
                 members = found.topics.setdefault(topic, [])
                 if row[0] not in members:
                     members.append(row[0])
-    return found
-
-
-def filters(tx: Transaction, clock: Clock) -> dict[int, dict[str, Filter]]:
-    """Return, by group, the handler filter of each living member."""
-    found: dict[int, dict[str, Filter]] = {}
-    for row in _members(tx, clock):
-        for group in decode_serves(row[5]).groups:
-            found.setdefault(group.id, {})[row[0]] = group.filter
     return found
 
 
@@ -152,8 +138,3 @@ def touch_readers(tx: Transaction, topic_id: int) -> list[int]:
     for domain in sorted((Domain(group, topic_id) for group in groups), key=lambda each: each.name):
         touch(tx, domain)
     return groups
-
-
-def _members(tx: Transaction, clock: Clock) -> list[Row]:
-    rows = tx.rows("membership", "member_serving", **lease_clocks(clock))
-    return [row for row in rows if not Process(*row[1:4]).is_surely_dead()]

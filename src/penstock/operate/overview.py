@@ -4,12 +4,12 @@ One transaction reads it all, so the figures fit together, with a fixed number o
 groups and topics.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
-from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.delivery.groups import read_waiting
 from penstock.delivery.offset_sets import DoneSet
@@ -18,7 +18,7 @@ from penstock.log.store import Store
 
 from .members import MemberShown, members_in
 from .operation import operation
-from .progress import progress_of, progress_on, readers
+from .progress import GroupProgress, progress_of, progress_on, readers
 
 COUNTED = 10_000  # unbounded counts stop here
 _MOST_GROUPS = 1000
@@ -93,58 +93,41 @@ def _groups(tx: Transaction, log: Log) -> Iterable[GroupGlance]:
     numbers = [row[1] for row in listed]
     if not numbers:
         return
-    done: dict[int, int] = {}
+    ahead, passed = Counter[int](), Counter[int]()
     for group, _, bitmap in tx.rows("operate", "group_passed", groups=numbers):
-        done[group] = done.get(group, 0) + DoneSet.count_in(bitmap)
+        ahead[group] += DoneSet.count_in(bitmap)
     places = tx.rows("operate", "group_places", groups=numbers)
-    waiting = read_waiting(tx, COUNTED)
-    passed, progress = _passed(places), _progress(log, places)
+    for group, _, _, offset in places:
+        passed[group] += offset
+    waiting, progress = read_waiting(tx, COUNTED), _by_group(progress_of(log, places))
     for name, id, _, paused_ms, _, kind in listed:
-        topics, lag, oldest_ms = progress.get(id, ((), 0, None))
-        ahead = done.get(id, 0)
-        lag = max(0, lag - ahead)
+        topics, behind, oldest_ms = _summed(progress.get(id, []))
+        lag = max(0, behind - ahead[id])
+        oldest = None if oldest_ms is None or not lag else from_ms(oldest_ms)
         parked, held, dead = waiting.get(name, (0, 0, 0))
-        yield GroupGlance(
-            name,
-            kind,
-            topics,
-            passed.get(id, 0) + ahead,
-            lag,
-            None if oldest_ms is None or not lag else from_ms(oldest_ms),
-            parked,
-            held,
-            dead,
-            None if paused_ms is None else from_ms(paused_ms),
-        )
+        paused = None if paused_ms is None else from_ms(paused_ms)
+        yield GroupGlance(name, kind, topics, passed[id] + ahead[id], lag, oldest, parked, held, dead, paused)
 
 
 def _readers(log: Log) -> Iterable[GroupGlance]:
     """Yield the readers that are not groups, such as pipelines."""
     found = readers(log)
-    passed = [sum(sum(offsets.values()) for offsets in each.places.values()) for each in found]
-    topics: dict[int, list[tuple[str, int, int | None]]] = {}
-    for each in progress_on(log, found):
-        topics.setdefault(each.group_id, []).append((each.topic.name, each.lag, each.oldest_ms))
+    progress = _by_group(progress_on(log, found))
     for number, reader in enumerate(found):
-        names, lag, oldest_ms = _summed(topics.get(number, []))
+        passed = sum(sum(offsets.values()) for offsets in reader.places.values())
+        names, lag, oldest_ms = _summed(progress.get(number, []))
         oldest = None if oldest_ms is None else from_ms(oldest_ms)
-        yield GroupGlance(reader.name, "pipeline", names, passed[number], lag, oldest, 0, 0, 0, None)
+        yield GroupGlance(reader.name, "pipeline", names, passed, lag, oldest, 0, 0, 0, None)
 
 
-def _passed(places: list[Row]) -> dict[int, int]:
-    passed: dict[int, int] = {}
-    for group, _, _, offset in places:
-        passed[group] = passed.get(group, 0) + offset
-    return passed
+def _by_group(progress: Iterable[GroupProgress]) -> dict[int, list[GroupProgress]]:
+    found: dict[int, list[GroupProgress]] = {}
+    for each in progress:
+        found.setdefault(each.group_id, []).append(each)
+    return found
 
 
-def _progress(log: Log, places: list[Row]) -> dict[int, tuple[tuple[str, ...], int, int | None]]:
-    found: dict[int, list[tuple[str, int, int | None]]] = {}
-    for each in progress_of(log, places):
-        found.setdefault(each.group_id, []).append((each.topic.name, each.lag, each.oldest_ms))
-    return {group: _summed(parts) for group, parts in found.items()}
-
-
-def _summed(parts: list[tuple[str, int, int | None]]) -> tuple[tuple[str, ...], int, int | None]:
-    oldest = min((ms for _, _, ms in parts if ms is not None), default=None)
-    return tuple(sorted(name for name, _, _ in parts)), sum(lag for _, lag, _ in parts), oldest
+def _summed(parts: list[GroupProgress]) -> tuple[tuple[str, ...], int, int | None]:
+    """Return the topics, the lag and the time of the oldest unread record."""
+    oldest = min((each.oldest_ms for each in parts if each.oldest_ms is not None), default=None)
+    return tuple(sorted(each.topic.name for each in parts)), sum(each.lag for each in parts), oldest

@@ -3,7 +3,7 @@
 The first worker that declares a schedule stores it; it stays until it is removed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -22,8 +22,7 @@ from penstock.outbox.periodic.rows import ScheduleRow
 
 from . import audit
 from .doctor import DoctorFinding, PartState
-from .operation import operation, storable
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import PAGE_ROWS, Page, operation, page, place_after, storable
 
 _UPCOMING = 5
 
@@ -66,8 +65,7 @@ def schedules(
     store: Store, *, after: str | None = None, limit: int = PAGE_ROWS, clock: Clock = SYSTEM
 ) -> Page[ScheduleShown]:
     """Return a page of the schedules, by name. Raises InvalidPage."""
-    check_limit(limit)
-    (place,) = place_after(after, "")
+    (place,) = place_after(after, limit, "")
     return store.database.look(lambda tx: _page(tx, clock, after=place, limit=limit))
 
 
@@ -92,19 +90,12 @@ def upcoming(store: Store, name: str, *, count: int = _UPCOMING, clock: Clock = 
 
 @operation
 def pause(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> bool:
-    """Pause a schedule; return whether it was ticking before.
+    """Pause a schedule; return whether it was ticking before. Waits for a tick in progress. Raises UnknownSchedule."""
 
-    Waits for a tick in progress. Raises UnknownSchedule.
-    """
+    def stop(tx: Transaction, _: ScheduleRow) -> int:
+        return tx.change("outbox", "periodic_pause", name=name)
 
-    def change(tx: Transaction) -> bool:
-        _locked(tx, name, clock)
-        changed = bool(tx.change("outbox", "periodic_pause", name=name))
-        if changed:
-            audit.write(tx, "periodic pause", {"schedule": name}, 1, own_ms(clock), actor=actor)
-        return changed
-
-    return store.database.run(change)
+    return _change(store, name, clock, actor, "periodic pause", stop)
 
 
 @operation
@@ -114,14 +105,10 @@ def resume(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None 
     Ticks missed while it was paused are not caught up. Raises UnknownSchedule.
     """
 
-    def change(tx: Transaction) -> bool:
-        row = _locked(tx, name, clock)
-        changed = bool(tx.change("outbox", "periodic_resume", name=name, next_ms=rows.next_tick(row)))
-        if changed:
-            audit.write(tx, "periodic resume", {"schedule": name}, 1, own_ms(clock), actor=actor)
-        return changed
+    def start(tx: Transaction, row: ScheduleRow) -> int:
+        return tx.change("outbox", "periodic_resume", name=name, next_ms=rows.next_tick(row))
 
-    return store.database.run(change)
+    return _change(store, name, clock, actor, "periodic resume", start)
 
 
 @operation
@@ -131,54 +118,49 @@ def run_now(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None
     Raises UnknownSchedule, SchedulePaused.
     """
 
-    def change(tx: Transaction) -> None:
-        row = _locked(tx, name, clock)
+    def hasten(tx: Transaction, row: ScheduleRow) -> int:
         if row.paused:
             raise SchedulePaused(name)
         tx.change("outbox", "periodic_hasten", name=name, next_ms=row.now_ms)
-        audit.write(tx, "periodic run-now", {"schedule": name}, 1, own_ms(clock), actor=actor)
+        return 1
 
-    store.database.run(change)
+    _change(store, name, clock, actor, "periodic run-now", hasten)
 
 
 @operation
 def remove(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> None:
     """Delete a schedule that no running worker declares. Raises UnknownSchedule, ScheduleInUse."""
 
-    def change(tx: Transaction) -> None:
-        _locked(tx, name, clock)
+    def delete(tx: Transaction, _: ScheduleRow) -> int:
         workers = len(declared(tx, name, clock))
         if workers:
             raise ScheduleInUse(name, workers)
         tx.change("outbox", "periodic_remove", name=name)
-        audit.write(tx, "periodic remove", {"schedule": name}, 1, own_ms(clock), actor=actor)
+        return 1
 
-    store.database.run(change)
+    _change(store, name, clock, actor, "periodic remove", delete)
 
 
 @operation
 def examine_schedules(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
     """Return a finding for each schedule that fails or is late."""
     found = store.database.look(lambda tx: _page(tx, clock, limit=1000)).items
-    return [finding for each in found for finding in _findings(each)]
+    return [_finding(each) for each in found if each.state in (ScheduleState.FAILING, ScheduleState.LATE)]
 
 
-def _findings(shown: ScheduleShown) -> Iterator[DoctorFinding]:
-    part, enables = f"Schedule {shown.name}", "an event at each of its ticks"
+def _finding(shown: ScheduleShown) -> DoctorFinding:
+    state = PartState.LOW
     if shown.state is ScheduleState.FAILING:
         found = f"its tick failed {shown.failures} times: {shown.error}"
-        yield DoctorFinding(part, PartState.LOW, found, enables, "fix its function; the tick is retried")
-    elif shown.state is ScheduleState.LATE and not shown.workers:
-        found = f"{_overdue(shown)}, and no running worker declares it"
-        remedy = "start a worker of the program that declares it, or: penstock periodic remove"
-        yield DoctorFinding(part, PartState.NOTE, found, enables, remedy)
-    elif shown.state is ScheduleState.LATE:
-        found = f"{_overdue(shown)}, and its function has not returned"
-        yield DoctorFinding(part, PartState.LOW, found, enables, "find out why its function does not return")
-
-
-def _overdue(shown: ScheduleShown) -> str:
-    return f"a tick has been due since {shown.next_at:%Y-%m-%d %H:%M:%S}Z"
+        remedy = "fix its function; the tick is retried"
+    else:
+        found = f"a tick has been due since {shown.next_at:%Y-%m-%d %H:%M:%S}Z, and "
+        found += "its function has not returned" if shown.workers else "no running worker declares it"
+        remedy = "find out why its function does not return"
+        if not shown.workers:
+            remedy = "start a worker of the program that declares it, or: penstock periodic remove"
+            state = PartState.NOTE
+    return DoctorFinding(f"Schedule {shown.name}", state, found, "an event at each of its ticks", remedy)
 
 
 def _page(
@@ -193,32 +175,26 @@ def _shown(row: Row, fingerprints: list[str]) -> ScheduleShown:
     name, text, version, since_ms, last_ms, next_ms, paused, failures, error, failed_ms, now_ms = row
     definition: Definition = decode_definition(text)
     workers = fingerprints.count(fingerprint(text))
+    is_late = now_ms - next_ms > PeriodicSettings.load().grace_ms
+    state = ScheduleState.FAILING if failures else ScheduleState.LATE if is_late else ScheduleState.TICKING
+    last_at, failed_at = (None if ms is None else from_ms(ms) for ms in (last_ms, failed_ms))
     return ScheduleShown(
         name,
-        _state(bool(paused), failures, now_ms - next_ms),
+        ScheduleState.PAUSED if paused else state,
         definition.words,
         definition.catch_up.value,
         definition.type,
         definition.topic,
         version,
         from_ms(since_ms),
-        None if last_ms is None else from_ms(last_ms),
+        last_at,
         None if paused else from_ms(next_ms),
         workers,
         len(fingerprints) - workers,
         failures,
         error,
-        None if failed_ms is None else from_ms(failed_ms),
+        failed_at,
     )
-
-
-def _state(paused: bool, failures: int, overdue_ms: int) -> ScheduleState:
-    if paused:
-        return ScheduleState.PAUSED
-    if failures:
-        return ScheduleState.FAILING
-    late = overdue_ms > PeriodicSettings.load().grace_ms
-    return ScheduleState.LATE if late else ScheduleState.TICKING
 
 
 def _ticks(row: ScheduleRow) -> Iterator[int]:
@@ -229,8 +205,23 @@ def _ticks(row: ScheduleRow) -> Iterator[int]:
         tick_ms = definition.rule.after(tick_ms)
 
 
-def _locked(tx: Transaction, name: str, clock: Clock) -> ScheduleRow:
-    row = rows.lock(tx, storable(name), own_ms(clock))
-    if row is None:
-        raise UnknownSchedule(name)
-    return row
+def _change(
+    store: Store,
+    name: str,
+    clock: Clock,
+    actor: str | None,
+    action: str,
+    act: Callable[[Transaction, ScheduleRow], int],
+) -> bool:
+    """Act on a locked schedule; audit that if it changed anything, and return whether it did."""
+
+    def change(tx: Transaction) -> bool:
+        row = rows.lock(tx, storable(name), own_ms(clock))
+        if row is None:
+            raise UnknownSchedule(name)
+        changed = bool(act(tx, row))
+        if changed:
+            audit.write(tx, action, {"schedule": name}, 1, own_ms(clock), actor=actor)
+        return changed
+
+    return store.database.run(change)

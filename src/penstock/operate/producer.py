@@ -87,13 +87,14 @@ def produce(
     if token is None and checked:  # the log itself finds the topic and waits for durability
         contents = _contents(checked, now_ms)
         (positions,) = store.log.append_all([Batch(topic, contents, partition)])
-        return [AppendedRecord(*place, each.id) for place, each in zip(positions, contents, strict=True)]
+        return _appended(positions, contents)
     known = store.log.topic(topic)
     if token is None or not checked:
         return []
     used = check_token(token, topic)
     positions = _append_once(store, known, checked, partition, used, now_ms)
-    _wait(store, known, positions)
+    for last in dict(positions).items():  # the last one in each partition
+        store.log.durable(known, Position(*last))
     found = {(each.partition, each.offset): each.id for each in store.log.at(known, positions, bare=True)}
     return [AppendedRecord(*place, found.get(place)) for place in positions]
 
@@ -141,13 +142,11 @@ def produce_at_once(
     """
     if not records or not store.log.appends_at_once or not store.bounds.are_known(clock.monotonic()):
         return None
-    now_ms, checked = clock.now_ms(), _checked(records, limits, partition)
+    checked = _checked(records, limits, partition)
     _check_bound(store, topic, checked, clock)
-    contents = _contents(checked, now_ms)
+    contents = _contents(checked, clock.now_ms())
     found = store.log.append_at_once([Batch(topic, contents, partition)])
-    if found is None:
-        return None
-    return [AppendedRecord(*place, each.id) for place, each in zip(found[0], contents, strict=True)]
+    return None if found is None else _appended(found[0], contents)
 
 
 @operation
@@ -160,28 +159,27 @@ def forget_tokens(store: Store, *, clock: Clock = SYSTEM) -> int:
     return count
 
 
+def _appended(positions: Sequence[Position], contents: Sequence[Content]) -> list[AppendedRecord]:
+    return [AppendedRecord(*place, each.id) for place, each in zip(positions, contents, strict=True)]
+
+
 def _append_once(
     store: Store, topic: Topic, records: Sequence[RecordWanted], partition: int | None, token: Token, now_ms: int
 ) -> list[Position]:
-    epoch = now_ms
-    marked = [_with_token(each, token) for each in records]
-    contents = _contents(marked, now_ms)
+    epoch, mark = now_ms, (TOKEN, token.data)
+    contents = _contents([msgspec.structs.replace(each, headers=(*each.headers, mark)) for each in records], now_ms)
     while True:
-        batches = [
-            Batch(topic.name, [content], partition, _producer(topic, token, number, epoch, records, partition))
-            for number, content in enumerate(contents)
-        ]
+        producers = [_producer(topic, token, number, epoch, records, partition) for number in range(len(records))]
+        pairs = zip(contents, producers, strict=True)
         try:
+            batches = [Batch(topic.name, [content], partition, producer) for content, producer in pairs]
             return [place for (place,) in store.log.append_all(batches)]
         except OutOfSequence as exc:
-            first = store.log.last_batch(_producer(topic, token, 0, epoch, records, partition).id)
+            first = store.log.last_batch(producers[0].id)
             id = first.ids[0] if first is not None and first.ids else "of another number of records"
             raise TokenReused(token.given, topic.name, id) from exc
         except ProducerFenced:  # the earlier call's clock was ahead of ours
-            known = (
-                store.log.last_batch(_producer(topic, token, number, epoch, records, partition).id)
-                for number in range(len(records))
-            )
+            known = [store.log.last_batch(each.id) for each in producers]
             epoch = max([epoch + 1, *(last.epoch for last in known if last is not None)])
 
 
@@ -189,21 +187,16 @@ def _producer(
     topic: Topic, token: Token, number: int, epoch: int, records: Sequence[RecordWanted], partition: int | None
 ) -> Producer:
     record = records[number]
+    texts = f"{len(records)}/{partition}/{record.timestamp_ms}", record.id, record.type, record.key
+    # The header of the span does not identify a repetition, since each attempt has its own.
+    headers = [each for each in record.headers if each[0] != TRACEPARENT]
     hashed = digest(
-        f"{len(records)}/{partition}/{record.timestamp_ms}".encode(),
-        None if record.id is None else record.id.encode(),
-        None if record.type is None else record.type.encode(),
-        None if record.key is None else record.key.encode(),
+        *(None if text is None else text.encode() for text in texts),
         record.value,
-        *(part for name, value in _compared(record) for part in (name.encode(), value)),
+        *(part for name, value in headers for part in (name.encode(), value)),
     )
     sequence = int.from_bytes(hashed[:8], "big") >> 1 & ~1
     return Producer(f"{_KIND}{topic.id}:{token.hash.hex()}:{number}", epoch, sequence)
-
-
-def _compared(record: RecordWanted) -> RawHeaders:
-    """Return the headers that identify a repetition: not the span, since each attempt has its own."""
-    return tuple(each for each in record.headers if each[0] != TRACEPARENT)
 
 
 def _checked(records: Sequence[RecordWanted], limits: LimitsSettings, partition: int | None) -> list[RecordWanted]:
@@ -244,10 +237,6 @@ def _check_bound(store: Store, topic: str, records: Sequence[RecordWanted], cloc
             raise ValueTooLarge("a record", size, bound, topic)
 
 
-def _with_token(record: RecordWanted, token: Token) -> RecordWanted:
-    return msgspec.structs.replace(record, headers=(*record.headers, (TOKEN, token.data)))
-
-
 def _contents(records: Sequence[RecordWanted], now_ms: int) -> list[Content]:
     """Return the contents of records as bytes, each with an id and a time."""
     contents: list[Content] = []
@@ -261,8 +250,3 @@ def _contents(records: Sequence[RecordWanted], now_ms: int) -> list[Content]:
         id = each.id or new_id(now_ms)
         contents.append(Content(id, key_bytes(each.key), each.type, each.value, encoded, moment))
     return contents
-
-
-def _wait(store: Store, topic: Topic, positions: Sequence[Position]) -> None:
-    for each in dict(positions).items():
-        store.log.durable(topic, Position(*each))

@@ -74,10 +74,29 @@ class GroupShown:
     stopping_ids: tuple[str, ...] = ()
 
 
-def oldest_of(topics: Iterable[GroupTopic]) -> datetime | None:
-    """Return when the oldest unread record on these topics was published."""
-    moments = (each.oldest_unread_at for each in topics)
-    return min((each for each in moments if each is not None), default=None)
+def group_on(
+    topics: list[GroupTopic],
+    name: str,
+    members: int = 0,
+    paused_at: datetime | None = None,
+    version: int = 0,
+    kind: Literal["handler", "client", "pipeline"] = "handler",
+) -> Group:
+    """Return a group with the sums over its topics."""
+    oldest = min((each.oldest_unread_at for each in topics if each.oldest_unread_at is not None), default=None)
+    return Group(
+        name=name,
+        topics=tuple(each.topic for each in topics),
+        lag=sum(each.lag for each in topics),
+        oldest_unread_at=oldest,
+        waiting=sum(each.waiting for each in topics),
+        held=sum(each.held for each in topics),
+        dead=sum(each.dead for each in topics),
+        members=members,
+        paused_at=paused_at,
+        filter_version=version,
+        kind=kind,
+    )
 
 
 class GroupProgress(NamedTuple):
@@ -102,27 +121,21 @@ def progress_of(log: Log, cursors: Iterable[Row]) -> Iterator[GroupProgress]:
         if place[1] in topics
     }
     bounds = log.bounds_of([topics[id] for id in sorted({id for _, id in by_place})])
-    unread = {(group, id): set(_unread(reached, bounds[id])) for (group, id), reached in by_place.items()}
+    unread = {(group, id): _unread(reached, bounds[id]) for (group, id), reached in by_place.items()}
     wanted: dict[Topic, set[Position]] = {}
     for (_, id), places in unread.items():
         wanted.setdefault(topics[id], set()).update(places)
     times = log.times_at(wanted)
     for (group, id), reached in by_place.items():
-        lag = sum(max(0, _end(bounds[id], each.partition) - each.offset) for each in reached)
+        lag = sum(max(0, bounds[id][number].end - offset) for number, offset in reached if number in bounds[id])
         oldest = min((times[id][each] for each in unread[group, id] if each in times[id]), default=None)
         yield GroupProgress(group, topics[id], len(reached), lag, oldest)
 
 
-def _end(bounds: dict[int, Bounds], partition: int) -> int:
-    return bounds[partition].end if partition in bounds else 0
-
-
-def _unread(reached: list[Position], bounds: dict[int, Bounds]) -> Iterator[Position]:
-    """Yield the position of the first unread record of each partition."""
-    for partition, offset in reached:
-        start, end = bounds.get(partition, Bounds(0, 0))
-        if offset < end:
-            yield Position(partition, max(offset, start))
+def _unread(reached: list[Position], bounds: dict[int, Bounds]) -> set[Position]:
+    """Return the position of the first unread record of each partition."""
+    known = [(at, bounds[at.partition]) for at in reached if at.partition in bounds]
+    return {Position(at.partition, max(at.offset, kept.start)) for at, kept in known if at.offset < kept.end}
 
 
 KIND: Final = "pipeline"
@@ -181,6 +194,5 @@ def as_groups(
     shown = {}
     for number, reader in enumerate(found):
         on = sorted(topics.get(number, []), key=lambda each: each.topic)
-        sums = sum(each.lag for each in on), oldest_of(on), 0, 0, 0, 0
-        shown[reader.name] = Group(reader.name, tuple(each.topic for each in on), *sums, None, 0, KIND), on
+        shown[reader.name] = group_on(on, reader.name, kind=KIND), on
     return shown

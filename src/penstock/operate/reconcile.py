@@ -23,9 +23,8 @@ from penstock.log.entry import Entry
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
-from .group_accounts import accounts
 from .operation import operation
-from .records import walk
+from .records import accounts, walk
 
 _SHOWN = 10
 _IDS = 200_000  # ids of a partition remembered at a time, at most
@@ -111,19 +110,18 @@ def reconcile(
     if against is not None:
         figures.append(_committed(store, counted, bounds, against, by))
     figures += _staged(store, found)
-    figures.append(_logged(counted))
+    faults = _ranges("is not in the log", counted.missing)
+    faults += [f"{counted.doubled} records have the id of another record"] * bool(counted.doubled)
+    figures.append(Figure("logged", counted.records, faults))
     if type is not None:
         figures.append(Figure(f"logged[{type}]", counted.of_type))
     excused = counted.erased.keys() | counted.void
     figures += _delivered(store, found, bounds, groups, excused)
     for each in tables:
         figures += _table(each, bounds, excused, counted.erased)
-    if counted.erased:
-        runs = [Gap(*run) for run in _runs(counted.erased)]
-        figures.append(Figure("erased", len(counted.erased), notes=_ranges("is erased", runs)))
-    if counted.void:
-        runs = [Gap(*run) for run in _runs(counted.void)]
-        figures.append(Figure("void", len(counted.void), notes=_ranges("holds no record", runs)))
+    for name, places, what in (("erased", counted.erased, "is erased"), ("void", counted.void, "holds no record")):
+        if places:
+            figures.append(Figure(name, len(places), notes=_ranges(what, _runs(places))))
     return Reconciliation(topic, figures)
 
 
@@ -240,22 +238,14 @@ def _entries(log: Log, topic: Topic, number: int, bounds: Bounds) -> Iterator[En
             low = exc.until
 
 
-def _runs(places: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """Return places as runs of adjacent offsets."""
-    runs: list[tuple[int, int, int]] = []
+def _runs(places: Iterable[tuple[int, int]]) -> list[Gap]:
+    runs: list[Gap] = []
     for partition, offset in sorted(places):
-        if runs and runs[-1][0] == partition and runs[-1][2] == offset:
-            runs[-1] = (partition, runs[-1][1], offset + 1)
+        if runs and runs[-1].partition == partition and runs[-1].end == offset:
+            runs[-1] = runs[-1]._replace(end=offset + 1)
         else:
-            runs.append((partition, offset, offset + 1))
+            runs.append(Gap(partition, offset, offset + 1))
     return runs
-
-
-def _logged(counted: _Counted) -> Figure:
-    faults = _ranges("is not in the log", counted.missing)
-    if counted.doubled:
-        faults.append(f"{counted.doubled} records have the id of another record")
-    return Figure("logged", counted.records, faults)
 
 
 def _delivered(
@@ -272,10 +262,8 @@ def _delivered(
         faults += [f"{each.unread} are not delivered yet"] * bool(each.unread)
         figures.append(Figure(f"delivered[{each.name}]", each.delivered, faults))
         if each.passed_over:
-            notes = [
-                f"{count} of type {type or '(none)'} had no handler"
-                for type, count in each.passed_over.most_common(_SHOWN)
-            ]
+            most = each.passed_over.most_common(_SHOWN)
+            notes = [f"{count} of type {type or '(none)'} had no handler" for type, count in most]
             figures.append(Figure(f"passed_over[{each.name}]", each.passed_over.total(), notes=notes))
     missing = [name for name in groups or () if name not in {each.name for each in found}]
     return figures + [Figure(f"delivered[{name}]", 0, ["no such group reads this topic"]) for name in missing]
@@ -298,24 +286,16 @@ def _table(
     beyond = [Gap(p, max(start, ends.get(p, start)), end) for p, start, end in table.held if end > ends.get(p, 0)]
     faults += _ranges("is in the tables but not in the log", beyond)
     faults += _ranges("differs from the log", [Gap(*each) for each in table.changed])
-    figures = [Figure(table.name, distinct, faults, [*table.notes, *_left(table, erased)])]
-    if table.superseded and not table.notes:
-        figures.append(Figure("superseded", sum(end - start for _, start, end in table.superseded)))
-    return figures
-
-
-def _left(table: TableFigures, erased: Collection[tuple[int, int]]) -> list[str]:
-    """Return a note on the erased records that tables still hold, if any."""
     gone: dict[int, list[int]] = {}
     for partition, offset in sorted(erased):
         gone.setdefault(partition, []).append(offset)
-    count = sum(
-        bisect_left(gone[partition], end) - bisect_left(gone[partition], start)
-        for partition, start, end in table.held
-        if partition in gone
-    )
-    note = f"{count} erased records are still in the tables; `penstock pipeline erase` removes them"
-    return [note] * bool(count)
+    held = [(gone[p], start, end) for p, start, end in table.held if p in gone]
+    left = sum(bisect_left(offsets, end) - bisect_left(offsets, start) for offsets, start, end in held)
+    note = f"{left} erased records are still in the tables; `penstock pipeline erase` removes them"
+    figures = [Figure(table.name, distinct, faults, [*table.notes, *[note] * bool(left)])]
+    if table.superseded and not table.notes:
+        figures.append(Figure("superseded", sum(end - start for _, start, end in table.superseded)))
+    return figures
 
 
 def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], against: str, by: str) -> Figure:

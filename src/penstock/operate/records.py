@@ -1,16 +1,24 @@
-"""Records of the log: walked, listed by the progress of the groups, and deleted by hand.
+"""Records of the log: walked, counted and listed by the progress of the groups, and deleted by hand.
+
+A cursor tells how far a group is. Of the records before it, these do not count as delivered: records that
+wait in lanes; dead letters; erased records, since it is unknown whether they were delivered before the
+erasure; and records that the group's notes list as passed over because it had no handler for the type. To
+count the last, the log is read once for all groups that have notes.
 
 The log is dense, so only the oldest records of a partition can be deleted. Records that wait in a lane are
 copied there first, as retention does; a dead letter has its own copy.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 
 from penstock.clock import SYSTEM, Clock, own_ms
-from penstock.database.contract import Row
+from penstock.database.contract import Row, Rows
 from penstock.database.database import Transaction
+from penstock.delivery.notes import Note
+from penstock.delivery.offset_sets import DoneSet
 from penstock.delivery.retention import Retention, Trimmed
 from penstock.delivery.retention_rule import PassedBefore, RetentionSettings
 from penstock.delivery.retention_trim import trim
@@ -27,10 +35,7 @@ _READ = 1000  # records read together
 
 
 def walk(log: Log, topic: Topic, partition: int, bounds: Bounds) -> Iterator[list[Entry]]:
-    """Yield the records of a partition within bounds, in lists, without values and headers.
-
-    Raises Damaged.
-    """
+    """Yield the records of a partition within bounds, in lists, without values and headers. Raises Damaged."""
     low, high = bounds
     while low < high:
         wanted = OffsetRange(partition, low, min(high, low + _READ))
@@ -74,6 +79,81 @@ def _finished(store: Store, topic: Topic, number: int, entries: list[Entry]) -> 
         rows = store.database.look(lambda tx: tx.rows("operate", "unfinished", **params))
         unfinished = {offset for (offset,) in rows}
         yield from (each for each in entries if each.offset not in unfinished)
+
+
+@dataclass(slots=True)
+class GroupAccount:
+    """A group's counts of the records within bounds. `passed_over`: by type."""
+
+    name: str
+    passed: int = 0
+    waiting: int = 0
+    dead: int = 0
+    before: int = 0  # the waiting and dead records that lie before the start of the log
+    erased: int = 0
+    unread: int = 0
+    passed_over: Counter[str] = field(default_factory=Counter)
+    cursors: dict[int, DoneSet] = field(default_factory=dict)
+    notes: dict[tuple[int, str], list[Note]] = field(default_factory=dict)
+
+    @property
+    def delivered(self) -> int:
+        """The number of records that its handlers settled."""
+        kept = self.waiting + self.dead - self.before
+        return self.passed - kept - self.erased - self.passed_over.total()
+
+    def has_passed(self, partition: int, offset: int) -> bool:
+        """Return whether its cursor has passed a record."""
+        return partition in self.cursors and offset in self.cursors[partition]
+
+    def has_passed_over(self, partition: int, offset: int, type: str) -> bool:
+        """Return whether the cursor passed a record for lack of a handler for its type."""
+        notes = self.notes.get((partition, type), ())
+        return any(each.has(offset) for each in notes) and self.has_passed(partition, offset)
+
+
+def accounts(
+    store: Store,
+    topic: Topic,
+    bounds: dict[int, Bounds],
+    groups: Sequence[str] | None,
+    erased: Collection[tuple[int, int]],
+) -> list[GroupAccount]:
+    """Return the counts of the groups that read a topic, or of those named in `groups`."""
+
+    def look(tx: Transaction) -> list[GroupAccount]:
+        reading = tx.rows("operate", "groups_on_topic", topic_id=topic.id)
+        wanted = [row for row in reading if groups is None or row[1] in groups]
+        return [_account(tx, name, group_id, topic, bounds) for group_id, name in wanted]
+
+    found = store.database.look(look)
+    for each in found:
+        each.erased = sum(each.has_passed(*place) for place in erased)
+    noted = [each for each in found if each.notes]
+    for number, span in sorted(bounds.items()) if noted else ():
+        for entry in (entry for entries in walk(store.log, topic, number, span) for entry in entries):
+            for each in noted:
+                if each.has_passed_over(number, entry.offset, entry.type or ""):
+                    each.passed_over[entry.type or ""] += 1
+    return found
+
+
+def _account(tx: Transaction, name: str, group_id: int, topic: Topic, bounds: dict[int, Bounds]) -> GroupAccount:
+    account, where = GroupAccount(name), {"group_id": group_id, "topic_id": topic.id}
+    starts = Rows(partition=list(bounds), place=[each.start for each in bounds.values()])
+    for row in tx.rows("operate", "cursors_of_group", starts=starts, **where):
+        partition, offset, passed, waiting, dead, before = row
+        start, end = bounds.get(partition, Bounds(0, 0))
+        account.cursors[partition] = DoneSet.stored(offset, passed)
+        account.passed += max(0, min(offset + DoneSet.count_in(passed), end) - start)
+        account.waiting, account.dead = account.waiting + waiting, account.dead + dead
+        account.before += before
+    account.unread = sum(end - start for start, end in bounds.values()) - account.passed
+    for topic_id, *columns in tx.rows("operate", "notes_of_group", group_id=group_id, limit=LAST_OFFSET):
+        note = Note(*columns)
+        if topic_id == topic.id:
+            account.notes.setdefault((note.partition, note.type), []).append(note)
+    return account
 
 
 BATCH = 1000  # records deleted in one transaction
@@ -138,6 +218,10 @@ def delete_records(
         behind[:] = [] if force else tx.rows("operate", "cursors_below", **place)
         return bool(behind)
 
+    def note(tx: Transaction, count: int) -> None:
+        subject = {"topic": topic, "partition": partition, "before": high}
+        audit.write(tx, "records delete", subject, count, own_ms(clock), actor=actor)
+
     while True:
         start, end = store.log.bounds(topic, partition)
         if total and before <= start:
@@ -147,7 +231,6 @@ def delete_records(
         if before <= start:
             raise InvalidSelection(f"{topic}/{partition} begins at {start}: there is nothing below {before}")
         high = min(before, start + BATCH)
-        note = partial(_noted, clock, actor, found, partition, high)
         try:
             total += trim(store, found, [OffsetRange(partition, start, high)], unless=is_needed, note=note)
         except StillNeeded:
@@ -158,10 +241,3 @@ def delete_records(
             ) from None
         if high == before:
             return total
-
-
-def _noted(
-    clock: Clock, actor: str | None, topic: Topic, partition: int, before: int, tx: Transaction, count: int
-) -> None:
-    subject = {"topic": topic.name, "partition": partition, "before": before}
-    audit.write(tx, "records delete", subject, count, own_ms(clock), actor=actor)

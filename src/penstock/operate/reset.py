@@ -62,17 +62,25 @@ def reset(
     to = _checked(to, found, partition, clock)
     cursors = CursorReset(id, found.id, living=living_at(clock), touch=touch_group)
 
+    def done_by(moves: list[Move]) -> Reset:
+        if not moves:
+            raise InvalidSelection(f"group {group} does not read topic {topic}: see `groups show`")
+        return Reset(tuple(moves))
+
     def would(tx: Transaction) -> Reset:
-        targets = _targets(store.log_in(tx), found, to, partition)
-        return Reset(tuple(_some(cursors.moves(tx, targets), group, topic)))
+        return done_by(cursors.moves(tx, _targets(store.log_in(tx), found, to, partition)))
 
     def change(tx: Transaction) -> Reset:
         now_ms, log = own_ms(clock), store.log_in(tx)
         targets = _targets(log, found, to, partition)
         behind = later_partitions(log.growths(found), len(log.all_bounds(found)), targets)
         moves = cursors.reset(tx, targets, drop_parked=drop_parked, now_ms=now_ms, behind=behind)
-        _check_kept(log, found, moves)
-        done = Reset(tuple(_some(moves, group, topic)))
+        # If retention deleted meanwhile, the reset is retried; it cannot while the bounds are pinned.
+        bounds = log.all_bounds(found, pinned=[each.partition for each in moves])
+        kept = sum(bounds[each.partition].start <= each.to_offset for each in moves if each.partition in bounds)
+        if kept < len(moves):
+            raise PickChanged(len(moves), kept)
+        done = done_by(moves)
         subject = {"group": group, "topic": topic, "partition": partition, "to": str(to)}
         subject |= {"drop_parked": drop_parked or None}
         audit.write(tx, "group reset", subject, done.again + done.skipped, now_ms, actor=actor)
@@ -95,7 +103,6 @@ def _checked(to: To, topic: Topic, partition: int | None, clock: Clock) -> To:
 
 
 def _targets(log: Log, topic: Topic, to: To, partition: int | None) -> dict[int, int]:
-    """Return the target offset of each partition."""
     bounds = log.all_bounds(topic)
     if isinstance(to, datetime):
         found = log.offsets_at(topic, check_moment("to", to, 0))
@@ -110,17 +117,3 @@ def _targets(log: Log, topic: Topic, to: To, partition: int | None) -> dict[int,
     if not found:
         raise TopicVanished
     return found if partition is None else {partition: found[partition]}
-
-
-def _check_kept(log: Log, topic: Topic, moves: list[Move]) -> None:
-    """Force a retry if retention deleted meanwhile; it cannot while the bounds are pinned."""
-    bounds = log.all_bounds(topic, pinned=[each.partition for each in moves])
-    kept = sum(bounds[each.partition].start <= each.to_offset for each in moves if each.partition in bounds)
-    if kept < len(moves):
-        raise PickChanged(len(moves), kept)
-
-
-def _some(moves: list[Move], group: str, topic: str) -> list[Move]:
-    if not moves:
-        raise InvalidSelection(f"group {group} does not read topic {topic}: see `groups show`")
-    return moves

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from operator import methodcaller
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.delivery.retention import Retention, Trimmed
@@ -83,8 +84,11 @@ def examine_holders(store: Store, clock: Clock = SYSTEM) -> list[DoctorFinding]:
         before_ms = rule.limits(topic.keep, now_ms - grace_ms).older_than_ms
         aged = {} if before_ms is None else _aged(store.log, topic, before_ms)
         if aged:
-            readers = _groups(store, topic, rule.seen_since_ms(now_ms))
-            readers |= {f"reader {name}": each for name, each in store.log.holds(topic).items()}
+            readers = {f"reader {name}": each for name, each in store.log.holds(topic).items()}
+            params = {"topic_id": topic.id, "seen_since": rule.seen_since_ms(now_ms)}
+            holding = store.database.look(methodcaller("rows", "operate", "cursors_holding", **params))
+            for name, partition, offset in holding:
+                readers.setdefault(f"group {name}", {})[partition] = offset
             found.append(_finding(topic, aged, readers))
     return found
 
@@ -104,15 +108,6 @@ def _readable(log: Log, topic: Topic, positions: Sequence[Position]) -> list[Ent
         if len(positions) == 1:
             return []
         return [found for each in positions for found in _readable(log, topic, [each])]
-
-
-def _groups(store: Store, topic: Topic, since_ms: int) -> dict[str, dict[int, int]]:
-    """Return the offsets in a topic of each group that retention waits for."""
-    found: dict[str, dict[int, int]] = {}
-    params = {"topic_id": topic.id, "seen_since": since_ms}
-    for name, partition, offset in store.database.look(lambda tx: tx.rows("operate", "cursors_holding", **params)):
-        found.setdefault(f"group {name}", {})[partition] = offset
-    return found
 
 
 def _finding(topic: Topic, aged: dict[int, tuple[int, int]], readers: dict[str, dict[int, int]]) -> DoctorFinding:

@@ -4,7 +4,6 @@ Cancelling and a sequencer that moves due events do not wait for each other: an 
 the log at that moment is neither cancelled nor counted.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -23,8 +22,7 @@ from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
 from .erase import digest
-from .operation import operation, storable
-from .paging import PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import PAGE_ROWS, Page, operation, page, place_after, storable
 
 BATCH = 1000  # events cancelled in one transaction
 
@@ -54,8 +52,7 @@ class ScheduledRecord:
 class ScheduledSelection:
     """A filter of scheduled events: by id, topic, key, owner, or due before a moment.
 
-    An event must match every filter that is given; without any, all events match. Raises InvalidTime,
-    InvalidTopic.
+    An event must match every filter that is given; without any, all events match. Raises InvalidTime, InvalidTopic.
     """
 
     id: str | None = None
@@ -96,8 +93,7 @@ def scheduled(
     store: Store, selection: ScheduledSelection = ALL, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[ScheduledEvent]:
     """Return a page of scheduled events, the next due first. Raises InvalidPage."""
-    check_limit(limit)
-    due_ms, seq = place_after(after, -1, 0)
+    due_ms, seq = place_after(after, limit, -1, 0)
     params = selection.params()
     if after is not None and params["before_ms"] is not None and due_ms >= params["before_ms"]:
         raise InvalidPage("the place to go on from", after, "before the moment that the listing ends at")
@@ -147,7 +143,7 @@ def cancel(
             audit.write(tx, "scheduled cancel", subject, gone, own_ms(clock), actor=actor)
         return gone
 
-    return sum(_until_none(partial(store.database.run, batch)))
+    return sum(iter(partial(store.database.run, batch), 0))
 
 
 @operation
@@ -161,11 +157,6 @@ def run_now(store: Store, id: str, *, clock: Clock = SYSTEM, actor: str | None =
         audit.write(tx, "scheduled run-now", {"id": id}, 1, now_ms, actor=actor)
 
     store.database.run(change)
-
-
-def _until_none(act: Any) -> Iterator[int]:
-    while count := act():
-        yield count
 
 
 def _event(row: Row) -> ScheduledEvent:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from heapq import merge
 from threading import Event
-from typing import Protocol
 
 from penstock.clock import to_ms
 from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Position, Topic, check_partition
@@ -21,19 +20,6 @@ EARLIEST, LATEST = "earliest", "latest"
 StartPlace = str | int | datetime  # EARLIEST, LATEST, an offset of every partition, or a moment
 _READ_BYTES = 64 * 1024
 _LOOK_SECONDS = 0.3
-
-
-class TopicTail(Protocol):
-    """A reader of one topic, in a store or a Kafka cluster."""
-
-    def records(self) -> Iterator[Record]:
-        """Yield the records from the current position to the topic's current end."""
-
-    def wait(self) -> None:
-        """Return when there may be more."""
-
-    def close(self) -> None:
-        """Release the reader's resources."""
 
 
 class StoreTail:
@@ -60,16 +46,14 @@ class StoreTail:
     def records(self) -> Iterator[Record]:
         """Yield the records from the current position to the topic's current end."""
         topic = self._log.topic(self._name)
-        for entry in merge(*(self._entries(topic, each) for each in self._ranges(topic)), key=_time):
+        parts = [self._entries(topic, each) for each in self._ranges(topic)]
+        for entry in merge(*parts, key=lambda each: each.timestamp_ms):
             self._next[entry.partition] = entry.offset + 1
             yield readable(topic.name, entry)[0]
 
     def wait(self) -> None:
         """Sleep for one poll interval."""
         Event().wait(_LOOK_SECONDS)
-
-    def close(self) -> None:
-        """Do nothing: the caller that opened the store closes it."""
 
     def _start(self, topic: Topic, start: StartPlace) -> dict[int, int]:
         bounds = self._log.all_bounds(topic)
@@ -96,10 +80,10 @@ class StoreTail:
             yield from (each for each in chunk.entries if each.type != ERASED)
             if not chunk.cut:
                 return
-            at = chunk.entries[-1].offset + 1 if chunk.entries else self._after(topic, partition, at)
-
-    def _after(self, topic: Topic, partition: int, at: int) -> int:
-        return self._log.first_offsets(topic, [Position(partition, at)]).get(partition, LAST_OFFSET)
+            if chunk.entries:
+                at = chunk.entries[-1].offset + 1
+            else:
+                at = self._log.first_offsets(topic, [Position(partition, at)]).get(partition, LAST_OFFSET)
 
 
 def some(records: Iterator[Record], most: int, max_bytes: int) -> list[Record]:
@@ -111,7 +95,3 @@ def some(records: Iterator[Record], most: int, max_bytes: int) -> list[Record]:
         if len(found) == most or size >= max_bytes:
             break
     return found
-
-
-def _time(entry: Entry) -> int:
-    return entry.timestamp_ms

@@ -27,8 +27,7 @@ from penstock.model.partition import MURMUR3
 
 from . import audit
 from .members import serving, touch_readers
-from .operation import operation
-from .paging import LAST, PAGE_ROWS, Page, check_limit, page, place_after
+from .operation import LAST, PAGE_ROWS, Page, operation, page, place_after
 
 UNLIMITED = retention_rule.UNLIMITED
 
@@ -62,8 +61,7 @@ class TopicPartition:
 @operation
 def topics(store: Store, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[TopicShown]:
     """Return a page of the topics, by name. Raises InvalidPage."""
-    check_limit(limit)
-    (name,) = place_after(after, "")
+    (name,) = place_after(after, limit, "")
 
     def look(tx: Transaction) -> tuple[list[LogTopic], dict[str, TopicShown]]:
         log = store.log_in(tx)
@@ -97,8 +95,7 @@ def size_bytes(store: Store, name: str) -> int:
 @operation
 def partitions(store: Store, name: str, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[TopicPartition]:
     """Return a page of a topic's partitions. Raises InvalidPage, UnknownTopic, InvalidTopic."""
-    check_limit(limit)
-    (place,) = place_after(after, -1)
+    (place,) = place_after(after, limit, -1)
     bounds = store.log.all_bounds(store.log.topic(name))
     rows = [(number, *each) for number, each in sorted(bounds.items()) if number > place][: limit + 1]
     return page(rows, limit, 1, lambda row: TopicPartition(*row))
@@ -114,10 +111,7 @@ def create(
     clock: Clock = SYSTEM,
     actor: str | None = None,
 ) -> bool:
-    """Create a topic; return whether it is new.
-
-    Raises InvalidTopic, InvalidPartitions, PartitionsDiffer.
-    """
+    """Create a topic; return whether it is new. Raises InvalidTopic, InvalidPartitions, PartitionsDiffer."""
     check_topic(name)
 
     def make(tx: Transaction) -> bool:
@@ -196,8 +190,8 @@ def set_retention(
         keep = Keep(retention_ms, max_bytes, max_records)
         changed = [field for field, limit in keep._asdict().items() if default or limit is not None]
         log.retain(log.topic(name), keep, only=changed)
-        params = {"retention_ms": retention_ms, "max_bytes": max_bytes, "max_records": max_records}
-        subject = {"topic": name, "default": default or None} | params
+        limits = {"retention_ms": retention_ms, "max_bytes": max_bytes, "max_records": max_records}
+        subject = {"topic": name, "default": default or None} | limits
         audit.write(tx, "topic set", subject, 1, own_ms(clock), actor=actor)
 
     store.database.run(change)
@@ -256,26 +250,14 @@ def _records(bounds: Mapping[int, Bounds]) -> int:
     return sum(end - start for start, end in bounds.values())
 
 
-def _groups(tx: Transaction, ids: list[int]) -> dict[int, list[str]]:
-    """Return the names of the groups that read each topic."""
-    found: dict[int, list[str]] = {}
-    for id, group in tx.rows("operate", "topics_groups", topics=Rows(topic_id=ids)) if ids else []:
-        found.setdefault(id, []).append(group)
-    return found
-
-
 def _shown(tx: Transaction, log: Log, topics: Sequence[LogTopic]) -> list[TopicShown]:
     """Return topics for listings, with one query for all groups and one for all bounds."""
-    groups = _groups(tx, [each.id for each in topics])
-    bounds = log.bounds_of(topics)
-    return [
-        TopicShown(
-            each.name,
-            each.partitions,
-            _records(bounds[each.id]),
-            tuple(groups.get(each.id, [])),
-            *each.keep,
-            from_ms(each.created_ms),
-        )
-        for each in topics
-    ]
+    groups, bounds = dict[int, tuple[str, ...]](), log.bounds_of(topics)
+    ids = Rows(topic_id=[each.id for each in topics])
+    for id, group in tx.rows("operate", "topics_groups", topics=ids) if topics else []:
+        groups[id] = (*groups.get(id, ()), group)
+    shown = []
+    for each in topics:
+        records, readers = _records(bounds[each.id]), groups.get(each.id, ())
+        shown.append(TopicShown(each.name, each.partitions, records, readers, *each.keep, from_ms(each.created_ms)))
+    return shown

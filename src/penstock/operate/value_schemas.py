@@ -57,20 +57,11 @@ def register(
     ProtobufJson(message, descriptors)
 
     def change(tx: Transaction) -> None:
-        by = actor or audit.this_actor()
-        tx.change("operate", "value_schema_remove", topic=topic, type=type)
-        tx.change(
-            "operate",
-            "value_schema_add",
-            topic=topic,
-            type=type,
-            message=message,
-            descriptors=descriptors,
-            added_by=by,
-            now_ms=own_ms(clock),
-        )
+        by, now_ms = actor or audit.this_actor(), own_ms(clock)
         subject = {"topic": topic, "type": type, "message": message}
-        audit.write(tx, "value schema register", subject, 1, own_ms(clock), actor=by)
+        tx.change("operate", "value_schema_remove", topic=topic, type=type)
+        tx.change("operate", "value_schema_add", descriptors=descriptors, added_by=by, now_ms=now_ms, **subject)
+        audit.write(tx, "value schema register", subject, 1, now_ms, actor=by)
 
     store.database.run(change)
 

@@ -14,9 +14,9 @@ import pytest
 
 from penstock.access.opening import Lock
 from penstock.access.settings import AccessSettings
-from penstock.cli import demo, demo_reader, main
+from penstock.cli import demo, main
 from penstock.cli.console import served
-from penstock.cli.demo_reader import read_topic
+from penstock.cli.demo import read_topic
 from penstock.cli.listeners import ListenAddress
 from penstock.log.store import open_store
 from penstock.testing.shop import Shop
@@ -156,7 +156,7 @@ def test_what_is_missing_is_left_out_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "penstock.cli.demo_lake", None)
-    monkeypatch.setitem(sys.modules, "penstock.cli.demo_reader", None)
+    monkeypatch.setitem(sys.modules, "aiokafka", None)
     left = refusal(SystemExit, main, ["demo", "--orders", "3"])
     out = capsys.readouterr().out
     assert left.code == 0
@@ -167,7 +167,7 @@ def test_what_is_missing_is_left_out_with_the_reason(
 
 @pytest.mark.slow
 def test_a_record_that_the_kafka_client_did_not_get_turns_it_red(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_reader, "read_topic", lambda *_: ["o-1", "o-2"])
+    monkeypatch.setattr(demo, "read_topic", lambda *_: ["o-1", "o-2"])
     code, lines, _ = run("--orders", "3", "--broker")
     assert (code, lines[-1]) == (1, "NOT reconciled: committed=3 logged=3 delivered=3 kafka=2")
 

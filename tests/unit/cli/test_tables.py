@@ -13,14 +13,14 @@ import pytest
 
 from penstock import Outbox
 from penstock.cli import output
-from penstock.cli.output import cell, print_table
+from penstock.cli.output import print_table
 from tests.unit.cli.program import penstock
 
 COLUMNS = ("group", "record", "key", "id", "reason")
 ID = "01a1e786-49a8-74fc-978f-7d921b97b15a"
 ROWS = [
     ("mailer", "events/166/123456789012", "o-1", ID, "ValueError: no address for the customer of this order"),
-    ("an-index-with-a-long-name", "events/3/0", "[bold]日本[/]", ID.replace("0", "f"), "no"),
+    ("an-index-with-a-long-name", "events/3/0", "[bold]日本[/] :heart:", ID.replace("0", "f"), "no"),
 ]
 Shown = Callable[[int | None], str]
 NAMES = [text for row in ROWS for text in row[:4]]
@@ -32,7 +32,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
     def shown(width: int | None) -> str:
         monkeypatch.setattr(output, "terminal_width", lambda: width)
-        print_table(COLUMNS, [tuple(map(cell, row)) for row in ROWS], prose=("reason",))
+        print_table(COLUMNS, ROWS, prose=("reason",))
         return capsys.readouterr().out
 
     return shown

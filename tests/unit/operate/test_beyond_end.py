@@ -12,7 +12,7 @@ from penstock.errors import CursorBeyondEnd
 from penstock.log.files.log import FileLog, _read_passed
 from penstock.log.store import open_store
 from penstock.operate.drop import restored
-from penstock.operate.stalls import examine_stalls
+from penstock.operate.store_doctor import examine_stalls
 from penstock.operate.why.answer import Code
 from penstock.operate.why.question import why
 from tests.suites.records import a_record

@@ -4,12 +4,12 @@ import pytest
 
 from penstock.delivery.lane import WaitState, alone_in
 from penstock.log.contract import Topic
+from penstock.operate.why.answer import ago, ahead, counted, short, times
 from penstock.operate.why.finder import Logged, looks_like_id, moment_of
 from penstock.operate.why.history import Act
 from penstock.operate.why.record_case import Lane
 from penstock.operate.why.sentences import again
 from penstock.operate.why.unlogged import Writer
-from penstock.operate.why.wording import ago, ahead, counted, short, times
 
 NOON = 1_767_268_800_000  # 2026-01-01 12:00:00 UTC
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000

@@ -11,7 +11,7 @@ from penstock.model.partition import MURMUR3
 from penstock.model.protobuf import PROTOBUF
 from penstock.operate import groups, reset, topics
 from penstock.operate.groups import Forgotten, GroupPartition
-from penstock.operate.paging import Page
+from penstock.operate.operation import Page
 from penstock.operate.progress import Group, GroupShown
 from penstock.operate.reset import EARLIEST, LATEST
 from penstock.operate.topics import TopicPartition, TopicShown

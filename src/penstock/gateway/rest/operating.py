@@ -14,12 +14,12 @@ from penstock.errors import InvalidInput, NotAllowed, UnknownScheduled
 from penstock.operate import audit, dead, lanes, members, periodic, scheduled
 from penstock.operate.audit import AuditEntry
 from penstock.operate.dead import DeadLetter, DeadSelection, LetterOutcome
-from penstock.operate.dead_errors import DeadErrors, dead_errors
+from penstock.operate.dead_views import DeadErrors, dead_errors
 from penstock.operate.lanes import WaitingLane
 from penstock.operate.members import MemberShown
+from penstock.operate.operation import Page
 from penstock.operate.overview import StoreOverview
 from penstock.operate.overview import overview as store_overview
-from penstock.operate.paging import Page
 from penstock.operate.periodic import ScheduleShown
 from penstock.operate.scheduled import ScheduledEvent, ScheduledSelection
 from penstock.operate.why import Answer as WhyAnswer

@@ -17,8 +17,8 @@ from penstock.errors import Error, InvalidInput
 from penstock.errors.table import ErrorTable
 from penstock.log.store import Store
 from penstock.model.record import Record
+from penstock.operate.ports import SHARED, TinyqAdministration, TopicMode
 from penstock.operate.tail import StoreTail, some
-from penstock.operate.tinyq_port import SHARED, TinyqAdministration, TopicMode
 from penstock.wire.tinyq.codes import TinyqCode as C
 
 from ..door import Door

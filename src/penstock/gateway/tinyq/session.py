@@ -11,9 +11,9 @@ from penstock.access.resource import AccessRight
 from penstock.errors import Error, InvalidInput, UnknownTopic
 from penstock.model.limits import check_topic
 from penstock.model.record import Record
+from penstock.operate.ports import SHARED, TopicMode
 from penstock.operate.producer import AppendedRecord, RecordWanted
 from penstock.operate.tail import LATEST, StoreTail
-from penstock.operate.tinyq_port import SHARED, TopicMode
 from penstock.redaction import traced
 from penstock.wire.tinyq.codes import OLD_COMMANDS, TinyqCode, TinyqCommand, TinyqRefusal
 from penstock.wire.tinyq.frames import TinyqPassword, TinyqReader, TinyqRequest, encode_answer, published, topic_of

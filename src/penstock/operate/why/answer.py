@@ -1,8 +1,14 @@
-"""The answer to `why`, a code for programs and a sentence for people, and the reason in it."""
+"""The answer to `why`: a code for programs, a sentence for people, the reason in it, and the words for both."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
+
+from penstock.clock import from_ms
+
+_SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
+_UNITS = ((2 * _MINUTE, _SECOND, "s"), (2 * _HOUR, _MINUTE, "min"), (2 * _DAY, _HOUR, "h"))
+_REASON_CHARACTERS = 200
 
 
 class QuestionKind(Enum):
@@ -49,21 +55,11 @@ class Code(Enum):
     @property
     def waits(self) -> bool:
         """Whether the subject still has something to deliver."""
-        return self not in _ENDS
+        return self not in (*_OVER, *_STUCK)
 
 
-_ENDS = (
-    Code.HELD,
-    Code.DEAD,
-    Code.DISCARDED,
-    Code.NO_HANDLER,
-    Code.DELIVERED,
-    Code.GONE,
-    Code.ERASED,
-    Code.CANCELLED,
-    Code.UNKNOWN,
-    Code.OPEN_TRANSACTION,
-)
+_OVER = (Code.DISCARDED, Code.DELIVERED, Code.GONE, Code.ERASED, Code.CANCELLED)
+_STUCK = (Code.HELD, Code.DEAD, Code.NO_HANDLER, Code.UNKNOWN, Code.OPEN_TRANSACTION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,3 +103,47 @@ def with_others(reason: Reason, others: list[Reason]) -> Reason:
     commands = reason.commands + tuple(each for other in others for each in other.commands)
     also = reason.also + tuple(other.sentence for other in others)
     return replace(reason, commands=tuple(dict.fromkeys(commands)), also=also)
+
+
+# -- times, counts and errors in sentences
+
+
+def ahead(ms: int, now_ms: int) -> str:
+    """Return a future moment: the time until it, and its clock time."""
+    return f"in {lasting(ms - now_ms, up=True)} ({_at(ms, now_ms)})"
+
+
+def ago(ms: int, now_ms: int) -> str:
+    """Return a past moment: how long ago, and its clock time."""
+    span = now_ms - ms
+    return f"{'just now' if span < _SECOND else f'{lasting(span)} ago'} ({_at(ms, now_ms)})"
+
+
+def times(count: int) -> str:
+    """Return a number of times in words."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return a number of things."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def short(reason: str) -> str:
+    """Return a reason on one line, cut if it is long."""
+    line = " ".join(reason.split())
+    return line if len(line) <= _REASON_CHARACTERS else line[: _REASON_CHARACTERS - 1] + "…"
+
+
+def lasting(ms: int, *, up: bool = False) -> str:
+    """Return a duration in its largest fitting unit; `up`: rounded up, otherwise down."""
+    ms = max(0, ms)
+    for below, unit, name in _UNITS:
+        if ms < below:
+            return f"{-(-ms // unit) if up else ms // unit} {name}"
+    return f"{-(-ms // _DAY) if up else ms // _DAY} days"
+
+
+def _at(ms: int, now_ms: int) -> str:
+    moment, today = from_ms(ms), from_ms(now_ms).date()
+    return f"{moment:%H:%M:%S} UTC" if moment.date() == today else f"{moment:%Y-%m-%d %H:%M:%S} UTC"

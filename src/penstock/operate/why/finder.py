@@ -91,36 +91,28 @@ class Finder:
         self, tx: Transaction, log: Log, topics: Iterable[Topic], topic: str | None, *, everything: bool = False
     ) -> None:
         self._tx, self._log, self._everything = tx, log, everything
-        self._topics, self._topic = list(topics), topic
+        self.topics, self._topic = list(topics), topic
         self.walk = _ALL if everything else WALK
+        self._staged_walk = _ALL if everything else STAGED_WALK
         self._bounds: dict[int, dict[int, Bounds]] = {}
         self._growths: dict[int, list[Growth]] = {}
-        self._read: dict[tuple[int, int, str], _KeyRead] = {}
+        self._read: dict[tuple[int, int, str], tuple[list[OffsetRange], list[Logged]]] = {}
         self._found: dict[tuple[int, str, OffsetRange], list[Logged]] = {}
         self._allowing: set[int] | None = None  # the topics that accept foreign keys
         self._anywhere = everything
-        self._seen_at: dict[str, set[tuple[int, int]]] = {}  # by key: topics and partitions
+        self._seen_at: dict[str, list[Row]] = {}  # by key
         self._strays: dict[tuple[int, str], list[Logged]] = {}
-
-    @property
-    def _staged_walk(self) -> int:
-        return _ALL if self._everything else STAGED_WALK
-
-    def topics(self) -> list[Topic]:
-        """Return the topics it searches."""
-        return self._topics
 
     def by_id(self, id: str, key: str | None) -> UnloggedEvent | Logged | Missing:
         """Return a record by its id; `key` tells its partition."""
-        tx, params = self._tx, {"id": id, "topic": self._topic}
-        walk = self._staged_walk
-        rows = tx.rows("operate", "scheduled_by_id", **params) or tx.rows(
-            "operate", "staged_by_id", walk=walk, **params
-        )
+        params, walk = {"id": id, "topic": self._topic}, self._staged_walk
+        rows = self._tx.rows("operate", "scheduled_by_id", **params)
+        rows = rows or self._tx.rows("operate", "staged_by_id", walk=walk, **params)
         if rows:
             return _staged(rows[0])
-        missing = Missing(cut=self._staged_count(walk) >= walk, gone=False)
-        for topic in self._topics:
+        is_cut = not self._everything and self._tx.rows("operate", "staged_count", walk=walk)[0][0] >= walk
+        missing = Missing(cut=is_cut, gone=False)
+        for topic in self.topics:
             found = self._logged(topic, id, key)
             if not isinstance(found, Missing):
                 return found
@@ -138,10 +130,9 @@ class Finder:
 
     def waiting_count(self, key: str, topic: str | None) -> tuple[int, int]:
         """Return how many events of a key are staged, and how many scheduled, on a topic or on all."""
-        hashed = key_hash(_bytes(key))
-        params = {"key_hash": hashed, "key": _bytes(key), "topic": topic, "slot": slot(hashed)}
-        ((staged, scheduled),) = self._tx.rows("operate", "unlogged_of_key", walk=self._staged_walk, **params)
-        return staged, scheduled
+        hashed, walk = key_hash(_bytes(key)), {"walk": self._staged_walk, "topic": topic}
+        rows = self._tx.rows("operate", "unlogged_of_key", key_hash=hashed, key=_bytes(key), slot=slot(hashed), **walk)
+        return rows[0][0], rows[0][1]
 
     def look_ahead(self, topic: Topic, number: int, key: str, ranges: Iterable[OffsetRange]) -> None:
         """Read the records of a key in ranges needed later, all at once."""
@@ -149,16 +140,16 @@ class Finder:
             return
         joined = _joined(ranges)
         entries = self._log.find_key_in(topic, joined, _bytes(key))
-        self._read[topic.id, number, key] = _KeyRead(joined, [_logged(topic, each) for each in entries])
+        self._read[topic.id, number, key] = joined, [_logged(topic, each) for each in entries]
 
     def of_key(self, topic: Topic, number: int, key: str, start: int, end: int) -> list[Logged]:
         """Return the records of a key between two offsets of a partition, in order."""
         if start >= end:
             return []
         within = OffsetRange(number, start, end)
-        read = self._read.get((topic.id, number, key))
-        if read is not None and any(each.low <= start and end <= each.high for each in read.ranges):
-            return [each for each in read.records if start <= each.offset < end]
+        ranges, records = self._read.get((topic.id, number, key), ((), ()))
+        if any(each.low <= start and end <= each.high for each in ranges):
+            return [each for each in records if start <= each.offset < end]
         place = (topic.id, key, within)
         if place not in self._found:
             entries = self._log.find_key(topic, within, _bytes(key), limit=WALK)
@@ -190,7 +181,9 @@ class Finder:
     def partitions_of(self, topic: Topic, key: str) -> list[int]:
         """Return the partition of a key, its former ones, and others in which records of it were found."""
         own = self._own_partitions(topic, key)
-        found = {number for topic_id, number in self._waiting_places(key) if topic_id == topic.id}
+        if key not in self._seen_at:  # the topics and partitions where a group has a lane or a dead letter of it
+            self._seen_at[key] = self._tx.rows("operate", "places_of_key", lane=key_lane(key), key=_bytes(key))
+        found = {number for topic_id, number in self._seen_at[key] if topic_id == topic.id}
         found |= {each.partition for each in self.strays(topic, key)}
         return [*own, *sorted(found.difference(own))]
 
@@ -201,7 +194,7 @@ class Finder:
     def may_stray(self, topic: Topic) -> bool:
         """Return whether a client may have put a key where the topic's partitioner would not."""
         if self._allowing is None:
-            self._allowing = allowing_foreign(self._tx, {each.id for each in self._topics})
+            self._allowing = allowing_foreign(self._tx, {each.id for each in self.topics})
         return topic.partitioner != MURMUR3 or topic.id in self._allowing
 
     def strays(self, topic: Topic, key: str) -> Sequence[Logged]:
@@ -213,12 +206,18 @@ class Finder:
             own = self._own_partitions(topic, key)
             parts = [self._last_part(topic, each) for each in self._all_bounds(topic) if each not in own]
             filled = [each for each in parts if each.low < each.high]
-            self._strays[place] = self._last_of_each(topic, filled, key)
+            if self._everything:
+                self._strays[place] = [last for each in filled for last in self._last_in(topic, each, key)]
+            else:  # bounded ones are read together
+                entries = self._log.find_key_in(topic, filled, _bytes(key)) if filled else []
+                self._strays[place] = list({each.partition: _logged(topic, each) for each in entries}.values())
         return self._strays[place]
 
     def is_cut(self, topic: Topic, key: str) -> bool:
         """Return whether a partition that may hold a key has more records than are searched."""
-        return any(end - start > self.walk for start, end in self._bounds_of(topic, key))
+        anywhere = self._anywhere or self.may_stray(topic)
+        numbers = self._all_bounds(topic) if anywhere else self._own_partitions(topic, key)
+        return any(end - start > self.walk for start, end in (self.bounds(topic, each) for each in numbers))
 
     def is_gone(self, topic: Topic, key: str) -> bool:
         """Return whether retention has deleted records from a partition that may have held a key."""
@@ -228,7 +227,7 @@ class Finder:
 
     def is_trimmed(self) -> bool:
         """Return whether retention has deleted records of any topic."""
-        return any(map(self._is_trimmed, self._topics))
+        return any(map(self._is_trimmed, self.topics))
 
     def at(self, topic: Topic, positions: Iterable[Position]) -> dict[Position, Logged]:
         """Return those of the records at some positions that the log still holds."""
@@ -243,13 +242,6 @@ class Finder:
         number = partition_of(topic, key)
         return [number, *(place.partition for place in self.former_places(topic, number))]
 
-    def _waiting_places(self, key: str) -> set[tuple[int, int]]:
-        """Return the topics and partitions where a group has a lane or a dead letter of a key."""
-        if key not in self._seen_at:
-            rows = self._tx.rows("operate", "places_of_key", lane=key_lane(key), key=_bytes(key))
-            self._seen_at[key] = {(topic_id, number) for topic_id, number in rows}
-        return self._seen_at[key]
-
     def _last_part(self, topic: Topic, number: int) -> OffsetRange:
         start, end = self.bounds(topic, number)
         return OffsetRange(number, max(start, end - self.walk), end)
@@ -258,19 +250,6 @@ class Finder:
         found = self._log.find_key(topic, within, _bytes(key), limit=1, last=True)
         return [_logged(topic, each) for each in found]
 
-    def _last_of_each(self, topic: Topic, parts: list[OffsetRange], key: str) -> list[Logged]:
-        """Return the last record of a key in each of some parts; bounded ones are read together."""
-        if self._everything:
-            return [last for each in parts for last in self._last_in(topic, each, key)]
-        found = self._log.find_key_in(topic, parts, _bytes(key)) if parts else []
-        return list({each.partition: _logged(topic, each) for each in found}.values())
-
-    def _bounds_of(self, topic: Topic, key: str) -> list[Bounds]:
-        """Return the bounds of the partitions that may hold a key."""
-        if self._anywhere or self.may_stray(topic):
-            return list(self._all_bounds(topic).values())
-        return [self.bounds(topic, number) for number in self._own_partitions(topic, key)]
-
     def _all_bounds(self, topic: Topic) -> dict[int, Bounds]:
         if topic.id not in self._bounds:
             self._bounds[topic.id] = self._log.all_bounds(topic)
@@ -278,11 +257,6 @@ class Finder:
 
     def _is_trimmed(self, topic: Topic) -> bool:
         return any(each.start > 0 for each in self._all_bounds(topic).values())
-
-    def _staged_count(self, walk: int) -> int:
-        if walk == _ALL:
-            return 0
-        return int(self._tx.rows("operate", "staged_count", walk=walk)[0][0])
 
     def _logged(self, topic: Topic, id: str, key: str | None) -> Logged | Missing:
         """Search the log, from the time in the id on."""
@@ -299,18 +273,13 @@ class Finder:
 
     def _kept(self, id: str) -> Logged | None:
         """Return a record that only a lane or a dead letter still holds."""
-        by_id = {topic.id: topic for topic in self._topics}
+        by_id = {topic.id: topic for topic in self.topics}
         only = next(iter(by_id)) if self._topic is not None and by_id else None
         rows = self._tx.rows("operate", "kept_records", id=id, topic_id=only)
-        return next((_kept_record(by_id[row[0]], row[1:7]) for row in rows if row[0] in by_id), None)
-
-
-@dataclass(frozen=True, slots=True)
-class _KeyRead:
-    """The records of a key in some ranges of a partition, in order."""
-
-    ranges: list[OffsetRange]
-    records: list[Logged]
+        for topic_id, partition, offset, _, key, type, timestamp_ms, *_ in rows:
+            if topic_id in by_id:
+                return Logged(by_id[topic_id], partition, offset, id, key_text(key), type, timestamp_ms)
+        return None
 
 
 def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
@@ -337,11 +306,6 @@ def _staged(row: Row) -> UnloggedEvent:
 def _logged(topic: Topic, entry: Entry) -> Logged:
     place = entry.partition, entry.offset
     return Logged(topic, *place, entry.id, key_text(entry.key), entry.type or "", entry.timestamp_ms)
-
-
-def _kept_record(topic: Topic, row: Row) -> Logged:
-    number, offset, id, key, type, timestamp_ms = row
-    return Logged(topic, number, offset, id, key_text(key), type, timestamp_ms)
 
 
 def _bytes(key: str) -> bytes:

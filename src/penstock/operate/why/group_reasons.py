@@ -12,13 +12,12 @@ from penstock.worker.group import bounds
 
 from ..catch_up import PassedOverType, passed_over_by
 from . import sentences as say
-from .answer import Code, Reason, with_others
+from .answer import Code, Reason, ahead, counted, with_others
 from .member_reasons import busy, hanging
 from .members import Members, Served, Service
 from .record_case import CaseReader, Cursor, StoredGroup, cursor_of, group_of, waiting_counts
 from .record_reasons import hindrances
 from .unlogged import LONG_MS, OpenTransactions, blocked, explain_ready, unseen
-from .wording import ahead, counted
 
 _WORST = (
     Service.NONE,
@@ -138,21 +137,16 @@ class GroupReasons:
             held, resting, next_due_ms, due, moved, whole = lanes.get(number, (0, 0, None, 0, 0, 0))
             former = former_places(growths, number)
             first = next((at for at, until in former if passed.get(at, until) < until), None)
-            yield PartitionCase(
-                number, cursor, kept, held, resting, next_due_ms, due, moved, bool(whole), served, waits_for=first
-            )
+            waits = held, resting, next_due_ms, due, moved
+            yield PartitionCase(number, cursor, kept, *waits, bool(whole), served, waits_for=first)
 
     def _explain(
         self, group: StoredGroup, topic: Topic, places: list[PartitionCase], passed_over: list[PassedOverType]
     ) -> Reason:
-        found = _beyond(topic, places, self._log.shortened(topic)) + _waiting(group, places, self._now_ms)
+        found = [*_beyond(topic, places, self._log.shortened(topic)), *_waiting(group, places, self._now_ms)]
         working = [place for place in places if place.has_work]
         hindered = hindrances(group, *_worst(topic, working or places), self._now_ms)
-        rest = [
-            *self._dead(group, topic, sum(each.held for each in places)),
-            *_lost(places),
-            *_passed_over(group, passed_over),
-        ]
+        rest = list(self._aside(group, topic, places, passed_over))
         ready = explain_ready(self._tx, self._members, topic.name, self._now_ms, self._opened)
         if working:
             lockers = self._opened.long_lockers()
@@ -164,15 +158,27 @@ class GroupReasons:
         first, *others = ([] if ready is None else [ready]) + found or [self._done(group, topic)]
         return _in_group(group, topic.name, with_others(first, others + hindered + rest))
 
-    def _dead(self, group: StoredGroup, topic: Topic, held: int) -> list[Reason]:
-        """Return a reason for the dead letters that hold no key but wait for a person."""
+    def _aside(
+        self, group: StoredGroup, topic: Topic, places: list[PartitionCase], types: list[PassedOverType]
+    ) -> Iterator[Reason]:
+        """Yield what holds nothing up: dead letters that hold no key, records that are lost or were passed over."""
         counts = {row[1]: row[2] for row in self._tx.rows("operate", "group_dead", groups=[group.id])}
-        count = counts.get(topic.id, 0) - held
-        if count <= 0:
-            return []
-        wait = "waits" if count == 1 else "wait"
-        text = f"{counted(count, 'dead letter')} {wait} to be requeued or discarded; they hold no key"
-        return [Reason(Code.DEAD, text, commands=(say.list_dead(group),))]
+        dead = counts.get(topic.id, 0) - sum(each.held for each in places)
+        if dead > 0:
+            waits = counted(dead, "dead letter waits", "dead letters wait")
+            text = f"{waits} to be requeued or discarded; they hold no key"
+            yield Reason(Code.DEAD, text, commands=(say.of_group("dead list", group),))
+        lost, unread = sum(each.lost for each in places), "that the group had not read"
+        if lost:
+            gone = counted(lost, f"record {unread} was", f"records {unread} were")
+            yield Reason(Code.GONE, f"{gone} deleted by retention, which had stopped waiting for the group")
+        left = [each for each in types if not each.coming]
+        if left:
+            count, names = sum(each.records for each in left), ", ".join(each.type for each in left[:3])
+            more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+            which = f"for which it has no handler ({names}{more})"
+            text = f"about {counted(count, f'record {which} was', f'records {which} were')} passed over"
+            yield Reason(Code.NO_HANDLER, text)
 
     def _done(self, group: StoredGroup, topic: Topic) -> Reason:
         writers = [each for each in self._opened.long_writers() if each.age_ms is not None]
@@ -183,7 +189,6 @@ class GroupReasons:
         return Reason(Code.DELIVERED, text, also=(unseen(unknown),) if unknown else ())
 
     def _busy(self, group: StoredGroup, topic: Topic, working: list[PartitionCase]) -> Reason:
-        """Return the reason for the work still to be done."""
         behind, text = sum(each.behind for each in working), _to_do(working)
         owned = {
             each.cursor.owner: each.served
@@ -193,7 +198,7 @@ class GroupReasons:
         counts = waiting_counts(self._tx, topic, [(group.id, owner) for owner in owned])
         for lanes, entries in counts.values():
             if behind and (lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND):
-                commands = (say.list_lanes(group),)
+                commands = (say.of_group("lanes", group),)
                 return Reason(Code.BOUNDS, f"{say.full(lanes, entries)}; {text}", commands=commands)
         crashed = next((each for each in working if each.cursor.trial.goes_by_few), None)
         if crashed is not None:
@@ -209,7 +214,6 @@ class GroupReasons:
 
 
 def _topics_wanted(group: StoredGroup) -> set[str]:
-    """Return the topics of a group's handlers."""
     return {text.partition(":")[0] for text in group.filters[0]} if group.filters else set()
 
 
@@ -233,36 +237,32 @@ def _badness(served: Served) -> tuple[int, bool]:
     return _WORST.index(served.service), "delivery" not in served.status.troubles
 
 
-def _waiting(group: StoredGroup, places: list[PartitionCase], now_ms: int) -> list[Reason]:
-    """Return reasons for the lanes that wait for a time or a person."""
+def _waiting(group: StoredGroup, places: list[PartitionCase], now_ms: int) -> Iterator[Reason]:
     held, resting = sum(each.held for each in places), sum(each.resting for each in places)
-    found, of = [], "partition" if any(each.stopped for each in places) else "key"
+    of = "partition" if any(each.stopped for each in places) else "key"
     if resting:
         next_due_ms = min(each.next_due_ms for each in places if each.next_due_ms is not None)
-        waits = "waits" if resting == 1 else "wait"
-        first = ahead(next_due_ms, now_ms)
-        text = f"{counted(resting, of)} {waits} to be tried again, the first {first}"
-        found.append(Reason(Code.PARKED, text, until_ms=next_due_ms, commands=(say.list_lanes(group),)))
+        waits = counted(resting, f"{of} waits", f"{of}s wait")
+        text = f"{waits} to be tried again, the first {ahead(next_due_ms, now_ms)}"
+        yield Reason(Code.PARKED, text, until_ms=next_due_ms, commands=(say.of_group("lanes", group),))
     if held:
-        are = "is" if held == 1 else "are"
-        text = f"{counted(held, of)} {are} held by dead letters until you requeue or discard them"
-        found.append(Reason(Code.HELD, text, commands=(say.list_lanes(group, held=True),)))
+        text = f"{counted(held, f'{of} is', f'{of}s are')} held by dead letters until you requeue or discard them"
+        yield Reason(Code.HELD, text, commands=(say.of_group("lanes", group, "--held"),))
     moved = sum(each.moved for each in places)
     if moved:
-        waits = "waits" if moved == 1 else "wait"
-        text = f"{counted(moved, 'key')} {waits} for earlier records in partitions from before the topic grew"
-        found.append(Reason(Code.GROWN, text, commands=(say.list_lanes(group),)))
+        waits = counted(moved, "key waits", "keys wait")
+        text = f"{waits} for earlier records in partitions from before the topic grew"
+        yield Reason(Code.GROWN, text, commands=(say.of_group("lanes", group),))
     closed = [each for each in places if each.waits_for is not None and each.behind]
     if closed:
         one, are = closed[0], "is" if len(closed) == 1 else "are"
         text = f"{counted(len(closed), 'partition')} (such as {one.partition}) {are} read once the records"
         text += f" from before the topic grew, in others (such as {one.waits_for}), are done"
-        found.append(Reason(Code.GROWN, text))
-    return found
+        yield Reason(Code.GROWN, text)
 
 
-def _beyond(topic: Topic, places: list[PartitionCase], lost: Mapping[int, OffsetRange]) -> list[Reason]:
-    """Return a reason if the log lost records that the group had passed: it would skip new ones."""
+def _beyond(topic: Topic, places: list[PartitionCase], lost: Mapping[int, OffsetRange]) -> Iterator[Reason]:
+    """Yield a reason if the log lost records that the group had passed: it would skip new ones."""
     for each in places:
         found, offset = lost.get(each.partition), each.cursor.offset
         if found is not None and found.low < offset <= found.high:
@@ -271,38 +271,18 @@ def _beyond(topic: Topic, places: list[PartitionCase], lost: Mapping[int, Offset
                 f"log has lost its records from offset {max(0, found.low):,} on; new records are appended "
                 "after the lost ones, and none is passed over"
             )
-            return [Reason(Code.BEYOND_END, text, commands=("penstock restored",))]
+            yield Reason(Code.BEYOND_END, text, commands=("penstock restored",))
+            return
     beyond = [each for each in places if each.cursor.offset > max(each.bounds)]
     if not beyond:
-        return []
+        return
     one, more = beyond[0], f" (and {counted(len(beyond) - 1, 'more partition')})" if len(beyond) > 1 else ""
     text = (
         f"it stands at offset {one.cursor.offset:,} of {topic.name}/{one.partition}{more}, but the log ends "
         f"at {one.bounds.end:,}: a backup was restored, or a crash lost records that were not on disk yet; "
         f"records appended below offset {one.cursor.offset:,} would be passed over"
     )
-    return [Reason(Code.BEYOND_END, text, commands=("penstock restored",))]
-
-
-def _lost(places: list[PartitionCase]) -> list[Reason]:
-    """Return a reason if retention deleted records that the group had not read."""
-    lost = sum(each.lost for each in places)
-    if not lost:
-        return []
-    were = "record that the group had not read was" if lost == 1 else "records that the group had not read were"
-    return [Reason(Code.GONE, f"{lost:,} {were} deleted by retention, which had stopped waiting for the group")]
-
-
-def _passed_over(group: StoredGroup, types: list[PassedOverType]) -> list[Reason]:
-    """Return a reason if the group passed over records for lack of a handler."""
-    left = [each for each in types if not each.coming]
-    if not left:
-        return []
-    count, names = sum(each.records for each in left), ", ".join(each.type for each in left[:3])
-    more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-    were = "was" if count == 1 else "were"
-    text = f"about {counted(count, 'record')} for which it has no handler ({names}{more}) {were} passed over"
-    return [Reason(Code.NO_HANDLER, text)]
+    yield Reason(Code.BEYOND_END, text, commands=("penstock restored",))
 
 
 def _to_do(working: list[PartitionCase]) -> str:
@@ -310,7 +290,7 @@ def _to_do(working: list[PartitionCase]) -> str:
     parts = []
     if behind:
         partitions = counted(sum(each.behind > 0 for each in working), "partition")
-        parts.append(f"{counted(behind, 'record')} {'is' if behind == 1 else 'are'} to be read in {partitions}")
+        parts.append(f"{counted(behind, 'record is', 'records are')} to be read in {partitions}")
     if due:
-        parts.append(f"{counted(due, 'key')} {'waits for its' if due == 1 else 'wait for their'} turn")
+        parts.append(counted(due, "key waits for its turn", "keys wait for their turn"))
     return " and ".join(parts)

@@ -30,12 +30,10 @@ class Act:
 
     def may_concern(self, group: str, record: Logged) -> bool:
         """Return whether it concerned the record, or a selection that may have held it."""
-        subject = self.subject
-        narrow = {"group": group, "topic": record.topic.name, "id": record.id, "key": record.key}
-        narrow["type"] = record.type
-        same = all(subject.get(name) in (None, value) for name, value in narrow.items())
-        partition = subject.get("partition")
-        return same and partition in (None, record.partition) and self.at_ms >= record.timestamp_ms
+        held = {"group": group, "topic": record.topic.name, "partition": record.partition}
+        held |= {"id": record.id, "key": record.key, "type": record.type}
+        same = all(self.subject.get(name) in (None, value) for name, value in held.items())
+        return same and self.at_ms >= record.timestamp_ms
 
 
 class History:
@@ -56,10 +54,8 @@ class History:
     def discarded(self, group: str, record: Logged) -> Act | None:
         """Return the act that certainly discarded a record, unless a later reset of the group undid it."""
         for act in self._on(group, record):
-            if act.action == RESET:
-                return None
-            if act.subject.get("id") == record.id:
-                return act
+            if act.action == RESET or act.subject.get("id") == record.id:
+                return None if act.action == RESET else act
         return None
 
     def doubts(self, group: str, record: Logged) -> list[str]:

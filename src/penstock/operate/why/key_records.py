@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from shlex import quote
 
 from penstock.delivery.lane import key_lane
 from penstock.log.contract import OffsetRange, Position, Topic
 
 from . import sentences as say
+from .answer import counted
 from .finder import Finder, Logged
 from .record_case import CaseReader, Cursor, Lane, Letter, StoredGroup
-from .wording import counted
 
 _LISTED = 3  # lanes, and dead letters, described one by one; the rest is counted
 
@@ -37,8 +36,7 @@ class UnsettledRecords:
         first = -1 if self.first is None else self.first.offset
         texts = [*self._in_lanes(first, now_ms), *self._dead(first, now_ms), *self._unread(first)]
         letters = [each for each in self.letters if each.offset != first]
-        which = f"--group {quote(group.name)} --key {quote(self.key)}"
-        return tuple(texts), (f"penstock dead list {which}",) if letters else ()
+        return tuple(texts), (say.of_group("dead list", group, "--key", self.key),) if letters else ()
 
     def _in_lanes(self, first: int, now_ms: int) -> list[str]:
         texts = []
@@ -47,9 +45,8 @@ class UnsettledRecords:
             if lane.head is not None and lane.head != first and not lane.held:
                 texts.append(f"its record {self.place}/{lane.head} {say.again(lane, now_ms, hindered=False)}")
             if behind > 0:
-                waits = "waits" if behind == 1 else "wait"
-                more = counted(behind, "more record")
-                texts.append(f"{more} of the key {waits} behind it, up to {self.place}/{lane.last}")
+                more = counted(behind, "more record of the key waits", "more records of the key wait")
+                texts.append(f"{more} behind it, up to {self.place}/{lane.last}")
         return [*texts[:_LISTED], *_rest(texts, "more of its records wait for a retry")]
 
     def _dead(self, first: int, now_ms: int) -> list[str]:
@@ -61,9 +58,8 @@ class UnsettledRecords:
         others = [each for each in self.unread if each.offset != first]
         if not others:
             return []
-        are = "is" if len(others) == 1 else "are"
-        more = counted(len(others), "more record")
-        return [f"{more} of the key {are} still to be read from the log, up to {others[-1].place}"]
+        more = counted(len(others), "more record of the key is", "more records of the key are")
+        return [f"{more} still to be read from the log, up to {others[-1].place}"]
 
 
 def unsettled(

@@ -4,13 +4,12 @@ A member writes its status with its heartbeat, so an answer may be some seconds 
 """
 
 from penstock.membership.filters import wanted
-from penstock.membership.status import CallStatus, GroupStatus, LimitStatus
+from penstock.membership.status import CallStatus, GroupStatus
 
 from . import sentences as say
-from .answer import Code, Reason
+from .answer import Code, Reason, ahead, counted, lasting
 from .finder import Logged
 from .members import Served, Service
-from .wording import counted, lasting
 
 SLOW_MS = 10_000  # a call that has lasted this long counts as the reason
 
@@ -18,7 +17,7 @@ SLOW_MS = 10_000  # a call that has lasted this long counts as the reason
 def troubled(served: Served, where: str) -> Reason | None:
     """Return why the owner of a partition cannot work at all; None while it can."""
     if served.service is Service.STOPPED:
-        return Reason(Code.STOPPED, say.stopped(served.name, where), commands=(say.resume_process(served),))
+        return Reason(Code.STOPPED, say.stopped(served.name, where), commands=(f"kill -CONT {served.pid}",))
     trouble = served.status.troubles.get("delivery")
     if trouble:
         return Reason(Code.TROUBLE, say.troubled(served.name, f"work on {where}", trouble))
@@ -42,24 +41,33 @@ def busy(served: Served, group: str, record: Logged | None, now_ms: int) -> Reas
         return Reason(code, say.in_call(own, now_ms, "it"), own.since_ms)
     since_ms = served.status.trial_since_ms
     if since_ms is not None:
-        return Reason(Code.CAREFUL, say.on_trial(served.name, since_ms, now_ms), since_ms)
-    limit = next((each for each in status.limits if _concerns(each, record)), None)
-    oldest = status.calls[0] if status.calls else None
-    slow = oldest if oldest is not None and now_ms - oldest.since_ms >= SLOW_MS else None
-    if limit is not None and limit.until_ms is not None:
-        return Reason(Code.RATE, say.limited(limit, now_ms), until_ms=limit.until_ms)
+        text = (
+            f"{served.name} has started no other calls for {lasting(now_ms - since_ms)}, so that a record that may "
+            "have killed a worker is tried alone; it continues after some seconds"
+        )
+        return Reason(Code.CAREFUL, text, since_ms)
+    limits = list(status.limits)
+    if record is not None:
+        limits = [each for each in limits if wanted([each.match], record.topic.name, record.type) is not False]
+    limit = limits[0] if limits else None
+    oldest, longest = status.calls[0] if status.calls else None, ""
+    if oldest is not None:
+        longest = f", the longest for {lasting(now_ms - oldest.since_ms)} (handler {oldest.handler}, {oldest.place})"
     if limit is not None:
-        return Reason(Code.BUSY, f"{say.limited(limit, now_ms)}{_longest(oldest, now_ms)}")
+        waiting = counted(limit.waiting, "record waits", "records wait")
+        text = f"{waiting} at handler {limit.handler}, which is limited to {limit.bound}"
+        if limit.until_ms is None:
+            return Reason(Code.BUSY, text + longest)
+        return Reason(Code.RATE, f"{text}; the next may start {ahead(limit.until_ms, now_ms)}", until_ms=limit.until_ms)
     if status.waiting:
         text = (
-            f"{counted(status.waiting, 'record')} {'waits' if status.waiting == 1 else 'wait'} for a free "
-            f"thread of {served.name}, where {counted(status.running, 'call')} "
-            f"{'is' if status.running == 1 else 'are'} running{_longest(oldest, now_ms)}; more workers "
-            "or a higher processing.concurrency would help"
+            f"{counted(status.waiting, 'record waits', 'records wait')} for a free thread of {served.name}, where "
+            f"{counted(status.running, 'call is', 'calls are')} running{longest}; more workers or a higher "
+            "processing.concurrency would help"
         )
         return Reason(Code.BUSY, text, None if oldest is None else oldest.since_ms)
-    if slow is not None and record is None:
-        return Reason(Code.SLOW_HANDLER, say.in_call(slow, now_ms, slow.place), slow.since_ms)
+    if oldest is not None and now_ms - oldest.since_ms >= SLOW_MS and record is None:
+        return Reason(Code.SLOW_HANDLER, say.in_call(oldest, now_ms, oldest.place), oldest.since_ms)
     return None
 
 
@@ -68,19 +76,6 @@ def hanging(served: Served, group: str, now_ms: int) -> str:
     status = served.status.group(group)
     if not status.hung or status.since_ms is None:
         return ""
-    calls = counted(status.hung, "call")
-    hang = "hangs" if status.hung == 1 else "hang"
-    return (
-        f"{calls} of handler {status.handler} {hang} beyond the time limit in {served.name}, the first for "
-        f"{lasting(now_ms - status.since_ms)}"
-    )
-
-
-def _concerns(limit: LimitStatus, record: Logged | None) -> bool:
-    return record is None or wanted([limit.match], record.topic.name, record.type) is not False
-
-
-def _longest(call: CallStatus | None, now_ms: int) -> str:
-    if call is None:
-        return ""
-    return f", the longest for {lasting(now_ms - call.since_ms)} (handler {call.handler}, {call.place})"
+    of = f"of handler {status.handler}"
+    calls = counted(status.hung, f"call {of} hangs", f"calls {of} hang")
+    return f"{calls} beyond the time limit in {served.name}, the first for {lasting(now_ms - status.since_ms)}"

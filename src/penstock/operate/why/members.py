@@ -13,7 +13,7 @@ from penstock.membership.process import Process, lease_clocks
 from penstock.membership.serving import Domain, Present, decode_serves
 from penstock.membership.status import SILENT, MemberStatus, decode_status
 
-from .wording import lasting
+from .answer import lasting
 
 
 class Service(Enum):
@@ -81,7 +81,14 @@ class Members:
 
     def lapsed(self) -> tuple[str, ...]:
         """Return, in words, the members that fell silent."""
-        return tuple(_lapse(each) for each in self._seen.values() if each.id not in self._present)
+        found = []
+        for each in self._seen.values():
+            if each.id not in self._present and each.process.is_surely_dead():
+                found.append(f"{each.name} has ended")
+            elif each.id not in self._present:
+                silent = lasting(-each.left_ms)
+                found.append(f"{each.name} has not been heard of since its lease ran out {silent} ago")
+        return tuple(found)
 
     def of_slot(self, owner: str | None) -> Served:
         """Return the service of a slot."""
@@ -114,9 +121,7 @@ class Members:
         """Return the living members that have handlers of a group for a topic, or for a type on it."""
         found = []
         for id, each in self._present.items():
-            filter = each.serves.filter(group_id)
-            if filter is None:
-                continue
+            filter = each.serves.filter(group_id) or ()
             is_for = any(text.partition(":")[0] == topic for text in filter)
             if is_for and (type is None or wanted([filter], topic, type) is not False):
                 found.append(self._seen[id])
@@ -134,9 +139,3 @@ class Members:
         seen = self._seen[owner]
         service = Service.STOPPED if seen.process.is_stopped() else Service.OWNED
         return Served(service, owner, name=seen.name, pid=seen.process.pid, status=seen.status)
-
-
-def _lapse(member: SeenMember) -> str:
-    if member.process.is_surely_dead():
-        return f"{member.name} has ended"
-    return f"{member.name} has not been heard of since its lease ran out {lasting(-member.left_ms)} ago"

@@ -1,7 +1,7 @@
 """`why`: from a subject that a person names to an answer per group."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 
 from penstock.clock import SYSTEM, Clock, from_ms
@@ -14,7 +14,7 @@ from penstock.model.limits import ERASED
 from ..operation import SeesTopic, every_topic, operation, storable
 from ..progress import reader_named, readers
 from . import sentences as say
-from .answer import Answer, Code, QuestionKind, Reason
+from .answer import Answer, Code, QuestionKind, Reason, counted
 from .finder import Finder, Logged, Missing, UnloggedEvent, looks_like_id, partition_of
 from .group_reasons import GroupReasons
 from .history import History
@@ -22,17 +22,7 @@ from .key_records import UnsettledRecords, unsettled
 from .members import Members
 from .record_case import CaseReader, Cursor, StoredGroup, group_of
 from .record_reasons import explain, of_record, of_whole
-from .unlogged import (
-    OpenTransactions,
-    blocked,
-    explain_cancelled,
-    explain_erased,
-    explain_missing,
-    explain_staged,
-    open_transactions,
-    unseen,
-)
-from .wording import counted
+from .unlogged import OpenTransactions, blocked, explain_missing, explain_staged, open_transactions, unseen
 
 
 @operation
@@ -63,32 +53,6 @@ def why(
         return question.answers(kind, key)
 
     return store.database.look_once(look)
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The subject of a question, once its kind is known."""
-
-    subject: str
-    kind: QuestionKind
-
-    def answer(
-        self, reason: Reason, group: str | None, id: str | None, place: str | None, unsettled: int = 0
-    ) -> Answer:
-        return Answer(
-            subject=self.subject,
-            kind=self.kind,
-            group=group,
-            code=reason.code,
-            sentence=f"{reason.sentence}.",
-            since=None if reason.since_ms is None else from_ms(reason.since_ms),
-            until=None if reason.until_ms is None else from_ms(reason.until_ms),
-            commands=reason.commands,
-            also=tuple(f"{each}." for each in reason.also),
-            id=id,
-            place=place,
-            unsettled=unsettled,
-        )
 
 
 class _Question:
@@ -129,17 +93,15 @@ class _Question:
         if kind is QuestionKind.GROUP:
             group = self._group_named(text)
             return self._of_group(group) or self._of_group(self._found(self._subject))
-        if looks_like_id(text):
-            found = self._by_id(text, key)
-            if not isinstance(found, Missing):
-                return self._of_id(found)
-            return self._of_group_named(text) or self._of_key() or self._of_id(found)
-        return (
-            self._of_group_named(text)
-            or self._of_key()
-            or self._of_found(self._by_id(text, key))
-            or self._of_nothing(QuestionKind.KEY)
-        )
+        is_id = looks_like_id(text)
+        found = self._by_id(text, key) if is_id else None
+        if found is not None and not isinstance(found, Missing):
+            return self._of_id(found)
+        answers = self._of_group_named(text) or self._of_key()
+        if answers:
+            return answers
+        found = found or self._by_id(text, key)
+        return self._of_id(found) if is_id or not isinstance(found, Missing) else self._of_nothing(QuestionKind.KEY)
 
     def _by_id(self, id: str, key: str | None) -> UnloggedEvent | Logged | Missing:
         found = self._finder.by_id(id, key)
@@ -147,69 +109,85 @@ class _Question:
             return Missing(cut=False, gone=False)
         return found
 
+    def _answer(
+        self,
+        kind: QuestionKind,
+        reason: Reason,
+        group: str | None,
+        id: str | None,
+        place: str | None,
+        unsettled: int = 0,
+    ) -> Answer:
+        return Answer(
+            subject=self._subject,
+            kind=kind,
+            group=group,
+            code=reason.code,
+            sentence=f"{reason.sentence}.",
+            since=None if reason.since_ms is None else from_ms(reason.since_ms),
+            until=None if reason.until_ms is None else from_ms(reason.until_ms),
+            commands=reason.commands,
+            also=tuple(f"{each}." for each in reason.also),
+            id=id,
+            place=place,
+            unsettled=unsettled,
+        )
+
     # -- a record
 
-    def _of_found(self, found: UnloggedEvent | Logged | Missing) -> list[Answer]:
-        return [] if isinstance(found, Missing) else self._of_id(found)
-
     def _of_id(self, found: UnloggedEvent | Logged | Missing) -> list[Answer]:
-        asked = _Asked(self._subject, QuestionKind.ID)
+        kind = QuestionKind.ID
         if isinstance(found, Missing):
-            return [asked.answer(self._missing(found), None, self._subject, None)]
+            reason = explain_missing(self._subject, kind, found, self._opened.writers)
+            act = History(self._tx).cancelled(self._subject)
+            if act is not None:
+                text = f"record {self._subject} was scheduled, and {say.done(act, self._now_ms)}"
+                reason = Reason(Code.CANCELLED, text, act.at_ms)
+            return [self._answer(kind, reason, None, self._subject, None)]
         if isinstance(found, UnloggedEvent):
-            return [self._staged(asked, found)]
+            return [self._staged(kind, found)]
         if found.type == ERASED:
-            return [asked.answer(explain_erased(found), None, found.id, found.place)]
-        answers = [
-            self._logged(asked, group, cursor, found) for group, cursor in self._groups(found.topic, found.partition)
-        ]
-        answers = answers or [self._unread(asked, found.topic, found)]
-        return answers + self._of_readers(asked, found)
+            text = f"record {found.id} was erased: {found.place} is empty now and is not delivered"
+            return [self._answer(kind, Reason(Code.ERASED, text), None, found.id, found.place)]
+        answers = []
+        for group, cursor in self._groups(found.topic, found.partition):
+            reason = self._explained(group, cursor, found, kind)
+            answers.append(self._answer(kind, reason, group.name, found.id or None, found.place))
+        answers = answers or [self._unread(kind, found.topic, found)]
+        return answers + self._of_readers(kind, found)
 
-    def _of_readers(self, asked: _Asked, record: Logged) -> list[Answer]:
+    def _of_readers(self, kind: QuestionKind, record: Logged) -> list[Answer]:
         """Return answers for readers that are not groups; none if a group was given."""
         found = [] if self._group is not None else readers(self._log)
-        reasons = [(each.name, of_record(each, record, asked.kind)) for each in found]
         return [
-            asked.answer(reason, name, record.id or None, record.place)
-            for name, reason in reasons
-            if reason is not None
+            self._answer(kind, reason, each.name, record.id or None, record.place)
+            for each in found
+            if (reason := of_record(each, record, kind)) is not None
         ]
 
-    def _missing(self, missing: Missing) -> Reason:
-        act = History(self._tx).cancelled(self._subject)
-        if act is not None:
-            return explain_cancelled(self._subject, act, self._now_ms)
-        return explain_missing(self._subject, QuestionKind.ID, missing, self._opened.writers)
+    def _staged(self, kind: QuestionKind, event: UnloggedEvent) -> Answer:
+        reason = explain_staged(self._tx, self._members, event, kind, self._now_ms, self._opened)
+        return self._answer(kind, reason, None, event.id, None)
 
-    def _staged(self, asked: _Asked, event: UnloggedEvent) -> Answer:
-        reason = explain_staged(self._tx, self._members, event, asked.kind, self._now_ms, self._opened)
-        return asked.answer(reason, None, event.id, None)
-
-    def _logged(self, asked: _Asked, group: StoredGroup, cursor: Cursor, record: Logged) -> Answer:
-        case = self._reader.case(group, cursor, record)
-        reason = self._with_locks(explain(case, asked.kind, self._now_ms))
-        return asked.answer(reason, group.name, record.id or None, record.place)
-
-    def _with_locks(self, reason: Reason) -> Reason:
-        """Return a reason with the open transaction that blocks workers, if any."""
+    def _explained(self, group: StoredGroup, cursor: Cursor, record: Logged, kind: QuestionKind) -> Reason:
+        """Return why a record waits in a group, with the open transaction that blocks workers, if any."""
+        reason = explain(self._reader.case(group, cursor, record), kind, self._now_ms)
         lockers = self._opened.long_lockers()
         if not lockers or not reason.code.waits:
             return reason
         return replace(reason, also=(*reason.also, blocked(lockers)))
 
-    def _unread(self, asked: _Asked, topic: Topic, record: Logged) -> Answer:
-        """Answer for a record that no group reads."""
+    def _unread(self, kind: QuestionKind, topic: Topic, record: Logged) -> Answer:
         group = None if self._group is None else self._group.name
         who = "no group reads" if group is None else f"group {group} does not read"
-        what = self._subject if asked.kind is QuestionKind.KEY else f"record {record.id}"
+        what = self._subject if kind is QuestionKind.KEY else f"record {record.id}"
         coming = self._group_reasons.about_to_read(topic.name)
         if coming is not None:
             reason = replace(coming, sentence=f"{what} is not delivered yet: {coming.sentence}")
         else:
             text = f"{what} is not delivered: {who} topic {topic.name}"
             reason = Reason(Code.NO_HANDLER, text, commands=(say.WORKER,))
-        return asked.answer(reason, group, record.id, record.place)
+        return self._answer(kind, reason, group, record.id, record.place)
 
     def _groups(self, topic: Topic, number: int) -> list[tuple[StoredGroup, Cursor]]:
         return self._reader.groups(topic, number, None if self._group is None else self._group.id)
@@ -228,9 +206,9 @@ class _Question:
         return answers
 
     def _search_key(self) -> list[Answer]:
-        asked = _Asked(self._subject, QuestionKind.KEY)
+        kind = QuestionKind.KEY
         answers, beside = list[Answer](), list[Answer]()
-        for topic in self._finder.topics():
+        for topic in self._finder.topics:
             last = self._finder.last_of_key(topic, self._subject)
             number = partition_of(topic, self._subject)
             groups = self._groups(topic, number)
@@ -238,12 +216,12 @@ class _Question:
             self._reader.look_ahead([] if last is None else [last])
             for (group, _), (at, left) in zip(groups, found, strict=True):
                 if left[0].first is not None or last is not None:
-                    answers.append(self._key_in(asked, group, at, left, last))
+                    answers.append(self._key_in(kind, group, at, left, last))
             if last is not None and not groups:
-                answers.append(self._unread(asked, topic, last))
-            beside += [] if last is None else self._of_readers(asked, last)
+                answers.append(self._unread(kind, topic, last))
+            beside += [] if last is None else self._of_readers(kind, last)
         answers.sort(key=lambda each: not (each.code.waits or each.code is Code.HELD))
-        return answers + beside + self._unlogged(asked)
+        return answers + beside + [each for topic in self._waits_on for each in self._unlogged_on(kind, topic)]
 
     def _unsettled(
         self, groups: Sequence[tuple[StoredGroup, Cursor]], topic: Topic
@@ -262,77 +240,68 @@ class _Question:
             left = unsettled(self._reader, self._finder, here, topic, number, self._subject)
             self._reader.look_ahead(each.first for each in left if each.first is not None)
             for (group, at), each in zip(here, left, strict=True):
-                is_open = not others or self._is_open(group, at, each)
+                is_open = not others
+                if others and each.first is not None:
+                    case = self._reader.case(group, at, each.first)
+                    is_open = not case.passed or case.holder is not None
                 if is_open or number == own or (number in strays and each.first is not None):
                     rank = 0 if is_open else 1 if each.first is not None else 2
                     found[group.id].append((rank, at, replace(each, is_stray=number in strays)))
         ranked = [sorted(some, key=itemgetter(0)) for some in found.values()]
         return [(some[0][1], [each for _, _, each in some]) for some in ranked]
 
-    def _is_open(self, group: StoredGroup, cursor: Cursor, found: UnsettledRecords) -> bool:
-        if found.first is None:
-            return False
-        case = self._reader.case(group, cursor, found.first)
-        return not case.passed or case.holder is not None
-
-    def _cursor(self, group: StoredGroup, cursor: Cursor, record: Logged) -> Cursor:
-        """Return a group's cursor in the partition of a record, which need not be the key's current one."""
-        if record.partition == partition_of(record.topic, self._subject):
-            return cursor
-        here = self._reader.groups(record.topic, record.partition, group.id)
-        return here[0][1] if here else cursor
-
     def _key_in(
-        self, asked: _Asked, group: StoredGroup, cursor: Cursor, unsettled: list[UnsettledRecords], last: Logged | None
+        self,
+        kind: QuestionKind,
+        group: StoredGroup,
+        cursor: Cursor,
+        unsettled: list[UnsettledRecords],
+        last: Logged | None,
     ) -> Answer:
         found, *later = unsettled
         record = found.first or last
         assert record is not None
-        if found.first is None:
-            cursor = self._cursor(group, cursor, record)
-        case = self._reader.case(group, cursor, record)
-        reason = self._with_locks(explain(case, asked.kind, self._now_ms))
+        if found.first is None and record.partition != partition_of(record.topic, self._subject):
+            here = self._reader.groups(record.topic, record.partition, group.id)
+            cursor = here[0][1] if here else cursor
+        reason = self._explained(group, cursor, record, kind)
         also, commands = found.others(group, self._now_ms)
         for each in later:
             if each.count:
-                one, more = each.count == 1, counted(each.count, "more record")
-                wait = "waits behind it" if one else "wait behind it"
+                of, waits, wait = "of the key", "waits behind it", "wait behind it"
                 if each.is_stray:
-                    wait = "is not settled" if one else "are not settled"
-                also += (f"{more} of the key {wait} in {each.place}",)
+                    waits, wait = "is not settled", "are not settled"
+                more = counted(each.count, f"more record {of} {waits}", f"more records {of} {wait}")
+                also += (f"{more} in {each.place}",)
         reason = replace(reason, also=also + reason.also, commands=reason.commands + commands)
         writers = self._opened.long_writers()
         if reason.code is Code.DELIVERED and writers:
             reason = replace(reason, also=(*reason.also, unseen(writers)))
-        return asked.answer(reason, group.name, record.id or None, record.place, sum(each.count for each in unsettled))
+        return self._answer(
+            kind, reason, group.name, record.id or None, record.place, sum(each.count for each in unsettled)
+        )
 
-    def _unlogged(self, asked: _Asked) -> list[Answer]:
+    def _unlogged_on(self, kind: QuestionKind, topic: str | None) -> list[Answer]:
         """Return answers for the key's staged and scheduled events."""
-        return [each for topic in self._waits_on for each in self._unlogged_on(asked, topic)]
-
-    def _unlogged_on(self, asked: _Asked, topic: str | None) -> list[Answer]:
         staged, scheduled = self._finder.waiting_count(self._subject, topic)
         answers = []
         for event in self._finder.waiting(self._subject, topic):
             if not self._seen(event.topic):
                 continue
             count, state = (staged, "staged") if event.due_ms is None else (scheduled, "scheduled")
-            answer = self._staged(asked, event)
+            answer = self._staged(kind, event)
             if count > 1:
-                more = counted(count - 1, "more event")
-                are = "is" if count == 2 else "are"
-                answer = replace(answer, also=(f"{more} of the key {are} {state} after it.", *answer.also))
+                more = counted(count - 1, "more event of the key is", "more events of the key are")
+                answer = replace(answer, also=(f"{more} {state} after it.", *answer.also))
             answers.append(replace(answer, unsettled=count))
         return answers
 
     def _of_nothing(self, kind: QuestionKind) -> list[Answer]:
-        """Answer for a key without records."""
-        asked = _Asked(self._subject, kind)
-        cut = any(self._finder.is_cut(topic, self._subject) for topic in self._finder.topics())
-        gone = any(self._finder.is_gone(topic, self._subject) for topic in self._finder.topics())
+        cut = any(self._finder.is_cut(topic, self._subject) for topic in self._finder.topics)
+        gone = any(self._finder.is_gone(topic, self._subject) for topic in self._finder.topics)
         missing = Missing(cut, gone, self._finder.is_trimmed())
         reason = explain_missing(self._subject, kind, missing, self._opened.writers)
-        return [asked.answer(reason, None, None, None)]
+        return [self._answer(kind, reason, None, None, None)]
 
     # -- a group
 
@@ -346,28 +315,30 @@ class _Question:
     def _of_group(self, group: StoredGroup | None) -> list[Answer]:
         if group is None:
             return self._of_reader()
-        asked = _Asked(self._subject, QuestionKind.GROUP)
+        kind = QuestionKind.GROUP
         reasons = list(self._group_reasons.of(group, self._topic))
-        answers = [asked.answer(reason, group.name, None, topic) for topic, reason in reasons if self._seen(topic)]
+        answers = [
+            self._answer(kind, reason, group.name, None, topic) for topic, reason in reasons if self._seen(topic)
+        ]
         if reasons and not answers:
             unseen_reason = Reason(Code.NO_HANDLER, f"group {group.name} reads no topic that you may see")
-            return [asked.answer(unseen_reason, group.name, None, None)]
+            return [self._answer(kind, unseen_reason, group.name, None, None)]
         where = "any topic" if self._topic is None else f"topic {self._topic}"
         nothing = Reason(
             Code.NO_HANDLER,
             f"group {group.name} does not read {where} yet: no worker with its handlers has run",
             commands=(say.WORKER,),
         )
-        return answers or [asked.answer(nothing, group.name, None, None)]
+        return answers or [self._answer(kind, nothing, group.name, None, None)]
 
     def _of_reader(self) -> list[Answer]:
         """Return answers for a reader of that name that is not a group."""
         reader = reader_named(self._log, storable(self._subject))
         if reader is None:
             return []
-        asked = _Asked(self._subject, QuestionKind.GROUP)
+        kind = QuestionKind.GROUP
         return [
-            asked.answer(reason, reader.name, None, topic)
+            self._answer(kind, reason, reader.name, None, topic)
             for topic, reason in of_whole(self._log, reader, self._now_ms)
             if self._topic in (None, topic) and self._seen(topic)
         ]

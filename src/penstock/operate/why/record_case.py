@@ -135,13 +135,12 @@ class FormerWork:
 class RecordCase:
     """Everything that decides on one record in one group.
 
-    `lane`: the one it waits in, or, while the group has not read it yet, that of its key or of its whole
-    partition. `letter`: its own dead letter; `holder`: one that holds that lane. `earlier`: an earlier record
-    of its key that is not passed yet. `discard`: the act that discarded it. `doubts`: how else than by
-    delivery the group may have passed it. `note`: set if it was passed over for lack of a handler for its
-    type. `fallback`: set if its handler's fallback completed it. `former`: work that comes before it in
-    another partition, since its topic has grown. `rival`: a member that does have a handler for it, and its
-    filter.
+    `lane`: the one it waits in, or, while the group has not read it yet, that of its key or of its whole partition.
+    `letter`: its own dead letter; `holder`: one that holds that lane. `earlier`: an earlier record of its key that is
+    not passed yet. `discard`: the act that discarded it. `doubts`: how else than by delivery the group may have passed
+    it. `note`: set if it was passed over for lack of a handler for its type. `fallback`: set if its handler's fallback
+    completed it. `former`: work that comes before it in another partition, since its topic has grown. `rival`: a member
+    that does have a handler for it, and its filter.
     """
 
     group: StoredGroup
@@ -281,7 +280,6 @@ class CaseReader:
         return sorted(letters, key=lambda each: each.offset)
 
     def _at(self, name: str, group: StoredGroup, record: Logged) -> list[Row]:
-        """Return a group's rows of one kind for a record."""
         place = TopicPart(record.topic.id, record.partition)
         return self._rows.at(name, place, group.id, "offsets", record.offset)
 
@@ -299,7 +297,6 @@ class CaseReader:
         return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
 
     def _fallback(self, group: StoredGroup, record: Logged) -> ByFallback | None:
-        """Return the completion of a record by its handler's fallback."""
         rows = self._at("fallback_find", group, record)
         return ByFallback(*rows[0]) if rows else None
 

@@ -17,20 +17,21 @@
 """
 
 from dataclasses import replace
+from shlex import quote
 
 from penstock.delivery.notes import OPEN, Note
+from penstock.delivery.trial import ALONE_DEATHS
 from penstock.log.contract import Log, Position
 from penstock.membership.filters import wanted
 from penstock.worker.group import bounds
 
-from ..progress import GroupProgress, LogReader, progress_on
+from ..progress import LogReader, progress_on
 from . import sentences as say
-from .answer import Code, QuestionKind, Reason, with_others
+from .answer import Code, QuestionKind, Reason, ago, counted, short, with_others
 from .finder import Logged
 from .member_reasons import busy, call_at, hanging, troubled
 from .members import Served, Service
 from .record_case import Lane, RecordCase, StoredGroup
-from .wording import ago, counted
 
 
 def explain(case: RecordCase, kind: QuestionKind, now_ms: int) -> Reason:
@@ -54,35 +55,46 @@ def explain(case: RecordCase, kind: QuestionKind, now_ms: int) -> Reason:
 
 def hindrances(group: StoredGroup, served: Served, where: str, now_ms: int) -> list[Reason]:
     """Return the obstacles to a group's work on a partition, the most lasting first."""
-    found = []
+    found, worker = [], (say.WORKER,)
     if group.paused_ms is not None:
-        commands = (say.resume(group),)
-        found.append(Reason(Code.PAUSED, say.paused(group, now_ms), since_ms=group.paused_ms, commands=commands))
-    seen_ms, worker = group.seen_ms or None, (say.WORKER,)
+        text, commands = (
+            f"the group was paused {ago(group.paused_ms, now_ms)}",
+            (f"penstock groups resume {quote(group.name)}",),
+        )
+        found.append(Reason(Code.PAUSED, text, since_ms=group.paused_ms, commands=commands))
     match served.service:
         case Service.NONE:
-            text = say.unserved(group, served, where, now_ms)
-            found.append(Reason(Code.NO_MEMBER, text, since_ms=seen_ms, commands=worker))
+            seen = f"; the group last had one {ago(group.seen_ms, now_ms)}" if group.seen_ms else ""
+            seen = f"; {', and '.join(served.lapsed[:2])}" if served.lapsed else seen
+            text = f"no living member works on {where}{seen}"
+            found.append(Reason(Code.NO_MEMBER, text, since_ms=group.seen_ms or None, commands=worker))
         case Service.GIVEN_UP:
-            found.append(_given_up(group, served, now_ms))
+            text = (
+                f"{served.name} has given group {group.name} up: {hanging(served, group.name, now_ms)}; restart that "
+                "process, or start another worker, and set a time limit on the call in which the handler hangs"
+            )
+            since_ms = served.status.group(group.name).since_ms
+            found.append(Reason(Code.GIVEN_UP, text, since_ms=since_ms, commands=worker))
         case Service.PINNED:
-            found.append(Reason(Code.NO_MEMBER, say.pinned(served.others, where), commands=worker))
+            others = f"the {served.others:,} that serve the group are"
+            others = "the one that serves the group is" if served.others == 1 else others
+            text = f"no member works on {where}: {others} pinned to other partitions (--partitions)"
+            found.append(Reason(Code.NO_MEMBER, text, commands=worker))
         case Service.DIFFERS:
-            found.append(Reason(Code.FILTER_DIFFERS, say.differs(group, served.others)))
+            members = counted(served.others, "living member that serves it has", "living members that serve it have")
+            filter = ", ".join(group.filters[0]) if group.filters else "none"
+            text = (
+                f"{members} handlers other than the group's ({filter}), as during a rolling deploy; the group takes "
+                "over the new handlers within seconds, once no member with the old ones is left"
+            )
+            found.append(Reason(Code.FILTER_DIFFERS, text))
     trouble = troubled(served, where)
     return found if trouble is None else [*found, trouble]
 
 
-def _given_up(group: StoredGroup, served: Served, now_ms: int) -> Reason:
-    status = served.status.group(group.name)
-    text = say.given_up(group, served, hanging(served, group.name, now_ms))
-    return Reason(Code.GIVEN_UP, text, since_ms=status.since_ms, commands=(say.WORKER,))
-
-
 def _ended(case: RecordCase, kind: QuestionKind, who: str, now_ms: int) -> Reason:
-    """Explain a record that the group has passed."""
     record, group, letter = case.record, case.group, case.letter
-    it, name = say.it(record, kind), f"group {group.name}"
+    it, name = _it(record, kind), f"group {group.name}"
     if letter is not None:
         since, commands = letter.died_ms, say.decide(group, letter)
         what = f"{it} {say.died(letter, now_ms)}"
@@ -99,8 +111,9 @@ def _ended(case: RecordCase, kind: QuestionKind, who: str, now_ms: int) -> Reaso
     if wanted(group.filters, record.topic.name, record.type) is False:
         return Reason(Code.NO_HANDLER, f"{who} is not for {name}: {say.passed_over(case)}")
     if case.fallback is not None:
-        text = f"{who} was completed in {name} by the fallback of its handler, {say.fell_back(case, now_ms)}"
-        return Reason(Code.DELIVERED, text, case.fallback.completed_ms)
+        since, failures = case.fallback.completed_ms, counted(case.fallback.failures, "failure")
+        text = f"{who} was completed in {name} by the fallback of its handler, {ago(since, now_ms)}, after {failures}"
+        return Reason(Code.DELIVERED, f"{text} ({short(case.fallback.reason)})", since)
     if kind is QuestionKind.KEY:
         text = f"no record of {who} waits in {name}: the last one, {record.place}, was delivered"
     else:
@@ -112,16 +125,20 @@ def _ended(case: RecordCase, kind: QuestionKind, who: str, now_ms: int) -> Reaso
 def _noted(case: RecordCase, note: Note, who: str, now_ms: int) -> Reason:
     """Explain a record that was passed over for lack of a handler for its type."""
     group, topic, type = case.group, case.record.topic.name, case.record.type
-    name, command = f"group {group.name}", say.catch_up(group, type)
+    name, passed = f"group {group.name}", f"the group had no handler for the type {type} when it passed it"
     if note.is_coming:
-        text = f"{who} waits to be delivered late in {name}: {say.was_passed_over(type)}"
+        text = f"{who} waits to be delivered late in {name}: {passed}"
         place = f"{topic}/{case.record.partition}"
         return with_others(Reason(Code.IN_WORK, text), hindrances(group, case.served, place, now_ms))
     unknown = not group.filters and note.until == OPEN
     if unknown or wanted(group.filters[:1], topic, type) is False:
-        text = f"{who} is not for {name}: {say.passed_over(case)}; {say.LATE}"
+        text = (
+            f"{who} is not for {name}: {say.passed_over(case)}; register a handler for it: a worker with one then "
+            "delivers it late if it is no older than processing.catch_up; otherwise run `penstock groups catch-up`"
+        )
         return Reason(Code.NO_HANDLER, text, commands=(say.WORKER,))
-    text = f"{who} was not delivered to {name}: {say.was_passed_over(type)}; {say.ASKED}"
+    text = f"{who} was not delivered to {name}: {passed}; the group has one now, and delivers it late on request"
+    command = f"penstock groups catch-up {quote(group.name)} --type {quote(type)}"
     return Reason(Code.NO_HANDLER, text, commands=(command,))
 
 
@@ -142,7 +159,7 @@ def _resting(case: RecordCase, kind: QuestionKind, who: str, now_ms: int, hinder
         return None
     state = say.again(lane, now_ms, hindered=hindered)
     if lane.head == record.offset:
-        return Reason(Code.PARKED, f"{waits}: {say.it(record, kind)} {state}", until_ms=lane.due_ms)
+        return Reason(Code.PARKED, f"{waits}: {_it(record, kind)} {state}", until_ms=lane.due_ms)
     text = f"{waits} behind {_head(record, lane)}, which {state}"
     return Reason(Code.BEHIND, text, until_ms=lane.due_ms)
 
@@ -162,7 +179,12 @@ def _grown(case: RecordCase, who: str, now_ms: int, hindered: bool) -> Reason | 
         state, until_ms = say.again(lane, now_ms, hindered=hindered), lane.due_ms or None
         text = f"{waits} behind {place}/{lane.head} of the same key, which {state}"
         return Reason(Code.BEHIND, text, until_ms=until_ms)
-    return Reason(Code.GROWN, f"{waits}: {say.grown(case, former)}")
+    to_do = counted(former.open, "record is to be done there", "records are to be done there")
+    text = (
+        f"{waits}: {record.topic.name} has grown, and {record.topic.name}/{record.partition} is read once the group "
+        f"has passed {place}/{former.end}, where its keys were before; {to_do}"
+    )
+    return Reason(Code.GROWN, text)
 
 
 def _flowing(case: RecordCase, kind: QuestionKind, who: str, now_ms: int) -> Reason:
@@ -171,11 +193,20 @@ def _flowing(case: RecordCase, kind: QuestionKind, who: str, now_ms: int) -> Rea
     waits = f"{who} waits in {name}"
     lanes, entries = case.waiting_lanes, case.waiting_entries
     if lanes > bounds.LANES_BOUND or entries > bounds.ENTRIES_BOUND:
-        commands = (say.list_lanes(case.group),)
+        commands = (say.of_group("lanes", case.group),)
         return Reason(Code.BOUNDS, f"{waits}: {say.full(lanes, entries)}", commands=commands)
     trial = case.cursor.trial
-    if trial.goes_by_few or record.offset in trial.alone:
-        return Reason(Code.CAREFUL, f"{waits}: {say.careful(case)}")
+    alone = trial.alone.get(record.offset)
+    if alone is not None:
+        text = (
+            f"{waits}: it was being handled when {counted(trial.deaths, 'worker')} died, so it waits to be tried "
+            f"alone; {counted(alone, 'worker')} died while it was tried alone, and after {ALONE_DEATHS} its key is "
+            "parked"
+        )
+        return Reason(Code.CAREFUL, text)
+    if trial.goes_by_few:
+        by_few = say.by_few(record.topic.name, record.partition, trial)
+        return Reason(Code.CAREFUL, f"{waits}: {by_few}; {say.before(case)}")
     by = f"{case.member} works on it" if case.member else "a member is about to take it"
     if lane is not None and lane.head is not None and lane.head != record.offset:
         state = say.again(lane, now_ms, hindered=False)
@@ -183,9 +214,7 @@ def _flowing(case: RecordCase, kind: QuestionKind, who: str, now_ms: int) -> Rea
     if case.earlier is not None:
         place = _beside(record, case.earlier)
         call = call_at(case.served.status.group(case.group.name), place)
-        state = (
-            "is being handled or is next" if call is None else f"is being handled: {say.in_call(call, now_ms, 'it')}"
-        )
+        state = "is being handled" + (" or is next" if call is None else f": {say.in_call(call, now_ms, 'it')}")
         return Reason(Code.BEHIND, f"{waits} behind {place} of the same key, which {state}; {by}")
     inside = busy(case.served, case.group.name, record, now_ms)
     if inside is not None:
@@ -193,8 +222,13 @@ def _flowing(case: RecordCase, kind: QuestionKind, who: str, now_ms: int) -> Rea
         return replace(inside, sentence=f"{waits}: {inside.sentence}", also=(others,) if others else ())
     if lane is not None and case.entry:
         state = say.again(lane, now_ms, hindered=False)
-        return Reason(Code.IN_WORK, f"{waits}: {say.it(record, kind)} {state}; {by}")
+        return Reason(Code.IN_WORK, f"{waits}: {_it(record, kind)} {state}; {by}")
     return Reason(Code.IN_WORK, f"{who} is being handled in {name}, or is next: {say.before(case)}; {by}")
+
+
+def _it(record: Logged, kind: QuestionKind) -> str:
+    """Return a reference to the record in a sentence that has named it or its key."""
+    return f"its record {record.place}" if kind is QuestionKind.KEY else "it"
 
 
 def _head(record: Logged, lane: Lane) -> str:
@@ -225,15 +259,15 @@ def of_record(reader: LogReader, record: Logged, kind: QuestionKind) -> Reason |
 
 def of_whole(log: Log, reader: LogReader, now_ms: int) -> list[tuple[str, Reason]]:
     """Return the progress of a reader on each of its topics."""
-    return [(each.topic.name, _behind(reader, each, now_ms)) for each in progress_on(log, [reader])]
-
-
-def _behind(reader: LogReader, progress: GroupProgress, now_ms: int) -> Reason:
-    where = f"pipeline {reader.name}", f"topic {progress.topic.name}"
-    if not progress.lag:
-        return Reason(Code.DELIVERED, f"{where[0]} has all of {where[1]} in its tables")
-    oldest = "" if progress.oldest_ms is None else f", the oldest published {ago(progress.oldest_ms, now_ms)}"
-    unread = counted(progress.lag, "record")
-    text = f"{where[0]} has {unread} of {where[1]} to read{oldest}; retention keeps them for it"
-    commands = (_RUN,)
-    return Reason(Code.IN_WORK, text, since_ms=progress.oldest_ms, commands=commands)
+    found = []
+    for each in progress_on(log, [reader]):
+        name, oldest = each.topic.name, ""
+        if each.oldest_ms is not None:
+            oldest = f", the oldest published {ago(each.oldest_ms, now_ms)}"
+        reason = Reason(Code.DELIVERED, f"pipeline {reader.name} has all of topic {name} in its tables")
+        if each.lag:
+            text = f"pipeline {reader.name} has {counted(each.lag, 'record')} of topic {name} to read{oldest}"
+            text += "; retention keeps them for it"
+            reason = Reason(Code.IN_WORK, text, since_ms=each.oldest_ms, commands=(_RUN,))
+        found.append((name, reason))
+    return found

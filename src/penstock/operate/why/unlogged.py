@@ -10,11 +10,9 @@ from penstock.log.store import Store
 
 from . import finder
 from . import sentences as say
-from .answer import Code, QuestionKind, Reason
-from .finder import Logged, Missing, UnloggedEvent
-from .history import Act
+from .answer import Code, QuestionKind, Reason, ago, ahead, counted, lasting
+from .finder import Missing, UnloggedEvent
 from .members import Members, Served, Service
-from .wording import ago, ahead, counted, lasting
 
 LONG_MS = 10_000  # a transaction open for this long is reported
 _LOCKED_MS = 1_000
@@ -73,8 +71,7 @@ class OpenTransactions:
 def open_transactions(store: Store) -> OpenTransactions:
     """Return the open transactions that may affect publishing or delivery.
 
-    Call it before taking the snapshot: then the snapshot sees what commits in between, and no event is
-    missed.
+    Call it before taking the snapshot: then the snapshot sees what commits in between, and no event is missed.
     """
     tables = [store.database.names.table(name) for name in _LOCKED]
 
@@ -114,20 +111,19 @@ def explain_ready(
     owners = {row[0]: row[1] for row in tx.rows("membership", "slots_shared")}
     served = {row[0]: members.of_slot(owners[row[0]]) for row in ready}
     slot, worst = min(served.items(), key=lambda each: _WORST.index(each[1].service))
-    are = "event is" if count == 1 else "events are"
-    text = f"{count:,} {are} committed but not in the log yet, the oldest {ago(since, now_ms)}"
+    are = counted(count, "event is", "events are")
+    text = f"{are} committed but not in the log yet, the oldest {ago(since, now_ms)}"
     return _unmoved(text, f"slot {slot}", worst, since, opened)
 
 
 def _unmoved(text: str, where: str, served: Served, since_ms: int, opened: OpenTransactions) -> Reason:
-    """Return why ready events are not in the log, by the service of their slot."""
     if served.service is Service.NONE:
         gone = f" ({', and '.join(served.lapsed[:2])})" if served.lapsed else ""
         text += f", and no living member sequences the events of {where}{gone}"
         return Reason(Code.NOT_SEQUENCED, text, since_ms, commands=(say.WORKER,))
     if served.service is Service.STOPPED:
         text += f"; {say.stopped(served.name, where)}"
-        return Reason(Code.STOPPED, text, since_ms, commands=(say.resume_process(served),))
+        return Reason(Code.STOPPED, text, since_ms, commands=(f"kill -CONT {served.pid}",))
     lockers = opened.long_lockers()
     if lockers:
         text += f"; {blocked(lockers)}"
@@ -141,25 +137,26 @@ def _unmoved(text: str, where: str, served: Served, since_ms: int, opened: OpenT
 
 def blocked(lockers: Sequence[Writer]) -> str:
     """Say that an open transaction blocks workers."""
-    more = f", the oldest of {len(lockers):,}" if len(lockers) > 1 else ""
-    return f"an open transaction holds locks that workers need: {lockers[0].text}{more}; end it"
+    return f"an open transaction holds locks that workers need: {_oldest(lockers)}; end it"
 
 
 def unseen(writers: Sequence[Writer]) -> str:
     """Say that an open transaction may hold events."""
-    more = f", the oldest of {len(writers):,}" if len(writers) > 1 else ""
-    return f"a transaction that may have published more is still open: {writers[0].text}{more}"
+    return f"a transaction that may have published more is still open: {_oldest(writers)}"
+
+
+def _oldest(open_transactions: Sequence[Writer]) -> str:
+    count = len(open_transactions)
+    return open_transactions[0].text + (f", the oldest of {count:,}" if count > 1 else "")
 
 
 def explain_missing(subject: str, kind: QuestionKind, missing: Missing, open_writers: Sequence[Writer]) -> Reason:
     """Return why a record, or those of a key, may not have been found."""
     none = f"no record of key {subject} is" if kind is QuestionKind.KEY else f"record {subject} is not"
-    also = _cut(missing)
+    bound = f"only {counted(finder.WALK, 'record')} of each partition were searched; search all with --scan"
+    also = (bound,) if missing.cut else ()
     if open_writers:
-        oldest, count = open_writers[0].text, len(open_writers)
-        text = f"{none} visible, but a transaction that may hold it is still open: {oldest}"
-        if count > 1:
-            text += f", the oldest of {count:,}"
+        text = f"{none} visible, but a transaction that may hold it is still open: {_oldest(open_writers)}"
         return Reason(Code.OPEN_TRANSACTION, text, also=also)
     if missing.gone:
         ever = "there ever was one" if kind is QuestionKind.KEY else "it ever was"
@@ -173,20 +170,3 @@ def explain_missing(subject: str, kind: QuestionKind, missing: Missing, open_wri
     if not missing.trimmed:
         ends = "rolled back or cancelled before it was due"
     return Reason(Code.UNKNOWN, f"there is no record {what}: it was never published, or was {ends}")
-
-
-def explain_erased(record: Logged) -> Reason:
-    """Return the reason for an erased record."""
-    text = f"record {record.id} was erased: {record.place} is empty now and is not delivered"
-    return Reason(Code.ERASED, text)
-
-
-def explain_cancelled(id: str, act: Act, now_ms: int) -> Reason:
-    """Return the reason for a cancelled event."""
-    return Reason(Code.CANCELLED, f"record {id} was scheduled, and {say.done(act, now_ms)}", act.at_ms)
-
-
-def _cut(missing: Missing) -> tuple[str, ...]:
-    if not missing.cut:
-        return ()
-    return (f"only {counted(finder.WALK, 'record')} of each partition were searched; search all with --scan",)
