@@ -12,7 +12,7 @@ from penstock.database.database import Transaction
 
 
 class ClientCommit(NamedTuple):
-    """A client's position in a partition: the next offset it wants. The rest is the client's, kept as it is.
+    """The next offset a client wants of a partition; the rest is the client's, kept as it is.
 
     `leader_epoch`: of the record before, as Kafka's clients know it; -1: not given.
     """

@@ -1,13 +1,10 @@
 """Retention: the oldest records of a topic are deleted, in bounded batches, behind the slowest group.
 
-Records that are too old, too many or too large are deleted, whichever limit is reached first
-(`RetentionRule`), except records that a recently seen handler group has not passed, or that a reader holds in
-the log. This module chooses the ranges; the log deletes them (`retention_trim.py`). A batch is one short
-transaction where log and database are one. Two passes at once delete the same records once.
+Records that are too old, too many or too large are deleted (`RetentionRule`), except those that a recently seen handler
+group has not passed, or that a reader holds in the log. A batch is one short transaction where log and database are
+one. Two passes at once delete the same records once.
 
-Bytes are measured only where a topic limits them, and each record once: a pass adds the records that came
-since the last pass and subtracts those it deletes. The sum is kept in memory; a new process measures the
-topic again.
+Bytes are measured only where a topic limits them, each record once: the sum is kept in memory.
 """
 
 import logging
@@ -51,8 +48,6 @@ class Trimmed:
 
 
 class _KeptPartition(NamedTuple):
-    """A partition that holds records."""
-
     partition: int
     start: int
     end: int
@@ -130,10 +125,7 @@ class Retention:
         return Trimmed(deleted, full)
 
     def _tend(self, plan: _Plan) -> bool:
-        """Let the log do its own upkeep; return whether there is more to do.
-
-        No record is deleted that a reader has yet to pass; records that wait in lanes are copied first.
-        """
+        """Let the log do its own upkeep behind all readers, copies first; return whether there is more to do."""
         store = self._store
         if store.log.trims_here is None:
             return False
@@ -216,7 +208,6 @@ class Retention:
         ]
 
     def _aged(self, plan: _Plan, heads: Sequence[_KeptPartition]) -> set[int]:
-        """Return the partitions whose oldest record is too old."""
         if plan.limits.older_than_ms is None:
             return set()
         starts = [Position(head.partition, head.start) for head in heads]

@@ -1,9 +1,8 @@
 """A group's progress in the database: cursors, waiting lanes, dead letters, and their settlement.
 
-Only its owner moves a cursor, in its epoch, and only from the version it was left in; lanes, entries and dead
-letters are written in the same transaction and only for cursors that took the move. So a late, stale or
-repeated settling changes nothing and reports the partitions it lost. Where a person has decided on dead
-letters meanwhile, the owner first learns of that, and then settles on top of it.
+Only its owner moves a cursor, in its epoch, from the version it was left in; lanes, entries and dead letters are
+written in the same transaction and only for cursors that took the move. So a late, stale or repeated settling changes
+nothing and reports the partitions it lost. An owner learns a person's decisions on dead letters, then settles.
 """
 
 import logging
@@ -24,13 +23,12 @@ from penstock.log.entry import Content, Entry, is_cut
 from penstock.log.sql.append import COLUMNS, columns
 from penstock.log.store import Store
 
+from .cursor_state import GoingOut, Trial, stored_trial
 from .groups import GroupKind, join_group
 from .growth_barriers import OPEN, Barrier, FormerPartitions
 from .lane import LANE_COLUMNS, LaneId, StoredLane, WaitState, columns_of, stored_lane
 from .machine import Partition, Settlement
 from .notes import CatchUp, LateRange, Notes
-from .offset_sets import GoingOut
-from .trial import Trial, stored_trial
 
 BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
 BEFORE_COMMIT = points.declare("delivery.before_commit", "Cursors and lanes are written; not committed.")
@@ -51,14 +49,12 @@ _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 class Owned:
     """A partition this member owns for a group: its state, and the content its row must still have.
 
-    `crashes` counts the owners lost without release: `doubtful` are the records they may have had in flight,
-    which may come again; `repeats` are single records that went out before, from any owner, and come again;
-    `is_certain`: those owners have ended, so none of them hands out anything more. `going_out` are the
-    records that this owner may hand out, as the row says, before it writes down more. `trial` is the state of
-    records that may have killed their process, `killers` those to be put off for it. `copied` are the waiting
-    records that have a copy of their own: it takes precedence over the log. `lanes_version`: the decisions of
-    others on its lanes that the machine knows. `barrier`: whether it may be read already, after its topic has
-    grown.
+    `crashes` counts the owners lost without release: `doubtful` are the records they may have had in flight, which may
+    come again; `repeats` single records that went out before and come again; `is_certain`: those owners hand out
+    nothing more. `going_out`: the records that this owner may hand out before it writes down more. `trial`: the
+    suspects; `killers` those to be put off. `copied`: the waiting records with a copy of their own, which takes
+    precedence over the log. `lanes_version`: the decisions on its lanes that the machine knows. `barrier`: whether it
+    may be read, after its topic has grown.
     """
 
     machine: Partition
@@ -110,12 +106,11 @@ class Written(NamedTuple):
 class GroupStore:
     """The rows of one group on one topic, as one member sees them.
 
-    `filter` is the filter of its handlers: while the group's filter differs, nothing is taken, and no record
-    is passed over that another version of the program may have handlers for; while the group is paused,
-    nothing is taken and nothing kept. `touch` is called with the ids of group and topic in each transaction
-    that releases cursors, so that others learn of it. `gone` returns the members whose processes have ended
-    for certain, and perhaps because of a record; it is called under the group's lock. `catch_up` selects the
-    notes of the group that are delivered late.
+    While the group's filter differs from `filter`, nothing is taken, and no record is passed over that another version
+    may have handlers for; while the group is paused, nothing is taken and nothing kept. `touch` is called with the ids
+    of group and topic in each transaction that releases cursors. `gone` returns, under the group's lock, the members
+    whose processes have ended for certain, and perhaps because of a record. `catch_up` selects the notes that are
+    delivered late.
     """
 
     def __init__(
@@ -154,8 +149,7 @@ class GroupStore:
     def take(self, living: Living) -> dict[int, Owned]:
         """Own every cursor that has work and no living owner; return their state.
 
-        `living` is called under the group's lock: a member that has taken cursors before us is then on its
-        list.
+        `living` is called under the group's lock: it then lists every member that has taken cursors before us.
         """
 
         def take(tx: Transaction) -> dict[int, Owned]:
@@ -171,10 +165,7 @@ class GroupStore:
         return self._database.run(lambda tx: self._take(tx, living, "cursors_take_wanted"))
 
     def owned(self) -> dict[int, tuple[int, bool, int]]:
-        """Return the partitions owned: epoch, whether to keep it, and the version of its lanes.
-
-        Those of a paused group should be released.
-        """
+        """Return the partitions owned: epoch, whether to keep it (not if paused), and the version of its lanes."""
         rows = self._database.look(lambda tx: tx.rows("delivery", "cursors_owned", owner=self._owner, **self._ids))
         return {
             partition: (epoch, wanted == self._owner and not paused, lanes_version)
@@ -187,7 +178,7 @@ class GroupStore:
         return any(paused_ms is not None for (paused_ms,) in rows)
 
     def hand_out(self, cursors: Mapping[int, tuple[Owned, GoingOut]]) -> set[int]:
-        """Write down which records of some partitions go out, and their trials; return the partitions lost.
+        """Write down which records go out, and their trials; return the partitions lost.
 
         Call it before any of them begins: after a loss these records are marked, and no others.
         """
@@ -231,9 +222,9 @@ class GroupStore:
         return Written(kept, skips & kept)  # refused ones are checked again: the filter may have changed
 
     def confirm(self, settled: Mapping[int, tuple[Owned, Settlement]], written: Written) -> set[int]:
-        """Record in the machines what was written; return the partitions that were lost to another owner.
+        """Record in the machines what was written; return the partitions lost to another owner.
 
-        Refused ones are written here if they were refused only because of decisions on dead letters.
+        Those refused only because of decisions on dead letters are written here.
         """
         kept, skips = written
         rest = {partition: each for partition, each in settled.items() if partition not in kept}
@@ -263,19 +254,15 @@ class GroupStore:
         return {row[0] for row in moved.rows}
 
     def settle_in(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> tuple[set[int], set[int]]:
-        """Write settlements in a transaction that the caller has begun, as its last statements.
+        """Write settlements as the last statements of the caller's transaction; the caller confirms them.
 
-        Return the partitions that were lost to another owner, and those whose skipped records are included.
-        Once the transaction is committed, the caller raises the versions and confirms the machines.
+        Return the partitions lost to another owner, and those whose skipped records are included.
         """
         kept, skips = self._settle(tx, settled)
         return settled.keys() - kept, skips
 
     def release(self, partitions: Collection[int], in_doubt: Collection[int] = ()) -> None:
-        """Release cursors; they are free at once.
-
-        `in_doubt`: partitions with records that were handed out and not settled; the next owner marks them.
-        """
+        """Release cursors; `in_doubt`: some records were handed out and not settled: the next owner marks them."""
         if partitions:
             self._database.run(lambda tx: self._release(tx, sorted(partitions), sorted(in_doubt)))
             points.reach(AFTER_RELEASE)
@@ -325,7 +312,6 @@ class GroupStore:
         tx.change("delivery", "cursor_judge", partition=partition, trial=trial, **self._ids)
 
     def _load_late(self, tx: Transaction, taken: dict[int, Owned]) -> None:
-        """Load the notes to be delivered late in partitions that were just taken."""
         if taken:
             machines = {partition: owned.machine for partition, owned in taken.items()}
             now_ms = tx.now_ms(own_ms(self._clock))
@@ -355,7 +341,6 @@ class GroupStore:
         return by_partition, copied
 
     def _log_pause(self, paused: bool) -> None:
-        """Log once that the group is paused, and once that it goes on."""
         if paused != self._was_paused:
             how = "is paused: it is given nothing" if paused else "goes on"
             logger.info("group %s %s", self._group, how, extra={"group": self._group})
@@ -369,24 +354,20 @@ class GroupStore:
     def _settle(
         self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], *, learns: bool = True
     ) -> tuple[set[int], set[int]]:
-        """Return the partitions whose settling was written, and those whose skipped records are included.
-
-        `learns`: machines learn the decisions on dead letters; without it those partitions count as
-        refused.
-        """
+        """Return the partitions whose settling was written, and those with their skips; see `_learn` for `learns`."""
         skips = self._skips(tx, settled)
         kept = self._move(tx, settled, skips)
         refused = {partition: settled[partition] for partition in settled.keys() - kept} if learns else {}
         if refused and (learned := self._learn(tx, refused)):
             kept |= self._move(tx, learned, skips)
-        written = {partition: settled[partition][1] for partition in kept}
-        self._write(tx, written)
-        self.notes.settle(tx, written, skips)
+        written = {partition: each for partition in kept if not (each := settled[partition][1]).is_plain}
+        if written:
+            self._write(tx, written)
+            self.notes.settle(tx, written, skips)
         points.reach(BEFORE_COMMIT)
         return kept, skips
 
     def _move(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> set[int]:
-        """Move cursors; return those whose rows still matched what their owner knows."""
         return {row[0] for row in tx.execute(*self._moving(settled, skips)).rows}
 
     def _moving(self, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> Call:
@@ -412,10 +393,7 @@ class GroupStore:
     def _learn(
         self, tx: Transaction, refused: Mapping[int, tuple[Owned, Settlement]]
     ) -> dict[int, tuple[Owned, Settlement]]:
-        """Tell machines the decisions on dead letters; return the partitions refused only because of them.
-
-        The decisions are committed already, whatever the outcome of this transaction.
-        """
+        """Tell machines the decisions on dead letters; return the partitions refused only because of them."""
         rows = tx.rows("delivery", "cursors_lanes_versions", owner=self._owner, partitions=sorted(refused), **self._ids)
         versions = {
             partition: lanes_version
@@ -486,10 +464,7 @@ class GroupStore:
             tx.change("delivery", "lanes_put", lanes=Rows.of(names, lanes), **self._ids)
 
     def _bury(self, tx: Transaction, dead: list[tuple[Any, ...]]) -> None:
-        """Store records that are given up, each with its content: from its copy, or else from the log.
-
-        A record that neither holds any more is not stored.
-        """
+        """Store records that are given up, each with its content, if its copy or the log still holds it."""
         places = [Position(partition, offset) for partition, offset, *_ in dead]
         contents = self._contents(tx, places)
         died_ms = tx.now_ms(own_ms(self._clock))
@@ -530,10 +505,7 @@ class GroupStore:
 
 
 def _join(tx: Transaction, store: Store, group: str, topic: Topic, now_ms: int | None, from_start: bool) -> int:
-    """Make the group and its cursors unless they are there; return its id.
-
-    In partitions added after it had joined, it begins at their start, wherever it began in the others.
-    """
+    """Make the group and its cursors unless they are there; return its id. It starts at the start of added ones."""
     log = store.log_in(tx)
     with suppress(UnknownTopic):  # it cannot grow meanwhile: a later growth sees these cursors
         log.pinned_topic(topic.name)

@@ -1,9 +1,8 @@
 """The sharing of domains: the member that holds the lock of a domain's row computes the owner of each row.
 
-A `View` is the content of the rows at one moment; `changes` computes, without I/O, what to write. A view that
-was read without a lock is only a hint; only changes computed from a view that was read under the domains'
-locks are written. They set `owner_wanted`; the owner and its epoch change when the owner releases the row and
-the wanted owner takes it.
+A `View` is the content of the rows at one moment; `changes` computes, without I/O, what to write, from a view that was
+read under the domains' locks; any other is only a hint. They set `owner_wanted`; owner and epoch change when the owner
+releases the row and the wanted owner takes it.
 
 Lock order: domains, by name; then groups; then slots or cursors.
 """
@@ -152,8 +151,7 @@ def _gathered(
 ) -> list[Participant]:
     """Return the members to count. Newcomers wait, so that many that join together cost one change.
 
-    All newcomers are counted as soon as the first of them has waited long enough, or when rows would
-    otherwise lack an owner although a newcomer could hold them.
+    All count once the first has waited long enough, or when rows lack an owner that a newcomer could be.
     """
     known = {row[0] for row in msgspec.json.decode(former, type=list[tuple[str, list[int] | None]])}
     counted = [each.share_in(domain) for each in candidates if each.id in known]
@@ -173,7 +171,6 @@ def _needed(newcomers: Sequence[Present], domain: Domain, counted: list[Particip
 
 
 def _wanted(rows: Mapping[int, Held], sharing: Sequence[Participant]) -> Owners:
-    """Return the rows whose wanted owner changes, with the new one."""
     ids = {each.id for each in sharing}
     before = {row: _before(held, ids) for row, held in rows.items()}
     return {row: owner for row, owner in assign(before, sharing).items() if owner != rows[row].wanted}

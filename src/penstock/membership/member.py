@@ -1,10 +1,9 @@
 """A member: one running process with a lease, and the slots it owns.
 
-Liveness is per member (one row, one heartbeat); fencing is per slot (owner and epoch in its row). Time is
-the database's clock, and among members of one host that host's clock, which nothing sets (`lease_clocks`).
-The lease only decides when others may take over: the epoch, compared at the write, keeps a stale owner from
-writing. Locally a member trusts its lease up to a monotonic deadline, counted from the moment it sent its
-last successful heartbeat.
+Liveness is per member (one row, one heartbeat); fencing is per slot (owner and epoch in its row). Time is the
+database's clock, and among members of one host that host's clock, which nothing sets (`lease_clocks`). The lease only
+decides when others may take over; the epoch, compared at the write, keeps a stale owner from writing. A member trusts
+its lease up to a monotonic deadline, counted from when it sent its last good heartbeat.
 
 Smallest form: a member takes every slot that no living member owns. `sharing.py` has the form that shares.
 """
@@ -24,8 +23,7 @@ from penstock.settings import Settings, setting
 
 from .domain import touch
 from .process import Process, lease_clocks, this_process
-from .serving import NOTHING, SLOTS, decode_serves
-from .status import MemberStatus
+from .serving import NOTHING, SLOTS, MemberStatus, decode_serves
 
 logger = logging.getLogger("penstock.membership")
 
@@ -173,8 +171,7 @@ class Member:
     def living(self, tx: Transaction) -> list[str]:
         """Return the members that may still be at work, this one included.
 
-        A member that takes rows by this list must first hold a lock that all takers hold; otherwise it would
-        rob a member that has joined and taken rows since.
+        A taker of rows must hold a lock that all takers hold, or it would rob a member that has joined since.
         """
         rows = tx.rows("membership", "member_list", **lease_clocks(self._clock))
         return [
@@ -240,10 +237,7 @@ _LOOK_MS = 100
 
 
 def wait_until_heard(database: Database, clock: Clock) -> None:
-    """Return once each living member has sent a heartbeat or is gone, or when its lease has ended.
-
-    The caller has committed the state that the members must read.
-    """
+    """Return once each living member has read what the caller has committed, or its lease has ended."""
     leases, longest_ms = database.look(lambda tx: _leases(tx, clock))
     for _ in range(0, longest_ms, _LOOK_MS):
         if not leases:

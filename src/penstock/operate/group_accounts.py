@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from penstock.database.contract import Rows
 from penstock.database.database import Transaction
+from penstock.delivery.cursor_state import DoneSet
 from penstock.delivery.notes import Note
-from penstock.delivery.offset_sets import DoneSet
 from penstock.log.contract import LAST_OFFSET, Bounds, Topic
 from penstock.log.store import Store
 

@@ -8,10 +8,9 @@ from typing import Literal
 
 from penstock.delivery.verdict import OnFailure
 from penstock.model.retry import policy_words
-from penstock.worker.handler import Handler
+from penstock.worker.handler import Handler, Subscription
 from penstock.worker.handler_options import LanesWord, Start
 from penstock.worker.handlers import Handlers
-from penstock.worker.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def _shown(subscription: Subscription, handler: Handler) -> HandlerShown:
         rules.on_failure.value,
         rules.on_exhausted.value,
         None if handler.fallback is None else _name(handler.fallback),
-        handler.timeout_seconds,
+        handler.timeout,
         handler.concurrency,
         handler.rate,
     )

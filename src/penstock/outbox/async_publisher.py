@@ -12,13 +12,20 @@ from penstock.model.limits import Headers
 from penstock.model.token import GivenToken, check_token
 
 from .adapters import async_adapter_for
-from .adapters.driver import is_conflict, is_lost
-from .contract import AsyncAdapter, Step, Steps, arun
-from .durability import durability_steps
-from .event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent
+from .adapters.driver import durability_steps, is_conflict, is_lost
+from .contract import AsyncAdapter, StagedEvent, Step, Steps, arun
 from .publisher import NO_CALLS, At, Moment, Publisher
 from .replay import Begin, arun_in_tx
-from .staging import AFTER_STAGE, BEFORE_STAGE, cancel_steps, plain_step, reschedule_steps, stage_steps
+from .staging import (
+    AFTER_STAGE,
+    BEFORE_STAGE,
+    DEFAULT_TOPIC,
+    NOT_GIVEN,
+    cancel_steps,
+    plain_step,
+    reschedule_steps,
+    stage_steps,
+)
 from .tokens import find_steps
 from .tracking import declaration
 from .tracking.repository import Repository, declared_repository
@@ -127,9 +134,8 @@ class AsyncPublisher(Publisher):
     async def arun_in_tx(self, begin: Begin, work: Callable[[Any], Awaitable[T]], /) -> T:
         """Run `await work(conn)` in a transaction of your own, retrying after conflicts.
 
-        `begin` returns an async context manager that begins a transaction, yields its connection and commits
-        at the end: `engine.begin` of SQLAlchemy, `pool.connection` of psycopg. Else as `run_in_tx`. Raises
-        InvalidInput.
+        `begin` returns an async context manager that yields the connection of a transaction and commits at the end:
+        `engine.begin` of SQLAlchemy, `pool.connection` of psycopg. Else as `run_in_tx`. Raises InvalidInput.
         """
         dialect = self._database.dialect
         return await arun_in_tx(

@@ -1,16 +1,13 @@
 """The relay: the move into a log outside the outbox's database.
 
-Two places cannot commit at once, so the log comes first, idempotently, and the rows are deleted after it. The
-rows of one slot for one topic are the batches of one producer, in the slot's epoch, so the log refuses a
-sequencer that was replaced. A move that is interrupted leaves the producer's last batch in doubt: it is in
-the log, and its rows may still exist, to be picked next time with others, in part, or not at all. So a relay
-that has not seen the commit of a producer's last batch deletes the rows of that batch, wherever they are, and
-appends the next one in another transaction: only the last batch can be in doubt. The log remembers the ids of
-these rows, even after retention has deleted the records. Until then such an event can be cancelled although
-it is in the log.
+Two places cannot commit at once, so the log comes first, idempotently, and the rows are deleted after it. The rows of
+one slot for one topic are the batches of one producer, in the slot's epoch, so the log refuses a sequencer that was
+replaced. An interrupted move leaves the producer's last batch in doubt: it is in the log, and its rows may still exist.
+So a relay that has not seen the commit of a producer's last batch deletes the rows of that batch, wherever they are,
+and appends the next one in another transaction. The log remembers the ids of these rows, even after retention. Until
+then such an event can be cancelled although it is in the log.
 
-Rows are locked when they are read: a transaction that cancels or erases one waits, and then finds it in the
-log.
+Rows are locked when they are read: a transaction that cancels or erases one waits, and then finds it in the log.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,10 +32,7 @@ _TABLES = ("scheduled", "staged")
 
 
 class Relayed(NamedTuple):
-    """The result of a move: the number of moved rows, and the new ends of the partitions.
-
-    `left`: some of the picked rows remain, to be moved next.
-    """
+    """How many rows were moved, whether some of the picked ones are left, and the new ends of the partitions."""
 
     moved: int
     left: bool
@@ -67,10 +61,7 @@ class _Unsure(NamedTuple):
 
 
 class Relay:
-    """Moves the picks of one sequencer, in transactions: `begin`, optionally `move`, then `committed`.
-
-    One thread at a time.
-    """
+    """Moves the picks of one sequencer: `begin`, perhaps `move`, then `committed`. One thread at a time."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -124,7 +115,6 @@ class Relay:
     def _settle(
         self, tx: Transaction, unsure: Mapping[_RelaySource, _Unsure], topics: Mapping[str, Topic]
     ) -> dict[_RelaySource, int]:
-        """Delete the remaining rows of batches in doubt; return their number by source."""
         settled = {}
         for source, (_, last) in unsure.items():
             topic = topics[source.topic]
@@ -144,7 +134,6 @@ class Relay:
         topics: Mapping[str, Topic],
         unsure: Mapping[_RelaySource, _Unsure],
     ) -> dict[HeadKey, int]:
-        """Append the batches, and return the new ends of their partitions."""
         batches = {}
         for source, contents in runs.items():
             place = unsure[source].place if source in unsure else self._places[source]
@@ -174,8 +163,8 @@ class Relay:
     def _check(self, batch: Batch) -> None:
         """Make sure that the first batch of an epoch is the one in the log.
 
-        A replaced sequencer may have appended one with the same number after we read the last batch, so that
-        the log takes ours for a repetition of it. The retried move then finds that batch.
+        A replaced sequencer may have appended one with the same number, so that the log takes ours for a repetition of
+        it.
         """
         assert batch.producer is not None
         last = self._log.last_batch(batch.producer.id)

@@ -1,8 +1,7 @@
 """The membership loop: one thread that keeps the member alive and rebalances with the other members.
 
-It renews the lease whatever handlers do, finds the topics of the groups, computes shares with the other
-members, exchanges slots itself and has the delivery loop exchange cursors. Only this thread uses the member;
-other threads only read its fence, whether it is live, and the living members.
+It renews the lease whatever handlers do, finds topics, computes shares, exchanges slots itself and has the delivery
+loop exchange cursors. Other threads only read the member's fence, its liveness, and the living members.
 """
 
 import logging
@@ -17,18 +16,22 @@ from penstock.errors import SchemaError
 from penstock.log.contract import Log, Topic
 from penstock.membership.filters import filter_of
 from penstock.membership.member import ClusterSettings
-from penstock.membership.serving import SLOTS, Domain, ServedGroup, Serves
+from penstock.membership.serving import SLOTS, Domain, MemberStatus, ServedGroup, Serves
 from penstock.membership.sharing import SharingMember
-from penstock.membership.status import MemberStatus
 from penstock.outbox.sequencer import HeadEnds
 
 from .delivery_loop import DeliveryLoop
 from .group.delivery import topic_of
+from .handler import Subscription
 from .served_groups import AnyDelivery
-from .subscription import Subscription
 
 logger = logging.getLogger("penstock.membership")
 
+_STRANGER = (
+    "group %s is served here for %s, and by member %s for %s: they have nothing in common, so what one of them "
+    "handles is passed over while the other has the partitions; if they are two programs, give each a group name "
+    "of its own"
+)
 _LOOK_SECONDS = 1.5
 _MEASURE_SECONDS = 60.0
 
@@ -39,8 +42,7 @@ NewDelivery = Callable[[Subscription, Topic], tuple[int, AnyDelivery]]
 class ServingPlan:
     """What a worker serves, and how it shares that with others.
 
-    `pins`: the partitions it may own; None: any. `schedules`: those that the program declares, each with the
-    fingerprint of its definition.
+    `pins`: the partitions it may own; None: any. `schedules`: of the program, each with its fingerprint.
     """
 
     cluster: ClusterSettings
@@ -78,10 +80,7 @@ class MembershipCalls:
 
 
 class MembershipLoop:
-    """Renews the lease, finds topics, computes shares, exchanges slots. In a thread from `start` to `stop`.
-
-    Invariant: only this loop changes the member.
-    """
+    """Renews the lease, finds topics, computes shares, exchanges slots. Only this loop changes the member."""
 
     def __init__(
         self,
@@ -95,7 +94,7 @@ class MembershipLoop:
     ) -> None:
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._plan, self._calls, self._schema = plan, calls, schema
-        self._waiting = list(plan.subscriptions)
+        self.waiting = list(plan.subscriptions)  # for their topics
         self._announced: set[str] = set()
         self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
@@ -132,12 +131,11 @@ class MembershipLoop:
             self._thread.join()
 
     def moved(self, ends: HeadEnds) -> None:
-        """Report the topics that records were moved to: a group may wait for one. From any thread."""
-        if self._waiting:
-            topics = {head.topic_id for head in ends}
-            if not topics <= self._moved_to:
-                self._moved_to |= topics
-                self._wake.set()
+        """Report the topics that records were moved to, while a group is `waiting`. From any thread."""
+        topics = {head.topic_id for head in ends}
+        if not topics <= self._moved_to:
+            self._moved_to |= topics
+            self._wake.set()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -206,26 +204,23 @@ class MembershipLoop:
         self._look_for_deleted = False
         there = {topic.id for topic in self._log.topics()}
         for subscription, topic_id in [each for each in self._served if each[1] not in there]:
-            logger.warning(
-                "topic %s was deleted; group %s waits for another",
-                subscription.topic,
-                subscription.group,
-                extra={"topic": subscription.topic, "group": subscription.group},
-            )
+            topic, group = subscription.topic, subscription.group
+            fields = {"topic": topic, "group": group}
+            logger.warning("topic %s was deleted; group %s waits for another", topic, group, extra=fields)
             self._served.remove((subscription, topic_id))
             self._groups[subscription.group][1].remove(topic_id)
-            self._waiting.append(subscription)
+            self.waiting.append(subscription)
 
     def _discover(self) -> bool:
         """Make the deliveries of groups whose topics exist by now; return whether there are any."""
-        found = [(each, topic) for each in self._waiting if (topic := topic_of(self._log, each)) is not None]
-        self._announce_waiting({each.group for each in self._waiting} - {each.group for each, _ in found})
+        found = [(each, topic) for each in self.waiting if (topic := topic_of(self._log, each)) is not None]
+        self._announce_waiting({each.group for each in self.waiting} - {each.group for each, _ in found})
         for subscription, topic in found:
             group_id, delivery = self._calls.new_delivery(subscription, topic)
             self._groups.setdefault(subscription.group, (group_id, []))[1].append(topic.id)
             self._served.append((subscription, topic.id))
             self._delivery.adopt(Domain(group_id, topic.id), delivery, topic)
-            self._waiting.remove(subscription)
+            self.waiting.remove(subscription)
         if found:
             self._member.serve(self._serves())
             self._warn_of_strangers()
@@ -245,16 +240,8 @@ class MembershipLoop:
             if group_id in strangers and name not in self._warned:
                 self._warned.add(name)
                 member, filter = strangers[group_id]
-                logger.warning(
-                    "group %s is served here for %s, and by member %s for %s: they have nothing in common, "
-                    "so what one of them handles is passed over while the other has the partitions; if they "
-                    "are two programs, give each a group name of its own",
-                    name,
-                    ", ".join(self._plan.filters[name]),
-                    member,
-                    ", ".join(filter),
-                    extra={"group": name, "member": member},
-                )
+                ours, theirs = ", ".join(self._plan.filters[name]), ", ".join(filter)
+                logger.warning(_STRANGER, name, ours, member, theirs, extra={"group": name, "member": member})
 
     def _leave_out(self, now: float) -> None:
         """Update the groups served here; when they have changed, compute shares at once."""

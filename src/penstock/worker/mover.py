@@ -1,7 +1,6 @@
 """The mover: hears the bell, and moves the staged events in the slots of a member into the log.
 
-It has one thread, which waits for the bell no longer than until the next look is due. When the database is
-unavailable, it waits with back-off, logs it once, and goes on when the database is back.
+Its thread waits for the bell no longer than until the next look is due, and with back-off for the database.
 """
 
 import logging
@@ -31,8 +30,7 @@ _PAUSE_OF_LOOK, _LONGEST_PAUSE_OF_LOOK = 0.5, 4
 class Mover:
     """Runs a sequencer in a thread of its own. `start` and `stop` may be called twice.
 
-    Without a member given, it is itself a member that takes every slot no living member owns. In a worker it
-    gets the worker's member, which the membership loop keeps alive, and works on that member's slots.
+    Without a member given, it is itself a member that takes every slot no living member owns.
     """
 
     def __init__(
@@ -51,8 +49,7 @@ class Mover:
     ) -> None:
         """`moved` is called after each pass that moved something, or that was asked for and did not.
 
-        It also gets the records moved, if they take no more than `hand_over_bytes`. `logged` is called when
-        the bell says that another process has moved some. Without a bell it polls, and others `ring`.
+        `logged`: when the bell says that another process has moved some. Without a bell it polls, and others `ring`.
         """
         self._cluster = cluster or ClusterSettings.load()
         self._member = member or Member(store.database, self._cluster, clock)
@@ -214,8 +211,5 @@ class Mover:
         try:
             self._member.leave()
         except Exception as exc:
-            logger.warning(
-                "could not give the slots back; others take them when the lease ends",
-                exc_info=traced(exc),
-                extra={"member": self._member.id, "error": words(exc)},
-            )
+            kept = "could not give the slots back; others take them when the lease ends"
+            logger.warning(kept, exc_info=traced(exc), extra={"member": self._member.id, "error": words(exc)})

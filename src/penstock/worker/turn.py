@@ -28,10 +28,7 @@ class Taker(Protocol):
     """What is done in a turn. `own` and `guest` return for how many seconds there is nothing to do."""
 
     def own(self, *, timed: bool) -> TurnSteps:
-        """Do everything; yield what waits for the store, to be called outside of the turn.
-
-        `timed`: the wait before it timed out, without a post.
-        """
+        """Do everything; yield writes, to be made outside of the turn. `timed`: no post ended the wait before."""
 
     def guest(self, *, beside: bool) -> float | None:
         """Do what needs no write; None: this one may not be made now. `beside`: a write is under way."""

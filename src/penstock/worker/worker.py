@@ -1,8 +1,7 @@
 """The worker: one process that sequences and delivers, and shares the work with others.
 
-Its threads: membership, the mover, the turn's own, retention, ticking if there are schedules, and those that
-run handlers. Each but the last needs one database connection at a time, and the mover another one to hear
-the bell; handlers need the connections they open themselves. `turn.py` draws who does what.
+Its threads: membership, the mover, the turn's own, retention, ticking if there are schedules, and those that run
+handlers. Each but the last needs one database connection at a time, the mover another one to hear the bell.
 """
 
 import asyncio
@@ -22,28 +21,25 @@ from penstock.log.contract import Topic
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings
-from penstock.membership.serving import Domain
+from penstock.membership.serving import Domain, MemberStatus
 from penstock.membership.sharing import SharingMember
-from penstock.membership.status import MemberStatus
 from penstock.outbox.bell import BellSettings
+from penstock.outbox.move import MOST_RECORDS
 from penstock.outbox.sequencer import Pass
-from penstock.outbox.whole_move import MOST_RECORDS
 
 from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
-from .group.read_cache import MOST_MOVED_BYTES
-from .group.settlements import Settled
-from .group.suspects import Trials
+from .group.settlements import Settled, Trials
 from .group.transactional import TransactionalDelivery
+from .handler import Subscription
 from .handlers import Handlers
-from .measures import Measures, begin_series
+from .known_log import MOST_MOVED_BYTES
 from .membership_loop import MembershipCalls, MembershipLoop, ServingPlan, filters_of
 from .mover import Mover
 from .retention import RetentionService
 from .served_groups import AnyDelivery
-from .status import WorkerHealth, log_start, with_services
-from .subscription import Subscription
+from .status import Measures, WorkerHealth, begin_series, log_start, with_services
 from .ticker import TickingService, TickSource
 
 logger = logging.getLogger("penstock.worker")
@@ -53,10 +49,9 @@ UNSERVED_SECONDS = 5.0  # how long a worker that serves no group waits for hung 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerPlan:
-    """The choices of one worker.
+    """The choices of one worker. `pins`: the partitions it may own; None: any.
 
-    `pins`: the partitions it may own; None: any. `dedicated`: its process does nothing else, so a record may
-    be the cause of its death.
+    `dedicated`: its process does nothing else, so a record may be the cause of its death.
     """
 
     cluster: ClusterSettings = field(default_factory=ClusterSettings.load)
@@ -67,10 +62,7 @@ class WorkerPlan:
 
 
 class Worker:
-    """One running worker: makes the services, starts and stops them together, and passes on their reports.
-
-    Call `start` once, then `stop`; both from any thread.
-    """
+    """Makes the services, starts and stops them, passes on their reports. `start` once, then `stop`."""
 
     def __init__(
         self,
@@ -83,11 +75,7 @@ class Worker:
         periodic: TickSource | None = None,
         settled: Settled | None = None,
     ) -> None:
-        """`schema`: a watch that has looked at the tables already, if there is one.
-
-        `periodic`: the schedules. `settled`: called with results once they are written, for a worker of one
-        group on one topic.
-        """
+        """`schema`: a watch that has looked already. `settled`: called with written results of its one group."""
         self._plan = plan = plan or WorkerPlan()
         self._store, self._database, self._clock = store, store.database, steady(clock)
         self._handlers, self._settled, threads = handlers, settled, plan.processing.concurrency
@@ -207,8 +195,7 @@ class Worker:
     def stop(self, grace_seconds: float | None = None) -> None:
         """Tell the others, let handlers end within the grace period, settle, release, leave; then return.
 
-        May be called twice, and again from another thread to hurry the first call. In a process forked off a
-        running worker it does nothing: the threads are the parent's.
+        May be called twice, also to hurry the first call. In a fork of the process it does nothing.
         """
         if self._pid != os.getpid():
             return
@@ -252,11 +239,9 @@ class Worker:
         return GroupsGivenUp(str(each) for each in self._delivery.hung.groups())
 
     def _hears(self) -> bool:
-        """Return whether a bell announces what other processes publish and sequence."""
         return self._bell is not None and self._bell.hears
 
     def _status(self) -> MemberStatus:
-        """Return the status of this process, for other processes to read."""
         polls = "bell.enabled is off" if self._bell is None else self._bell.trouble
         try:
             delivery = self._delivery.status()
@@ -282,7 +267,8 @@ class Worker:
             self._delivery.ring()
             return
         self._delivery.grown(done.ends, done.entries, few=done.moved <= MOST_RECORDS)
-        self._membership.moved(done.ends)
+        if self._membership.waiting:
+            self._membership.moved(done.ends)
         if self._bell is not None and self._database.dialect.notifies and self._member.has_neighbours:
             notify_others(self._database, LOGGED)
 

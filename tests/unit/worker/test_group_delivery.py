@@ -12,16 +12,16 @@ from penstock import Record, points
 from penstock.database.database import Database
 from penstock.database.dialects import open_database
 from penstock.database.naming import Names
+from penstock.delivery.cursor_state import Trial, stored_trial
 from penstock.delivery.lane import lane_of
 from penstock.delivery.store import GroupStore
-from penstock.delivery.trial import Trial, stored_trial
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.errors import StoreUnreachable
 from penstock.log.sql.log import SqlLog
 from penstock.log.store import store_of
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
-from penstock.worker.group.suspects import ALONE_SECONDS, QUIET_SECONDS, Trials
+from penstock.worker.group.settlements import ALONE_SECONDS, QUIET_SECONDS, Trials
 from penstock.worker.handler import HandlerTask
 from tests.conformance.engines import StoreEngine
 from tests.suites.handling_suite import Seen, publish_values, subscribe

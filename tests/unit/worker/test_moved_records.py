@@ -10,8 +10,8 @@ from penstock import Outbox
 from penstock.clock import SYSTEM
 from penstock.log.entry import Entry
 from penstock.log.sql.log import SqlLog
-from penstock.worker.group import read_cache
-from penstock.worker.group.read_cache import MovedRecords
+from penstock.worker import known_log as read_cache
+from penstock.worker.known_log import MovedRecords
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.suites.handling_suite import Seen, subscribe

@@ -13,8 +13,8 @@ from penstock.database.naming import Names
 from penstock.log.contract import Chunk, OffsetRange, Topic
 from penstock.log.sql.log import SqlLog
 from penstock.testing import FakeClock
-from penstock.worker.group import read_cache as cache_module
-from penstock.worker.group.read_cache import ReadCache
+from penstock.worker import known_log as cache_module
+from penstock.worker.known_log import ReadCache
 from tests.conformance.engines import StoreEngine
 from tests.suites.records import a_record
 

@@ -2,10 +2,10 @@
 
 from shlex import quote
 
+from penstock.delivery.cursor_state import ALONE_DEATHS, Trial
 from penstock.delivery.lane import WaitState
-from penstock.delivery.trial import ALONE_DEATHS, Trial
 from penstock.membership.filters import Filter, have_nothing_in_common
-from penstock.membership.status import CallStatus, LimitStatus
+from penstock.membership.serving import CallStatus, LimitStatus
 from penstock.worker.group import bounds
 
 from .answer import QuestionKind

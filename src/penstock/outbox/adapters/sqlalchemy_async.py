@@ -14,8 +14,9 @@ from penstock.database.naming import Names
 from penstock.errors import UnsupportedConnection
 
 from ..contract import Step
+from .driver import dialect_named
 from .sqlalchemy import ADAPTER as SYNC
-from .sqlalchemy import SEVERAL, dialect_named
+from .sqlalchemy import SEVERAL
 
 AsyncConn = AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]
 

@@ -14,7 +14,8 @@ from penstock.model.limits import NAME_CHARACTERS, check_key, check_topic, check
 from penstock.model.record import RawHeaders
 from penstock.model.schedule import Definition, Every, define, fingerprint
 
-from ..event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent, with_id
+from ..contract import StagedEvent
+from ..staging import DEFAULT_TOPIC, NOT_GIVEN, with_id
 
 SCHEDULE, TICK = "penstock-schedule", "penstock-tick"  # headers of the event of a tick
 

@@ -60,10 +60,7 @@ class Calls:
         self._model, self._connection = model, connection
 
     def connection(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Return the connection of a call, before the call, so that one without a connection writes nothing.
-
-        Raises InvalidTracking.
-        """
+        """Return the connection of a call, before the call: without one it writes nothing. Raises InvalidTracking."""
         if self._connection is not None:
             return self._connection(*args, **kwargs)
         found = next((each for each in (*args, *kwargs.values()) if is_connection(each)), None)
@@ -76,10 +73,7 @@ class Calls:
         return found
 
     def written(self, function: Any, result: Any, arguments: tuple[Any, ...], held: Block) -> list[Any]:
-        """Return the objects that a call has written: those of its result, else those of its arguments.
-
-        False or 0 means that it has written nothing. Raises InvalidTracking if there is no such object.
-        """
+        """Return the objects of a call's result, else of its arguments; False or 0: none. Raises InvalidTracking."""
         if (result is False or (type(result) is int and result == 0)) and not held.force:
             return []
         for several in ((result,), arguments):

@@ -1,8 +1,7 @@
 """Events declared on plain models: a program that writes rows with its own SQL marks its writing functions.
 
-When a marked function returns, the events of the objects it has written are staged on its connection, in the
-caller's transaction: so they never come before the statement that locks the row, and a function that raises
-stages none. Nothing here writes a row of the program.
+When a marked function returns, the events of the objects it has written are staged on its connection, in the caller's
+transaction; a function that raises stages none. Nothing here writes a row of the program.
 """
 
 import inspect
@@ -14,8 +13,7 @@ from penstock.errors import InvalidTracking, InvalidValue
 from penstock.model.connections import AsyncConnection, Connection
 
 from . import block
-from .declaration import Declaration, declare
-from .parts import blame_column, parts_of, with_metadata
+from .declaration import Declaration, blame_column, declare, parts_of, with_metadata
 from .plain import Calls, fields_of, identity_of, image_of
 
 M = TypeVar("M")

@@ -19,10 +19,7 @@ _LEAST = 4  # hung calls that a group may have, however few threads there are
 
 @dataclass(frozen=True, slots=True)
 class GivenUpGroup:
-    """A group that this process does not serve, because too many of its calls hang.
-
-    `handler`: the one with the most of them. `since`: when the first of the hanging calls began.
-    """
+    """A group not served here: too many calls hang, most of `handler`, the first of them since `since`."""
 
     group: str
     handler: str
@@ -46,11 +43,10 @@ class HungCall:
 class HungCalls:
     """Counts, for each group, the threads abandoned in calls that hang; gives groups up.
 
-    A thread cannot be ended from outside, so each group may abandon as many threads as the pool has, at least
-    four: a few slow calls do no harm, and a stall of all calls that a group can have under way gives it up.
-    At the bound this process calls no more of the group's handlers, and the membership releases its
-    partitions; calls already running may still hang, too. When fewer than half as many hang, the group is
-    served again. From any thread; `given_up` is a value that is replaced, never changed.
+    A thread cannot be ended from outside, so each group may abandon as many as the pool has, at least four: a few slow
+    calls do no harm. At the bound this process calls no more of the group's handlers, and the membership releases its
+    partitions. When fewer than half as many hang, the group is served again. From any thread; `given_up` is replaced,
+    never changed.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """The event loop of async handlers: the caller's, or one in a thread of its own that starts when needed.
 
-A drain calls all handlers one after the other, by `InlineCalls`. Its async handlers share one event loop, so
-that a resource that one of them creates in it (a session, a pool) serves the next. A caller that runs inside
-a loop of its own cannot run another there: then they run in a thread, while it waits.
+A drain calls all handlers one after the other, by `InlineCalls`; its async ones share one loop, and so the sessions and
+pools made in it. Inside a loop of the caller's they run in a thread, while it waits.
 """
 
 import asyncio
@@ -27,10 +26,7 @@ class InlineCalls:
         self._runner = asyncio.Runner()
 
     def answer(self, function: Callable[..., Any], *args: Any, limit: HandlerTimeout | None = None) -> Any:
-        """Call a function, wait for its answer if it is async, and return it.
-
-        Raises `limit` when an async function takes longer than that; a sync one cannot be interrupted.
-        """
+        """Call a function and return its answer, awaited if it is async: then it raises `limit` after that time."""
         result = function(*args)
         if not inspect.isawaitable(result):
             return result
@@ -104,10 +100,7 @@ class AsyncLoop:
         return task
 
     def answer(self, function: Callable[..., Any], *args: Any, limit: HandlerTimeout | None = None) -> Any:
-        """Call a function in this thread; if its answer must be awaited, the loop does that meanwhile.
-
-        An exception that would end the thread (such as SystemExit) is raised as a RuntimeError.
-        """
+        """Call a function here, and have the loop await its answer. What would end the thread is a RuntimeError."""
         try:
             result = function(*args)
             if not inspect.isawaitable(result):

@@ -13,12 +13,9 @@ from .partition_work import PartitionWork, RecordBuffer
 class OwnedPartitions:
     """Takes partitions, gives them back, and notices that one was lost to another owner.
 
-    It remembers the records that were handed out but not settled when a partition was lost: they are marked
-    as redelivered if the partition comes back. It also rotates the partition to serve first. One thread, the
-    delivery loop's.
-
-    Most partitions are idle most of the time. Those that may have work are `awake`; each turn skips the
-    others. Code that gives work to a resting partition wakes it; a look at the log wakes all.
+    Records that were handed out and not settled when a partition was lost are marked if it comes back. Most partitions
+    are idle most of the time: each turn skips those that are not `awake`. Code that gives work to a resting partition
+    wakes it; a look at the log wakes all. One thread, the delivery loop's.
     """
 
     def __init__(self, store: GroupStore, records: RecordBuffer, *, one_lane: bool = False) -> None:
@@ -131,8 +128,7 @@ class OwnedPartitions:
     def check(self) -> None:
         """Compare with the rows: drop partitions no longer ours, mark those meant for another as leaving.
 
-        A partition that is ours in the rows but unknown to this process (a settling in doubt, a topic reset)
-        is released, to be taken again.
+        One that is ours only in the rows (a settling in doubt, a topic reset) is released, to be taken again.
         """
         rows = self._store.owned()
         for number in [n for n, work in self._works.items() if rows.get(n, (-1,))[0] != work.owned.epoch]:
@@ -169,10 +165,7 @@ class OwnedPartitions:
             self.lose(number)
 
     def release_all(self) -> None:
-        """Release everything, also partitions left by a commit in doubt: a lost connection is not a crash.
-
-        Records still in flight may have begun: they come again, and are marked.
-        """
+        """Release everything, also after a commit in doubt; records still in flight come again, and are marked."""
         doubtful, self._in_doubt = self._in_doubt, set()
         doubtful |= {number for number, work in self._works.items() if work.machine.out()}
         gone = list(self._works)
@@ -208,8 +201,7 @@ _SELDOM_SECONDS = 1.0  # and the longest, while nothing changes
 class Barriers:
     """Checks periodically the work that the group still has in the partitions where these keys were before.
 
-    It costs nothing while no partition is closed and no key waits for another partition. One thread, the
-    delivery loop's.
+    It costs nothing while no partition is closed and no key waits. One thread, the delivery loop's.
     """
 
     def __init__(self, store: GroupStore, partitions: OwnedPartitions, clock: Clock, every_seconds: float) -> None:

@@ -1,8 +1,4 @@
-"""One owned partition at work: its state machine, its records in memory, and the tasks made of them.
-
-`PartitionWork` is the value that the parts of a group's delivery pass around; `RecordBuffer` counts the
-records in memory; `tasks_of` turns records that a machine hands out into tasks for their handlers.
-"""
+"""One owned partition at work: its state machine, its records in memory, and the tasks made of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,9 +20,9 @@ from . import bounds
 class PartitionWork:
     """An owned partition: its state machine, the records in memory, and those that may come a second time.
 
-    Each field has one writer: the held records write `records`; the settling writes `settled_to`, `finished`
-    and `writing`; the reader writes `has_holes` and `unhandled`; the owned partitions write `leaving`, `lost`
-    and `lanes_changed`. While a unit of work has borrowed the partition, only that unit uses the machine.
+    Each field has one writer: the buffer `records`; the settling `settled_to`, `finished` and `writing`; the reader
+    `has_holes` and `unhandled`; the owned partitions `leaving`, `lost` and `lanes_changed`. While a unit of work has
+    borrowed the partition, only that unit uses the machine.
     """
 
     number: int
@@ -86,11 +82,15 @@ class PartitionWork:
 Taken = tuple[PartitionWork, Delivery]  # a record that was handed out, and its partition
 
 
+def as_much_again(count: int) -> int:
+    """Return how many more records may follow `count` before the next write; after a loss these are marked, too."""
+    return min(max(count, bounds.LEAST_AGAIN), bounds.AHEAD)
+
+
 def pass_unhandled(work: PartitionWork, delivery: Delivery) -> None:
     """Pass a record that waited and no longer has a handler.
 
-    If the handler for its type is gone, it is noted for late delivery, and marked if it was handed out
-    before. Otherwise the record itself or its topic is gone.
+    If the handler for its type is gone, it is noted for late delivery, and marked if it was handed out before.
     """
     offset, machine = delivery.offset, work.machine
     type = work.unhandled.pop(offset, None)
@@ -109,8 +109,7 @@ def put_back(taken: list[Taken]) -> None:
 class RecordBuffer:
     """Records that are read and not finished, each with its handler, and the number of bytes they take.
 
-    They are stored in their partitions (`PartitionWork.records`), where all parts may look them up; only this
-    class adds and removes them, so that the sum stays right. One thread, the delivery loop's.
+    They are stored in `PartitionWork.records`; only this class changes those. One thread, the delivery loop's.
     """
 
     def __init__(self) -> None:
@@ -139,7 +138,6 @@ class RecordBuffer:
 
 
 def _size(record: Record) -> int:
-    """Return about how many bytes a record takes: headers are held like values."""
     size = len(record.data or b"")
     if record.raw_headers:
         for name, value in record.raw_headers:

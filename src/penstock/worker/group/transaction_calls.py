@@ -1,7 +1,4 @@
-"""Calling handlers and fallbacks inside a transaction, and checking the transaction afterwards.
-
-The end of a handler's session by the server is found, explained, and told apart from an unavailable store.
-"""
+"""Calling handlers and fallbacks inside a transaction; a session that the server has ended is found and explained."""
 
 import logging
 from collections.abc import Iterator
@@ -22,10 +19,7 @@ _LOST = "the connection of record.tx was lost while its handler was at work"
 
 
 class SessionLost(Exception):
-    """The connection of a handler was gone when its call ended, or when its work was to be committed.
-
-    Nothing is committed. `cause`: the driver's error.
-    """
+    """The connection of a handler was gone after its call or at the commit: nothing is committed."""
 
     def __init__(self, task: HandlerTask, cause: Exception) -> None:
         self.task, self.cause = task, cause
@@ -94,10 +88,7 @@ class FallbackInTransaction:
 def call_handler(
     tx: Transaction, task: HandlerTask, caught: type[BaseException], *, again: bool = False
 ) -> tuple[Any, BaseException | None]:
-    """Call the handler of a task with the transaction; return its answer, and its error if it failed.
-
-    `again`: it was called before, and its effects elsewhere were not undone.
-    """
+    """Call a handler with the transaction; return its answer, or its error. `again`: it was called before."""
     record = with_tx(task.record, tx)
     if again:
         record = structs.replace(record, redelivered=True)
@@ -126,12 +117,8 @@ def is_fit_to_commit(tx: Transaction, task: HandlerTask) -> bool:
     state = tx.state()
     if state is not TransactionState.OPEN:
         what = "went on after a failed statement" if state is TransactionState.FAILED else "ended the transaction"
-        logger.error(
-            "the fallback of handler %s %s; its record is now a dead letter",
-            task.handler.id,
-            what,
-            extra=about_record(task.handler, task.record),
-        )
+        unfit = "the fallback of handler %s %s; its record is now a dead letter"
+        logger.error(unfit, task.handler.id, what, extra=about_record(task.handler, task.record))
     return state is TransactionState.OPEN
 
 

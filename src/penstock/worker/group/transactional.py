@@ -18,10 +18,9 @@ _FIRST_RECORDS = 16  # of a unit, until it is known how many it has time for
 class TransactionalDelivery:
     """Hands out a group's records in units of work, and records how they end.
 
-    The group does everything else: taking partitions, reading, settling records outside units. A partition is
-    in one unit at a time and its records run there in the order of offsets; partitions run concurrently. A
-    record that undid a unit runs alone from then on, so that it rolls back no other record. Its own state is
-    those records, and the number of units in progress. Not thread-safe: one loop owns it.
+    The group does everything else. A partition is in one unit at a time and its records run there in the order of
+    offsets; partitions run concurrently. A record that undid a unit runs alone from then on, so that it rolls back no
+    other record. Not thread-safe: one loop owns it.
     """
 
     def __init__(self, database: Database, store: GroupStore, group: GroupDelivery, clock: Clock) -> None:
@@ -95,8 +94,6 @@ class TransactionalDelivery:
         for work in works.values():
             work.borrowed = False
         _undo(unit, works, unit.called)
-
-    # -- inside
 
     def _choose(self, limit: int, single: list[_PartitionRun], shared: list[_PartitionRun]) -> None:
         """Take the records for `limit` units: those that run alone, and runs that may share one."""
@@ -174,7 +171,6 @@ class TransactionalDelivery:
                 works[number].settled_to = max(works[number].settled_to, settlement.reach)
 
     def _lose(self, unit: Unit, works: dict[int, PartitionWork]) -> None:
-        """Drop the partitions of a unit whose commit is in doubt."""
         partitions = self.group.partitions
         for number in works:
             partitions.lose_in_doubt(number)

@@ -1,7 +1,4 @@
-"""What a unit of work and the delivery loop pass to one another: its input, its outcomes, who ends it.
-
-`CursorMove` is the settlement of its partitions, in the transaction of its handlers.
-"""
+"""A unit of work and the delivery loop, between them: its parts, its outcomes, who ends it, its settlement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +9,9 @@ from penstock.delivery.machine import Settlement
 from penstock.delivery.store import GroupStore, Owned
 from penstock.delivery.verdict import Passed, Verdict
 
-from ..calling.attempt import PASSED
+from ..calling.verdicts import PASSED
 from ..handler import HandlerTask
-from .bounds import as_much_again
+from .partition_work import as_much_again
 
 
 @dataclass(slots=True)
@@ -28,10 +25,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The first `count` records are handled, and their cursors have moved.
-
-    `verdict`: on each of them; it tells whether a single record was completed only by its handler's fallback.
-    """
+    """The first `count` records are handled, with this verdict on each, and their cursors have moved."""
 
     count: int
     verdict: Passed = Passed()
@@ -63,8 +57,8 @@ UnitOutcome = Committed | Undone | Broken
 class Claim:
     """Decides, once, who ends a unit: the unit itself, by committing, or a thread that waited long enough.
 
-    `current` is the task that the unit handles now, and since when. A thread that gives up waiting claims the
-    unit for that very call, so a handler and its fallback are decided separately. From any thread.
+    `current` is the task that the unit handles now, and since when: the claim of a thread that gives up waiting is for
+    that very call. From any thread.
     """
 
     def __init__(self) -> None:
@@ -97,8 +91,7 @@ class CursorLost(Exception):
 class CursorMove:
     """The settlement of a unit's partitions: written last in the transaction, confirmed after the commit.
 
-    It finishes the records in their machines, which only the unit uses while it works. `has_begun`: from then
-    on the machines have moved, so without a commit the partitions must be taken again. In the unit's thread.
+    `has_begun`: from then on the machines have moved, so without a commit the partitions must be taken again.
     """
 
     def __init__(self, store: GroupStore, parts: Sequence[Part]) -> None:
