@@ -209,7 +209,6 @@ class DeadLetters:
     def _letters(
         self, tx: Transaction, name: str, cursors: Collection[int], places: Iterable[LetterPlace]
     ) -> list[_RemovedLetter]:
-        """Read letters, or remove them, with the named statement."""
         rows = sorted(place for place in places if place[0] in cursors)
         if not rows:
             return []  # the topic was deleted meanwhile
@@ -231,7 +230,6 @@ class DeadLetters:
         return self._lanes(tx, "lanes_held", lanes)
 
     def _enter(self, tx: Transaction, letters: Sequence[_RemovedLetter]) -> None:
-        """Put records back into their lanes, with the copies that their letters hold."""
         if letters:
             names = f"partition place {LANE_COLUMNS}"
             table = Rows.of(names, [(*each.place, *each.lane) for each in letters])
@@ -273,7 +271,6 @@ class DeadLetters:
             tx.change("delivery", "cursors_lanes_changed", partitions=changed, **self._ids)
 
     def _seize(self, tx: Transaction, partitions: Iterable[int]) -> None:
-        """Make owners take partitions again."""
         seized = sorted(partitions)
         if seized:
             living = self._living(tx)  # only now: no owner of a locked row can have joined since

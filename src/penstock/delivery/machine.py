@@ -735,7 +735,6 @@ class Partition:
             self._ready.append(lane)
 
     def _hold(self, lane: LaneQueue, reason: str) -> None:
-        """Hold a lane, even one without records, until a person decides."""
         self._change_state(lane, WaitState.HELD)
         lane.failures, lane.due_ms, lane.reason = 0, 0, reason
         lane.resting = True
@@ -744,7 +743,6 @@ class Partition:
         self._store(lane)
 
     def _park(self, lane: LaneQueue, verdict: Parked) -> None:
-        """Let a lane wait until its head is retried."""
         self._change_state(lane, WaitState.SNOOZED if verdict.snoozed else WaitState.RETRYING)
         lane.failures, lane.due_ms, lane.reason = verdict.failures, verdict.due_ms, verdict.reason
         self._store(lane)

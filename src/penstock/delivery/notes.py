@@ -180,7 +180,6 @@ class Notes:
             self._drop(tx, used)
 
     def _wanted(self, tx: Transaction, partitions: Iterable[int]) -> list[Note]:
-        """Return the notes of some partitions whose types have a handler here."""
         self.types = frozenset(row[0] for row in tx.rows("delivery", "notes_types", **self._ids))
         if self._catch_up is None:
             return []

@@ -65,8 +65,6 @@ class _Measured(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A topic, its limits, and the moment the plan is for."""
-
     topic: Topic
     limits: Limits
     now_ms: int
@@ -237,7 +235,6 @@ class Retention:
     def _limits(
         self, plan: _Plan, heads: Sequence[_KeptPartition], share: int, excess: dict[int, int], aged: set[int]
     ) -> dict[int, int]:
-        """Return the offset up to which each partition may be deleted now."""
         log = self._store.log
         tops = {head.partition: min(head.ceiling, head.start + share) for head in heads}
         limits = {

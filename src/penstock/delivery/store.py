@@ -320,7 +320,6 @@ class GroupStore:
                 taken[partition].late = ranges
 
     def _lanes(self, tx: Transaction, partitions: list[int]) -> tuple[_Lanes, dict[int, list[int]]]:
-        """Return the waiting lanes by partition, and which of their records have a copy."""
         found: dict[tuple[int, LaneId], tuple[StoredLane, list[int]]] = {}
         copied: dict[int, list[int]] = {}
         by_partition: _Lanes = {}
@@ -347,7 +346,6 @@ class GroupStore:
         self._was_paused = paused
 
     def _is_mine(self, filters: str) -> bool:
-        """Return whether the group's filter is that of this member's handlers."""
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
         return self._filter is None or not known or known[0] == self._filter
 
@@ -371,7 +369,6 @@ class GroupStore:
         return {row[0] for row in tx.execute(*self._moving(settled, skips)).rows}
 
     def _moving(self, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> Call:
-        """Return the statement that moves cursors and returns those that moved."""
         progress = [
             (each.base, each.passed) if number in skips or each.unskipped is None else each.unskipped
             for number, (_, each) in settled.items()

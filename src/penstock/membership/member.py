@@ -9,6 +9,7 @@ Smallest form: a member takes every slot that no living member owns. `sharing.py
 """
 
 import logging
+from dataclasses import astuple
 from datetime import timedelta
 from enum import StrEnum
 from threading import Event
@@ -86,6 +87,11 @@ class Member:
         """Return whether no other member can have taken over yet, as far as this process can know."""
         return self._clock.monotonic() < self._deadline
 
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether there were other members at the last heartbeat; a member that does not share cannot know."""
+        return False
+
     def lease_seconds(self) -> float | None:
         """Return how long the lease still runs, below 0 once it has run out; None before the first lease."""
         return self._deadline - self._clock.monotonic() if self._deadline else None
@@ -132,23 +138,13 @@ class Member:
         self._database.run(lambda tx: tx.change("membership", "member_leave", id=self.id))
 
     def _join(self, tx: Transaction) -> None:
-        process = this_process()
+        host, pid, started = astuple(this_process())
         log_ids = [row[0] for row in tx.rows("database", "meta_read", name="log_id")]
         if self._log_id is not None and log_ids != [self._log_id]:
             raise StoreReplaced  # there, the ids of this process's groups and topics may belong to others
         self._log_id = log_ids[0] if log_ids else None
-        tx.change(
-            "membership",
-            "member_join",
-            id=self.id,
-            host=process.host,
-            pid=process.pid,
-            started=process.started,
-            serves=self._serves,
-            dedicated=self._dedicated,
-            state=self._state.value,
-            **self._times(),
-        )
+        said = {"serves": self._serves, "dedicated": self._dedicated, "state": self._state.value, **self._times()}
+        tx.change("membership", "member_join", id=self.id, host=host, pid=pid, started=started, **said)
 
     def _slots_seem_free(self, tx: Transaction) -> bool:
         return bool(tx.rows("membership", "slots_free", living=self.living(tx))[0][0])

@@ -141,7 +141,6 @@ class SharingMember(Member):
         return read(tx, self._domains, present, locked=False), self.living(tx), dead
 
     def _reassign(self, tx: Transaction, domains: set[Domain], new: list[str], *, wait: bool) -> None:
-        """Compute and write the wanted owner of each row."""
         if new:
             tx.change("membership", "domains_create", domains=Rows(name=new))
         locked = lock(tx, domains, wait=wait)

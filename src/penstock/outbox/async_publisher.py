@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from penstock import metrics, points, tracing
@@ -138,14 +139,8 @@ class AsyncPublisher(Publisher):
         `engine.begin` of SQLAlchemy, `pool.connection` of psycopg. Else as `run_in_tx`. Raises InvalidInput.
         """
         dialect = self._database.dialect
-        return await arun_in_tx(
-            begin,
-            work,
-            used=self._tokens_used,
-            is_conflict=lambda error: is_conflict(error, dialect),
-            is_lost=lambda error: is_lost(error, dialect),
-            rest=asyncio.sleep,
-        )
+        tests = partial(is_conflict, dialect=dialect), partial(is_lost, dialect=dialect)
+        return await arun_in_tx(begin, work, *tests, used=self._tokens_used, rest=asyncio.sleep)
 
     def repository(
         self,
@@ -169,20 +164,16 @@ class AsyncPublisher(Publisher):
         arguments of a marked function and returns its connection; by default one of the arguments is the
         connection. Raises InvalidTracking, InvalidType, InvalidTopic.
         """
-        return declared_repository(
-            self,
-            model,
-            table,
-            id=id,
-            connection=connection,
-            on=on,
-            names=names,
-            key=key,
-            value=value,
-            exclude=exclude,
-            topic=topic,
-            owner=owner,
-        )
+        events = {
+            "on": on,
+            "names": names,
+            "key": key,
+            "value": value,
+            "exclude": exclude,
+            "topic": topic,
+            "owner": owner,
+        }
+        return declared_repository(self, model, table, id=id, connection=connection, **events)
 
     async def _astage(self, conn: Any, events: Sequence[StagedEvent]) -> list[str]:
         self._check_outbox()
@@ -212,7 +203,6 @@ class AsyncPublisher(Publisher):
         return ids
 
     async def _aon(self, conn: Any, steps: Steps[T]) -> T:
-        """Run steps on the caller's async connection."""
         self._check_outbox()
         adapter = async_adapter_for(conn, self._database.dialect.name)
         try:
@@ -222,7 +212,6 @@ class AsyncPublisher(Publisher):
         return await arun(steps, self._aexecute(conn, adapter))
 
     def _aexecute(self, conn: Any, adapter: AsyncAdapter | None = None) -> Callable[[Step], Awaitable[Any]]:
-        """Return a function that runs a step on an async connection."""
         found = adapter or async_adapter_for(conn, self._database.dialect.name)
         names = self._names
         return lambda step: (found.arows if step.reads else found.arun)(conn, step, names)

@@ -55,8 +55,6 @@ ListenerCall = tuple[Listener, Record]
 
 @dataclass(frozen=True, slots=True)
 class _Publish:
-    """The events of one publish, and the connection whose transaction they wait for."""
-
     mark: str
     calls: Sequence[ListenerCall]
     conn: Callable[[], Any]

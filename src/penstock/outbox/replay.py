@@ -28,8 +28,6 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 0.05, 2.0
 
 @dataclass(slots=True)
 class _Try:
-    """One run of a transaction: the pause before the next, and its progress."""
-
     seconds: float | None  # None: this is the last run
     tokens: list[GivenToken] = field(default_factory=list)
     finished: bool = False  # only the commit remained
@@ -67,10 +65,10 @@ def run_in_tx(database: Database, work: Callable[[Any], T], *, used: TokensUsed,
 async def arun_in_tx(
     begin: Begin,
     work: Callable[[Any], Awaitable[T]],
-    *,
-    used: TokensUsed,
     is_conflict: Test,
     is_lost: Test,
+    *,
+    used: TokensUsed,
     rest: Callable[[float], Awaitable[object]],
 ) -> T:
     """Run `await work(conn)` in the transaction of the block that `begin` returns; else as `run_in_tx`."""

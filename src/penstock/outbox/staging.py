@@ -142,7 +142,6 @@ def _in_context(headers: RawHeaders, context: RawHeaders, limits: LimitsSettings
 
 
 def _marked_binary(headers: RawHeaders) -> RawHeaders:
-    """Return the headers with the binary content type, unless the caller has given another."""
     if any(name == CONTENT_TYPE for name, _ in headers):
         return headers
     return (*headers, (CONTENT_TYPE, BINARY.encode()))

@@ -17,7 +17,8 @@ from penstock.errors import Damaged, FileUnreadable
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain, MemberStatus
-from penstock.outbox.sequencer import HeadEnds
+from penstock.outbox.move import MOST_RECORDS
+from penstock.outbox.sequencer import HeadEnds, Pass
 
 from .calling.hung_calls import HungCalls
 from .calling.runner import Runner
@@ -58,8 +59,12 @@ class DeliveryLoop:
         trials: Trials | None = None,
         store: str = "",
         is_told: Callable[[], bool] = lambda: False,
+        unread: Callable[[HeadEnds], object] = lambda ends: None,
     ) -> None:
-        """`threads`: for handlers, and as many for units. `is_told`: whether a bell rings for new records."""
+        """`threads`: for handlers, and as many for units. `is_told`: whether a bell rings.
+
+        `unread` is called when topics have grown that no group reads here.
+        """
         self._trials, self._threads = trials or Trials(clock), threads
         self._clock = clock
         self._backoff = Backoff("delivery", polling, is_told)
@@ -72,7 +77,7 @@ class DeliveryLoop:
         self._units = UnitThreads(threads=threads, clock=clock, wake=wake, hung=self.hung, may_start=lease.may_start)
         self._groups = ServedGroups(member, lease, self._runner, self._cache, self._ends)
         self._unsettled = Unsettled(gathers=own_ms(clock) is None)
-        self._units_turn = 0
+        self._units_turn, self._unread = 0, unread
         self._grace_ends: float | None = None
         self._abandoned = False
 
@@ -108,6 +113,15 @@ class DeliveryLoop:
         self._ends.grown(ends)
         if not few or not self._turn.take():
             self._turn.post()
+
+    def moved(self, done: Pass) -> None:
+        """Take in a pass of this process's sequencer; one that moved nothing looked for another's records."""
+        if not done.moved:
+            self.ring()
+            return
+        self.grown(done.ends, done.entries, few=done.moved <= MOST_RECORDS)
+        if not self._ends.has(done.ends):
+            self._unread(done.ends)
 
     def running_calls(self) -> Counter[str]:
         """Return how many records of each group are with a handler."""

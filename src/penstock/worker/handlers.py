@@ -27,8 +27,6 @@ _RECEIVERS = ("self", "cls")
 
 
 class _DecoratedMethod(NamedTuple):
-    """A function of a class with the options of its decorator."""
-
     function: HandlerFunction
     options: HandlerOptions
 
@@ -105,7 +103,6 @@ def _layers(attribute: Any) -> Iterator[HandlerFunction]:
 
 
 def _bound_options(options: HandlerOptions, instance: object) -> HandlerOptions:
-    """Return options whose functions, if they are methods of the same class, are bound, too."""
     return replace(options, match=_bound(options.match, instance), fallback=_bound(options.fallback, instance))
 
 

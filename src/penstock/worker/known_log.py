@@ -49,6 +49,10 @@ class LogEnds:
         self._ends.setdefault(topic.id, {})
         self._topics[topic.name] = topic
 
+    def has(self, ends: HeadEnds) -> bool:
+        """Return whether all these topics are read here."""
+        return all(head.topic_id in self._ends for head in ends)
+
     def of(self, topic_id: int) -> dict[int, int]:
         """Return the end of each partition of a topic, if it is known and was not recreated."""
         return self._ends.get(topic_id, {})

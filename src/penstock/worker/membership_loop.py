@@ -94,7 +94,7 @@ class MembershipLoop:
     ) -> None:
         self._member, self._log, self._delivery, self._clock = member, log, delivery, clock
         self._plan, self._calls, self._schema = plan, calls, schema
-        self.waiting = list(plan.subscriptions)  # for their topics
+        self._waiting = list(plan.subscriptions)
         self._announced: set[str] = set()
         self._left_out: frozenset[str] = frozenset()
         self._groups: dict[str, tuple[int, list[int]]] = {}
@@ -131,9 +131,9 @@ class MembershipLoop:
             self._thread.join()
 
     def moved(self, ends: HeadEnds) -> None:
-        """Report the topics that records were moved to, while a group is `waiting`. From any thread."""
+        """Report the topics that records were moved to: a group may wait for one. From any thread."""
         topics = {head.topic_id for head in ends}
-        if not topics <= self._moved_to:
+        if self._waiting and not topics <= self._moved_to:
             self._moved_to |= topics
             self._wake.set()
 
@@ -209,18 +209,18 @@ class MembershipLoop:
             logger.warning("topic %s was deleted; group %s waits for another", topic, group, extra=fields)
             self._served.remove((subscription, topic_id))
             self._groups[subscription.group][1].remove(topic_id)
-            self.waiting.append(subscription)
+            self._waiting.append(subscription)
 
     def _discover(self) -> bool:
         """Make the deliveries of groups whose topics exist by now; return whether there are any."""
-        found = [(each, topic) for each in self.waiting if (topic := topic_of(self._log, each)) is not None]
-        self._announce_waiting({each.group for each in self.waiting} - {each.group for each, _ in found})
+        found = [(each, topic) for each in self._waiting if (topic := topic_of(self._log, each)) is not None]
+        self._announce_waiting({each.group for each in self._waiting} - {each.group for each, _ in found})
         for subscription, topic in found:
             group_id, delivery = self._calls.new_delivery(subscription, topic)
             self._groups.setdefault(subscription.group, (group_id, []))[1].append(topic.id)
             self._served.append((subscription, topic.id))
             self._delivery.adopt(Domain(group_id, topic.id), delivery, topic)
-            self.waiting.remove(subscription)
+            self._waiting.remove(subscription)
         if found:
             self._member.serve(self._serves())
             self._warn_of_strangers()

@@ -11,7 +11,7 @@ from threading import Event, Thread
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
-from penstock.database.bell_listener import LOGGED, BellConnection, flood_seconds, is_test, staged_slots
+from penstock.database.bell_listener import LOGGED, BellConnection, flood_seconds, is_test, notify_others, staged_slots
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
@@ -53,7 +53,7 @@ class Mover:
         """
         self._cluster = cluster or ClusterSettings.load()
         self._member = member or Member(store.database, self._cluster, clock)
-        self._is_own = member is None
+        self._is_own, self._database = member is None, store.database
         self._sequencer = Sequencer(
             store, sequencer or SequencerSettings.load(), clock, hand_over_bytes=hand_over_bytes
         )
@@ -171,6 +171,8 @@ class Mover:
         self._backoff.is_well()
         if done.moved or is_asked:
             self._moved(done)
+        if done.moved and self._bell is not None and self._database.dialect.notifies and self._member.has_neighbours:
+            notify_others(self._database, LOGGED)
         if looks or done.moved:
             rung = bool(slots) or is_asked
             pause = self._backoff.active(rung=rung) if done.moved else self._backoff.idle()

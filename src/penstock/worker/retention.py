@@ -38,7 +38,6 @@ class Housekeeping:
         return done
 
     def _tokens(self) -> bool:
-        """Remove old tokens; return whether there may be more."""
         size, before_ms = self._settings.batch_size, self._clock.now_ms() - self._window_ms
         for _ in range(self._settings.batches_per_pass):
             if self._database.run(lambda tx: trim_tokens(tx, before_ms, size)) < size:

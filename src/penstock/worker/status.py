@@ -268,6 +268,5 @@ def begin_series(store: str, subscriptions: Iterable[Subscription]) -> None:
 
 
 def _age(now_ms: int, moments: Iterable[int | None]) -> float:
-    """Return how many seconds ago the first of some moments was; 0 without one, or if it is in the future."""
     known = [each for each in moments if each is not None]
     return max(0, now_ms - min(known)) / 1000 if known else 0.0

@@ -68,13 +68,7 @@ class Ticker:
             row = self._standing(schedule, found.get(schedule.name))
             if row is None or row.paused:
                 continue
-            planned = plan(
-                schedule.definition,
-                next_ms=row.next_ms,
-                since_ms=row.since_ms,
-                now_ms=row.now_ms,
-                settings=self._settings,
-            )
+            planned = plan(schedule.definition, row.next_ms, row.since_ms, row.now_ms, self._settings)
             if planned is None:
                 pause = min(pause, (row.next_ms - row.now_ms) / 1000)
             else:

@@ -12,7 +12,7 @@ from threading import Event, Lock
 
 from penstock.backoff import PollingSettings
 from penstock.clock import Clock, steady
-from penstock.database.bell_listener import LOGGED, BellConnection, notify_others
+from penstock.database.bell_listener import BellConnection
 from penstock.database.schema_watch import SchemaWatch
 from penstock.delivery.groups import make_groups
 from penstock.delivery.store import GroupStore
@@ -24,8 +24,6 @@ from penstock.membership.member import ClusterSettings
 from penstock.membership.serving import Domain, MemberStatus
 from penstock.membership.sharing import SharingMember
 from penstock.outbox.bell import BellSettings
-from penstock.outbox.move import MOST_RECORDS
-from penstock.outbox.sequencer import Pass
 
 from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
@@ -93,6 +91,7 @@ class Worker:
             trials=self._trials,
             store=store.name,
             is_told=self._hears,
+            unread=lambda ends: self._membership.moved(ends),
         )
         self._mover = Mover(
             store,
@@ -101,7 +100,7 @@ class Worker:
             polling=plan.polling,
             member=self._member,
             bell=self._bell,
-            moved=self._moved,
+            moved=self._delivery.moved,
             logged=self._delivery.ring,
             hand_over_bytes=MOST_MOVED_BYTES,
         )
@@ -260,17 +259,6 @@ class Worker:
         self._mover.stop()
         self._retention.stop()
         self._refusal = error
-
-    def _moved(self, done: Pass) -> None:
-        """Hand over sequenced records: to the delivery loop here, and to those of other processes."""
-        if not done.moved:  # a write that left nothing staged: perhaps another sequencer's
-            self._delivery.ring()
-            return
-        self._delivery.grown(done.ends, done.entries, few=done.moved <= MOST_RECORDS)
-        if self._membership.waiting:
-            self._membership.moved(done.ends)
-        if self._bell is not None and self._database.dialect.notifies and self._member.has_neighbours:
-            notify_others(self._database, LOGGED)
 
     def _new_delivery(self, subscription: Subscription, topic: Topic) -> tuple[int, AnyDelivery]:
         store = GroupStore(

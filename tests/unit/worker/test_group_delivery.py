@@ -378,7 +378,7 @@ def test_a_log_that_became_shorter_is_read_anew_and_what_comes_again_is_marked(m
         conn.commit()
     finish(mine, tasks)
     fill(mine, engine)
-    assert (mine.owns(), mine.needs_check) == (0, True)
+    assert (mine.owns(), mine.partitions.needs_check) == (0, True)
     mine.check()
     again = taken(mine, engine, "me")
     assert [(task.record.value, task.record.redelivered) for task in again] == [(1, True)]

@@ -73,7 +73,7 @@ class World:
         owner.delivery.take(lambda tx: [owner.name])
 
     def _hand_out(self, owner: Owner) -> None:
-        if owner.delivery.needs_check:
+        if owner.delivery.partitions.needs_check:
             self._check(owner)
         if not owner.delivery.owns():
             self._take(owner)

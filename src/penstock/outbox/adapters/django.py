@@ -88,7 +88,6 @@ class DjangoAdapter:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Raise SchemaMissing for the driver's error about a missing table."""
     try:
         yield
     except DatabaseError as exc:

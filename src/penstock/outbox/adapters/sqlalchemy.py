@@ -99,7 +99,6 @@ def _committed(session: Session) -> None:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Raise SchemaMissing for the driver's error about a missing table."""
     try:
         yield
     except DBAPIError as exc:

@@ -65,7 +65,6 @@ class SqlalchemyAsyncAdapter:
 
 
 def _itself(conn: AsyncConn) -> AsyncConnection | AsyncSession:
-    """Return the session behind a scoped one."""
     return conn() if isinstance(conn, async_scoped_session) else conn
 
 

@@ -48,17 +48,8 @@ class PeriodicPublisher(AsyncPublisher):
         self._check_outbox("a schedule")
 
         def register(function: F) -> F:
-            self._schedules.declare(
-                name,
-                every,
-                type=type,
-                topic=topic,
-                timezone=timezone,
-                catch_up=catch_up,
-                make=function,
-                key=key,
-                **self._checked_options(headers, owner),
-            )
+            options = {"key": key, "type": type, "topic": topic, "timezone": timezone, "catch_up": catch_up}
+            self._declare(name, every, headers, owner, **options, make=function)
             return function
 
         return register
@@ -81,20 +72,17 @@ class PeriodicPublisher(AsyncPublisher):
         """Publish an event with the same value at each tick, once over all workers; otherwise as `every`."""
         self._check_outbox("a schedule")
         encode_value(type, value)
-        self._schedules.declare(
-            name,
-            every,
-            type=type,
-            topic=topic,
-            timezone=timezone,
-            catch_up=catch_up,
-            value=value,
-            key=key,
-            **self._checked_options(headers, owner),
-        )
+        options = {"key": key, "type": type, "topic": topic, "timezone": timezone, "catch_up": catch_up}
+        self._declare(name, every, headers, owner, **options, value=value)
 
-    def _checked_options(self, headers: Headers | None, owner: str | None) -> dict[str, Any]:
-        return {"headers": check_headers(headers, self._limits), "owner": check_owner(owner, self._limits)}
+    def _declare(
+        self, name: str | None, every: Every, headers: Headers | None, owner: str | None, **options: Any
+    ) -> None:
+        checked: dict[str, Any] = {
+            "headers": check_headers(headers, self._limits),
+            "owner": check_owner(owner, self._limits),
+        }
+        self._schedules.declare(name, every, **checked, **options)
 
     def _tick_event(self, schedule: Schedule, tick: Tick, now_ms: int) -> StagedEvent | None:
         """Return the checked event of a tick; None if its function wants none. Runs the caller's code."""

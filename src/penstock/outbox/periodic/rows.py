@@ -59,7 +59,7 @@ class TickPlan:
 
 
 def plan(
-    definition: Definition, *, next_ms: int, since_ms: int, now_ms: int, settings: PeriodicSettings
+    definition: Definition, next_ms: int, since_ms: int, now_ms: int, settings: PeriodicSettings
 ) -> TickPlan | None:
     """Return the plan for a schedule now; None if its next tick is still to come.
 
@@ -125,15 +125,8 @@ def declare(
     row = lock(tx, schedule.name, own_ms)
     if row is None:
         now_ms = tx.now_ms(own_ms)
-        next_ms = next_after(schedule.definition, now_ms, None)
-        tx.change(
-            "outbox",
-            "periodic_create",
-            name=schedule.name,
-            definition=schedule.encoded,
-            since_ms=now_ms,
-            next_ms=next_ms,
-        )
+        first = {"since_ms": now_ms, "next_ms": next_after(schedule.definition, now_ms, None)}
+        tx.change("outbox", "periodic_create", name=schedule.name, definition=schedule.encoded, **first)
         row = lock(tx, schedule.name, own_ms)
         assert row is not None, "it was just created or found"
     if row.definition == schedule.encoded:
@@ -147,33 +140,19 @@ def declare(
     # The old definition has promised a tick that is already due; the new one counts from now on.
     overdue = row.next_ms <= row.now_ms and not row.paused
     next_ms = row.next_ms if overdue else next_after(schedule.definition, row.now_ms, row.last_ms)
-    tx.change(
-        "outbox",
-        "periodic_define",
-        name=schedule.name,
-        definition=schedule.encoded,
-        retired=msgspec.json.encode(retired).decode(),
-        since_ms=row.now_ms,
-        next_ms=next_ms,
-    )
+    times = {"since_ms": row.now_ms, "next_ms": next_ms}
+    stored = {"definition": schedule.encoded, "retired": msgspec.json.encode(retired).decode()}
+    tx.change("outbox", "periodic_define", name=schedule.name, **stored, **times)
     return lock(tx, schedule.name, own_ms)
 
 
 def take(tx: Transaction, row: ScheduleRow, planned: TickPlan, own_ms: int | None) -> bool:
     """Take a tick; return whether it was still free. The taker stages the event."""
-    return bool(
-        tx.change(
-            "outbox",
-            "periodic_tick",
-            name=row.name,
-            version=row.version,
-            due_ms=row.next_ms,
-            tick_ms=row.next_ms if planned.tick_ms is None else planned.tick_ms,
-            last_ms=row.last_ms if planned.tick_ms is None else planned.tick_ms,
-            next_ms=planned.next_ms,
-            now_ms=own_ms,
-        )
-    )
+    tick_ms, last_ms = planned.tick_ms, planned.tick_ms
+    if planned.tick_ms is None:
+        tick_ms, last_ms = row.next_ms, row.last_ms
+    times = {"due_ms": row.next_ms, "tick_ms": tick_ms, "last_ms": last_ms, "next_ms": planned.next_ms}
+    return bool(tx.change("outbox", "periodic_tick", name=row.name, version=row.version, **times, now_ms=own_ms))
 
 
 def fail(tx: Transaction, row: ScheduleRow, error: str, own_ms: int | None) -> None:
