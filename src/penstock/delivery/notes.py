@@ -154,23 +154,16 @@ class Notes:
 
     def settle(self, tx: Transaction, settled: Mapping[int, Settlement], skips: Collection[int]) -> None:
         """Write the passed-over records that count, and how far notes were delivered."""
-        passed = [
-            (partition, each.type, OPEN, each.first, each.end, each.records)
-            for partition, one in settled.items()
-            if partition in skips
-            for each in one.passed_over
-        ]
-        moves = [(partition, *each) for partition, one in settled.items() for each in one.late_moves]
+        passed, singles, moves = [], list[Note](), []
+        for number, one in settled.items():
+            if number in skips:
+                passed += [(number, each.type, OPEN, each.first, each.end, each.records) for each in one.passed_over]
+                singles += [_single(number, each, UNDECIDED) for each in one.passed_singles]
+            singles += [_single(number, each, 0) for each in one.passed_entries]
+            moves += [(number, *each) for each in one.late_moves]
         if passed:
             table = Rows.of("partition type until place reach records", passed)
             tx.change("delivery", "notes_count", notes=table, **self._ids)
-        singles = [
-            _single(partition, each, UNDECIDED)
-            for partition, one in settled.items()
-            if partition in skips
-            for each in one.passed_singles
-        ]
-        singles += [_single(partition, each, 0) for partition, one in settled.items() for each in one.passed_entries]
         if singles:
             self._put_singles(tx, singles)
         if moves:

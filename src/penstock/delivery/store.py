@@ -42,6 +42,7 @@ _AT_ONCE = 32  # cursors that are moved in one trip: its plan is for a few
 
 Living = Callable[[Transaction], list[str]]
 _DEAD = f"group_id topic_id partition place {LANE_COLUMNS} holding failures reason died_ms {COLUMNS}"
+_SETTLED = "partition base passed crashes trial epoch version lanes_version handed_to kept_back"
 _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 
 
@@ -182,14 +183,11 @@ class GroupStore:
 
         Call it before any of them begins: after a loss these records are marked, and no others.
         """
-        table = Rows(
-            partition=list(cursors),
-            trial=[owned.trial.encode() for owned, _ in cursors.values()],
-            handed_to=[going_out.to for _, going_out in cursors.values()],
-            epoch=[owned.epoch for owned, _ in cursors.values()],
-            version=[owned.version for owned, _ in cursors.values()],
-            kept_back=[going_out.bitmap() for _, going_out in cursors.values()],
-        )
+        going = [
+            (number, owned.trial.encode(), out.to, owned.epoch, owned.version, out.bitmap())
+            for number, (owned, out) in cursors.items()
+        ]
+        table = Rows.of("partition trial handed_to epoch version kept_back", going)
         rows = self._database.run(
             lambda tx: tx.rows("delivery", "cursors_hand_out", handed=table, owner=self._owner, **self._ids)
         )
@@ -366,25 +364,15 @@ class GroupStore:
         return kept, skips
 
     def _move(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> set[int]:
-        return {row[0] for row in tx.execute(*self._moving(settled, skips)).rows}
+        return {row[0] for row in tx.execute(*self._moving(settled, skips)).rows} if settled else set()
 
     def _moving(self, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> Call:
-        progress = [
-            (each.base, each.passed) if number in skips or each.unskipped is None else each.unskipped
-            for number, (_, each) in settled.items()
-        ]
-        cursors = Rows(
-            partition=list(settled),
-            base=[base for base, _ in progress],
-            passed=[passed.hex() for _, passed in progress],
-            crashes=[owned.crashes for owned, _ in settled.values()],
-            trial=[owned.trial.encode() for owned, _ in settled.values()],
-            epoch=[owned.epoch for owned, _ in settled.values()],
-            version=[owned.version for owned, _ in settled.values()],
-            lanes_version=[owned.lanes_version for owned, _ in settled.values()],
-            handed_to=[each.going_out.to for _, each in settled.values()],
-            kept_back=[each.going_out.bitmap() for _, each in settled.values()],
-        )
+        rows = []
+        for number, (owned, each) in settled.items():
+            progress = (each.base, each.passed) if number in skips or each.unskipped is None else each.unskipped
+            known = owned.crashes, owned.trial.encode(), owned.epoch, owned.version, owned.lanes_version
+            rows.append((number, progress[0], progress[1].hex(), *known, each.going_out.to, each.going_out.bitmap()))
+        cursors = Rows.of(_SETTLED, rows)
         return Call("delivery", "cursors_settle", {"settled": cursors, "owner": self._owner, **self._ids})
 
     def _learn(
@@ -420,42 +408,30 @@ class GroupStore:
 
     def _write(self, tx: Transaction, kept: Mapping[int, Settlement]) -> None:
         """Write dead letters, entries and lanes; a record that changes its lane keeps its entry."""
-        dead = [
-            (partition, each.offset, *columns_of(each.lane), *each[2:])
-            for partition, one in kept.items()
-            for each in one.dead
-        ]
-        entries = [
-            (partition, offset, *columns_of(lane)) for partition, one in kept.items() for lane, offset in one.entries
-        ]
-        moved = {(partition, offset) for partition, offset, *_ in entries}  # these keep their copies
-        gone = [
-            place
-            for partition, one in kept.items()
-            for offset in one.entries_gone
-            if (place := (partition, offset)) not in moved
-        ]
-        flowing = [(partition, *columns_of(lane)) for partition, one in kept.items() for lane in one.lanes_gone]
+        dead, entries, gone, flowing, lanes, fallbacks = (list[tuple[Any, ...]]() for _ in range(6))
         now_ms = self._clock.now_ms()
-        lanes = [
-            (partition, *columns_of(each.key), each.state.value, *each[2:], max(0, each.due_ms - now_ms))
-            for partition, one in kept.items()
-            for each in one.lanes
-        ]
+        for number, one in kept.items():
+            dead += [(number, each.offset, *columns_of(each.lane), *each[2:]) for each in one.dead]
+            entries += [(number, offset, *columns_of(lane)) for lane, offset in one.entries]
+            gone += [(number, offset) for offset in one.entries_gone]
+            flowing += [(number, *columns_of(lane)) for lane in one.lanes_gone]
+            for each in one.lanes:
+                wait_ms = max(0, each.due_ms - now_ms)
+                lanes.append((number, *columns_of(each.key), each.state.value, *each[2:], wait_ms))
+            fallbacks += [(number, *each) for each in one.fallbacks]
         if dead:
             self._bury(tx, dead)
-        fallbacks = [(partition, *each) for partition, one in kept.items() for each in one.fallbacks]
         if fallbacks:
             self._note_fallbacks(tx, fallbacks)
+        moved = {each[:2] for each in entries}  # these keep their copies
+        gone = [place for place in gone if place not in moved]
         if gone:
-            table = Rows.of("partition place", gone)
-            tx.change("delivery", "entries_drop", entries=table, **self._ids)
+            tx.change("delivery", "entries_drop", entries=Rows.of("partition place", gone), **self._ids)
         if entries:
             table = Rows.of(f"partition place {LANE_COLUMNS}", entries)
             tx.change("delivery", "entries_put", entries=table, **self._ids)
         if flowing:
-            table = Rows.of(f"partition {LANE_COLUMNS}", flowing)
-            tx.change("delivery", "lanes_drop", lanes=table, **self._ids)
+            tx.change("delivery", "lanes_drop", lanes=Rows.of(f"partition {LANE_COLUMNS}", flowing), **self._ids)
         if lanes:
             names = f"partition {LANE_COLUMNS} state failures due_ms reason wait_ms"
             tx.change("delivery", "lanes_put", lanes=Rows.of(names, lanes), **self._ids)
@@ -473,7 +449,7 @@ class GroupStore:
         if rows:
             tx.bulk("delivery", "dead_put", Rows.of(_DEAD, rows))
 
-    def _note_fallbacks(self, tx: Transaction, completed: list[tuple[int, int, int, str]]) -> None:
+    def _note_fallbacks(self, tx: Transaction, completed: list[tuple[Any, ...]]) -> None:
         """Write down which records only a fallback completed, if the log still holds them."""
         places = {Position(partition, offset) for partition, offset, *_ in completed}
         found = self._store.log_in(tx).at(self.topic, places, bare=True)

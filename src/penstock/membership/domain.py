@@ -79,12 +79,8 @@ def read(tx: Transaction, domains: Collection[Domain], present: Sequence[Present
     groups = sorted({domain.group_id for domain in domains if domain != SLOTS})
     statement = "filters_lock" if locked else "filters_read"
     filters = tx.rows("membership", statement, groups=groups) if groups else []
-    return View(
-        {by_name[row[0]]: row[2] for row in named},
-        {row[0]: msgspec.json.decode(row[1], type=list[Filter]) for row in filters},
-        _rows(tx, domains),
-        present,
-    )
+    decoded = {row[0]: msgspec.json.decode(row[1], type=list[Filter]) for row in filters}
+    return View({by_name[row[0]]: row[2] for row in named}, decoded, _rows(tx, domains), present)
 
 
 def changes(view: View, *, gather_ms: int) -> Changes:

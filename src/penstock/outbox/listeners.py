@@ -81,7 +81,8 @@ class Listeners:
 
     def mark_steps(self, events: Sequence[StagedEvent]) -> Steps[Sequence[ListenerCall]]:
         """Write the mark of a publish that a listener wants; return the calls to make after its commit."""
-        calls = [call for event in events for call in self._calls(_record_of(event))]
+        records = [_record_of(event) for event in events]
+        calls = [(listener, record) for record in records for listener in self.all if _wants(listener, record)]
         if calls:
             first = events[0]
             yield Step("token_take", [(first.id.encode(), first.id, first.timestamp_ms, None)])
@@ -98,9 +99,6 @@ class Listeners:
     def close(self) -> None:
         """Stop calling listeners."""
         self._bell.close()
-
-    def _calls(self, record: Record) -> list[ListenerCall]:
-        return [(listener, record) for listener in self.all if _wants(listener, record)]
 
     def _look(self, slots: object = None) -> None:
         """Call listeners for committed transactions, drop rolled-back ones. Runs in the bell's thread."""

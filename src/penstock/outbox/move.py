@@ -110,13 +110,11 @@ def _moving(pick: Pick, topics: Rows) -> Call:
 
 def _move_by_ids(tx: Transaction, pick: Pick, heads: Sequence[HeadKey]) -> list[Raised]:
     numbering = Numbering(tx, heads)
-    places = Rows(
-        slot=[row.slot for row in pick.rows],
-        seq=[row.seq for row in pick.rows],
-        topic_id=[head.topic_id for head in heads],
-        partition=[head.partition for head in heads],
-        place=[numbering.give(head, row.timestamp_ms) for head, row in zip(heads, pick.rows, strict=True)],
-    )
+    rows = [
+        (row.slot, row.seq, *head, numbering.give(head, row.timestamp_ms))
+        for head, row in zip(heads, pick.rows, strict=True)
+    ]
+    places = Rows.of("slot seq topic_id partition place", rows)
     inserted = tx.change("log", f"insert_{pick.table}", places=places)
     deleted = tx.change("outbox", f"delete_{pick.table}", **pick.ids)
     if not inserted == deleted == len(pick.rows):

@@ -10,7 +10,7 @@ then such an event can be cancelled although it is in the log.
 Rows are locked when they are read: a transaction that cancels or erases one waits, and then finds it in the log.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.database.database import Transaction
@@ -187,15 +187,10 @@ def _without(pick: Pick, sources: Collection[_RelaySource]) -> Pick:
 def _runs(tx: Transaction, picks: Sequence[Pick]) -> dict[_RelaySource, list[Content]]:
     """Return the contents of the picked rows, in order, without those erased since the pick."""
     found: dict[_RelaySource, list[Content]] = {}
-    for source, content in _contents(tx, picks):
-        found.setdefault(source, []).append(content)
-    return found
-
-
-def _contents(tx: Transaction, picks: Sequence[Pick]) -> Iterator[tuple[_RelaySource, Content]]:
     for pick in picks:
         rows = tx.rows("outbox", f"contents_{pick.table}", **pick.ids)
         contents = {seq: Content(*rest) for seq, *rest in rows}
         for row in pick.rows:
             if row.seq in contents:
-                yield _RelaySource(row.slot, row.topic), contents[row.seq]
+                found.setdefault(_RelaySource(row.slot, row.topic), []).append(contents[row.seq])
+    return found

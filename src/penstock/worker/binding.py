@@ -57,20 +57,6 @@ class Binding:
     with their depth; None without such a parameter, as is `decode`.
     """
 
-    __slots__ = (
-        "_group",
-        "_typed",
-        "_version",
-        "_wishes",
-        "call",
-        "call_many",
-        "decode",
-        "function",
-        "is_async",
-        "names",
-        "reach",
-    )
-
     def __init__(self, function: Callable[..., Any], group: str, *, batch: bool) -> None:
         """Read the signature. Raises InvalidHandler."""
         self.function, self._group = function, group
@@ -356,13 +342,6 @@ def _span(records: Sequence[Record], group: str) -> AbstractContextManager[Any]:
 
 
 def _delivered(record: Record, parent: Mapping[str, str], group: str) -> None:
-    tracing.begun_span(
-        "penstock.deliver",
-        parent,
-        since_ms=record.timestamp_ms,
-        group=group,
-        id=record.id,
-        topic=record.topic or "",
-        partition=record.partition or 0,
-        offset=record.offset or 0,
-    ).end()
+    topic, partition, offset = record.topic or "", record.partition or 0, record.offset or 0
+    at: dict[str, str | int] = {"id": record.id, "topic": topic, "partition": partition, "offset": offset}
+    tracing.begun_span("penstock.deliver", parent, since_ms=record.timestamp_ms, group=group, **at).end()

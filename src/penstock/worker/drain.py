@@ -104,7 +104,7 @@ class Drain:
         worked = False
         try:
             delivery.take(self._member.living)
-            while delivery.owns() and self._read_and_work(delivery, topic):
+            while len(delivery.partitions) and self._read_and_work(delivery, topic):
                 worked = True
                 if delivery.is_paused():
                     break

@@ -163,6 +163,9 @@ def _fail(error: Exception, _record: Record) -> NoReturn:
     raise error
 
 
+_OF_RECORD = ("partition", "offset", "key", "id", "type", "attempt", "trace_id", "span_id")
+
+
 def about_handler(handler: Handler, **more: Any) -> dict[str, Any]:
     """Return the fields of a line about a handler."""
     return {"group": handler.group, "handler": handler.id, "topic": handler.topic, **more}
@@ -170,20 +173,8 @@ def about_handler(handler: Handler, **more: Any) -> dict[str, Any]:
 
 def about_record(handler: Handler, record: Record, **more: Any) -> dict[str, Any]:
     """Return the fields of a line about a record and its handler."""
-    return {
-        "group": handler.group,
-        "handler": handler.id,
-        "topic": record.topic or handler.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "key": record.key,
-        "id": record.id,
-        "type": record.type,
-        "attempt": record.attempt,
-        "trace_id": record.trace_id,
-        "span_id": record.span_id,
-        **more,
-    }
+    of_record = {name: getattr(record, name) for name in _OF_RECORD}
+    return {**about_handler(handler), **of_record, "topic": record.topic or handler.topic, **more}
 
 
 class TaskPlace(NamedTuple):
@@ -283,12 +274,8 @@ class Subscription:
 
     def asked(self, type: str) -> tuple[Handler, ...]:
         """Return the handlers that may want records of a type, the nearest first."""
-        asked = tuple(
-            sorted(
-                (handler for handler in self.handlers if handler.wants_type(type)),
-                key=lambda handler: handler.nearness(type),
-            )
-        )
+        wanting = [handler for handler in self.handlers if handler.wants_type(type)]
+        asked = tuple(sorted(wanting, key=lambda handler: handler.nearness(type)))
         if len(self._by_type) >= _CACHED_TYPES:
             self._by_type.clear()
         self._by_type[type] = asked

@@ -55,28 +55,16 @@ class ServingPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MembershipCalls:
-    """What the membership loop asks of its worker, and reports to it; all in the loop's thread.
+    """The calls that the membership loop makes to its worker, and when; all in the loop's thread."""
 
-    | call           | when                                                                              |
-    |----------------|-----------------------------------------------------------------------------------|
-    | `new_delivery` | a group's topic was found: make its delivery, and return the group's id with it   |
-    | `refused`      | once, when this code cannot use the tables; then the loop writes nothing more     |
-    | `measure`      | once a minute, for series of the whole store                                      |
-    | `gained`       | there are more slots to sequence than before                                      |
-    | `given_up`     | each turn: the groups that cannot be served now, whose partitions go to others    |
-    | `status`       | each heartbeat: the status of this process                                        |
-    | `joined`       | once, with the number of members at that time                                     |
-    | `announce`     | groups wait for their topics: make them, before there is anything to deliver      |
-    """
-
-    new_delivery: NewDelivery
-    refused: Callable[[SchemaError], object]
-    measure: Callable[[], object]
-    gained: Callable[[], object]
-    given_up: Callable[[], frozenset[str]]
-    status: Callable[[], MemberStatus]
-    joined: Callable[[int], object]
-    announce: Callable[[Sequence[str]], object]
+    new_delivery: NewDelivery  # a group's topic was found: make its delivery, and return the group's id with it
+    refused: Callable[[SchemaError], object]  # once, when this code cannot use the tables; then nothing is written
+    measure: Callable[[], object]  # once a minute, for series of the whole store
+    gained: Callable[[], object]  # there are more slots to sequence than before
+    given_up: Callable[[], frozenset[str]]  # each turn: the groups that cannot be served now
+    status: Callable[[], MemberStatus]  # each heartbeat: the status of this process
+    joined: Callable[[int], object]  # once, with the number of members at that time
+    announce: Callable[[Sequence[str]], object]  # groups wait for their topics: make them, so that they can be paused
 
 
 class MembershipLoop:

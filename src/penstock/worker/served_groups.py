@@ -152,7 +152,7 @@ class ServedGroups:
         """Set the share of the group's rates to the fraction of partitions that is owned and kept."""
         delivery = group.delivery
         if delivery.subscription.has_rate:
-            self._runner.change_share(delivery.subscription.group, delivery.topic, delivery.share())
+            self._runner.change_share(delivery.subscription.group, delivery.topic, delivery.partitions.share())
 
     def _admit(self, domain: Domain, delivery: AnyDelivery, topic: Topic) -> None:
         units = delivery if isinstance(delivery, TransactionalDelivery) else None

@@ -7,6 +7,7 @@ one that hangs or fails keeps no other from its ticks.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
@@ -110,16 +111,9 @@ class Ticker:
         now = self._clock.monotonic()
         if row is not None and now < self._yielded.get(name, 0.0):
             return None
-        own = self._own_ms()
-        stands = self._database.run(
-            lambda tx: rows.declare(
-                tx,
-                schedule,
-                own,
-                replaced=row is not None and name in self._declared,
-                declared_by=lambda tx, name: declared(tx, name, self._clock),
-            )
-        )
+        own, others = self._own_ms(), partial(declared, clock=self._clock)
+        replaced = row is not None and name in self._declared
+        stands = self._database.run(lambda tx: rows.declare(tx, schedule, own, replaced=replaced, declared_by=others))
         if stands is None:
             if name not in self._yielded:
                 waits = "schedule %s waits: a worker that was started later declares it in another way"

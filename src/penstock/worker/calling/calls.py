@@ -344,11 +344,7 @@ class Limiters:
         known = self._limiters.get(handler.id)
         if known is None:
             usual = ASYNC_CALLS if handler.binding.is_async else self._state.queue.threads
-            known = self._limiters[handler.id] = Limiter(
-                handler,
-                handler.concurrency or usual,
-                self._state.clock.monotonic(),
-                share=self._shares.get((handler.group, handler.topic), 1.0),
-                rate_is_dry=self._rate_is_dry,
-            )
+            now, share = self._state.clock.monotonic(), self._shares.get((handler.group, handler.topic), 1.0)
+            known = Limiter(handler, handler.concurrency or usual, now, share=share, rate_is_dry=self._rate_is_dry)
+            self._limiters[handler.id] = known
         return known

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
+from typing import NamedTuple
 
 from penstock import metrics
 from penstock.clock import Clock, from_ms
@@ -14,6 +15,10 @@ from ..handler import Handler, about_handler
 
 logger = logging.getLogger("penstock.handlers")
 
+_GIVEN_UP = (
+    "%s is given up in this process: its partitions go to other workers, until fewer than half of these calls hang. "
+    "Restart the process; give what the handler waits for a time limit of its own, shorter than its timeout="
+)
 _LEAST = 4  # hung calls that a group may have, however few threads there are
 
 
@@ -32,8 +37,7 @@ class GivenUpGroup:
         return f"group {self.group} ({calls}, the first since {self.since:%Y-%m-%d %H:%M:%S} UTC)"
 
 
-@dataclass(frozen=True, slots=True)
-class HungCall:
+class HungCall(NamedTuple):
     """One such call: whose it is, and when it began."""
 
     handler: Handler
@@ -136,11 +140,5 @@ class HungCalls:
         metrics.GIVEN_UP.set(1, store=self._store, group=group)
         told = next((each for each in self.groups() if each.group == group), None)
         if told is not None:
-            logger.error(
-                "%s is given up in this process: its partitions go to other workers, until fewer than half "
-                "of these calls hang. Restart the process; give what the handler waits for a time limit of "
-                "its own, shorter than its timeout=",
-                told,
-                extra={"group": told.group, "handler": told.handler},
-            )
+            logger.error(_GIVEN_UP, told, extra={"group": told.group, "handler": told.handler})
         self._changed()

@@ -4,20 +4,10 @@ The delivery loop, one thread, hands in tasks and fetches verdicts; it is woken 
 Threads take tasks of sync handlers without limits from the groups' queues, one at a time, so that a slow task delays no
 other; the rest wait at limiters.
 
-| part            | owns                                                                   |
-|-----------------|------------------------------------------------------------------------|
-| `Permission`    | whether calls may begin                                                |
-| `ThreadQueue`   | the calls that wait for a thread, and which of them may begin          |
-| `ThreadPool`    | the threads: how many, and which of them sleep                         |
-| `HungCalls`     | the abandoned threads, and the groups that are given up                |
-| `SyncCalls`     | the calls made in threads                                              |
-| `AsyncCalls`    | the calls made in the event loop                                       |
-| `Limiters`      | tasks that wait for a bound, batch or rate; the groups' rate shares    |
-| `BegunCalls`    | the calls that have begun, and so whose answer counts                  |
-| `Verdicts`      | the consequences of how a call ended                                   |
-| `Results`       | the verdicts that wait for the delivery loop                           |
-| `Timeouts`      | the handling of calls that take too long                               |
-| `Watch`         | the thread that checks for them                                        |
+The way of a task: `ThreadQueue` or `Limiters` hold it until it may begin (`Permission`); `SyncCalls` in a thread of
+the `ThreadPool`, or `AsyncCalls` in the loop, make the call; `Verdicts` decides on its end, and `Results` keeps the
+verdict. `BegunCalls` knows whose answer counts; `Watch` and `Timeouts` give up calls that take too long, `HungCalls`
+groups with many of them.
 """
 
 import asyncio
@@ -93,18 +83,8 @@ class Runner:
         self._pool = ThreadPool(self._queue, lambda lock: sync.work(lock))
         self._loop = AsyncLoop()
         self._verdicts = Verdicts(clock, self._results, self._queue, self._begun, self._pool.wake)
-        state = RunnerState(
-            clock=clock,
-            context=copy_context(),
-            permission=self._permission,
-            hung=self._hung,
-            begun=self._begun,
-            results=self._results,
-            verdicts=self._verdicts,
-            queue=self._queue,
-            pool=self._pool,
-            loop=self._loop,
-        )
+        calls = self._permission, self._hung, self._begun, self._results, self._verdicts
+        state = RunnerState(clock, copy_context(), *calls, self._queue, self._pool, self._loop)
         sync = SyncCalls(state)
         self._limiters = Limiters(state, sync, AsyncCalls(state), rate_is_dry=self._bell.set)
         self._timeouts = Timeouts(state, self._limiters)

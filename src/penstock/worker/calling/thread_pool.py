@@ -187,14 +187,11 @@ class ThreadQueue:
 
     def waiting_by_group(self) -> Counter[str]:
         """Return how many records of each group wait for a thread; a granted call counts as one."""
+        counts = Counter[str]()
         with self._lock:
-            return Counter(
-                {
-                    name: sum(1 + (call.more if isinstance(call, HandlerTask) else 0) for call in group.tasks)
-                    for name, group in self._groups.items()
-                    if group.tasks
-                }
-            )
+            for name, group in self._groups.items():
+                counts[name] += sum(1 + (call.more if isinstance(call, HandlerTask) else 0) for call in group.tasks)
+        return +counts  # without zeros
 
     def _group(self, name: str) -> GroupCalls:
         known = self._groups.get(name)

@@ -140,14 +140,6 @@ class GroupDelivery:
         """Release everything."""
         self.partitions.release_all()
 
-    def owns(self) -> int:
-        """Return how many partitions are owned."""
-        return len(self.partitions)
-
-    def share(self) -> float:
-        """Return the fraction of the topic's partitions that is owned and not about to be released."""
-        return self.partitions.share()
-
     def is_over(self, task: HandlerTask) -> bool:
         """Return whether a task's partition is leaving or was lost, even if it has come back since."""
         work = self.partitions.of_task(task)

@@ -107,20 +107,12 @@ class OwnedPartitions:
             if number in self._lost_out:  # it was out when this process lost the partition
                 owned.repeats |= self._lost_out.pop(number)
                 owned.crashes = max(1, owned.crashes)
-            reach = machine.position
-            self._works[number] = self._awake[number] = PartitionWork(
-                number,
-                owned,
-                machine,
-                since=machine.base,
-                untouched=machine.waiting_below(owned.doubtful.to) - perhaps_out,
-                take=self.takes,
-                topic_id=self._store.topic.id,
-                settled_to=reach,
-                is_unsure=crashed,
-            )
+            untouched, since = machine.waiting_below(owned.doubtful.to) - perhaps_out, machine.base
+            work = PartitionWork(number, owned, machine, untouched, since, self.takes, self._store.topic.id)
+            work.settled_to, work.is_unsure = machine.position, crashed
+            self._works[number] = self._awake[number] = work
             if owned.barrier != OPEN or machine.has_moved:
-                self.grown[number] = self._works[number]
+                self.grown[number] = work
             owned.trial.keep(machine.waits_for)
 
     # -- releasing
