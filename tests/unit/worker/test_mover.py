@@ -55,7 +55,7 @@ class Bell:
 def mover_of(clock: FakeClock, sequencer: Any, bell: Bell | None = None, **more: Any) -> Mover:
     """Return a mover of a member that another thread keeps alive."""
     nothing: Any = Store(None, None)  # type: ignore[arg-type]
-    member: Any = SimpleNamespace(fence=None)
+    member: Any = SimpleNamespace(fence=None, has_neighbours=False)
     made = Mover(nothing, clock, polling=POLLING, member=member, bell=bell, **more)  # type: ignore[arg-type]
     made._sequencer = sequencer
     return made
