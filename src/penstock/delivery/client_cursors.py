@@ -29,18 +29,15 @@ class ClientPlace(NamedTuple):
     partition: int
 
 
-def _table(commits: Mapping[int, ClientCommit]) -> Rows:
-    rows = [(partition, *commit) for partition, commit in commits.items()]
-    return Rows.of("partition place metadata leader_epoch", rows)
-
-
 def commit_places(tx: Transaction, group_id: int, commits: Mapping[ClientPlace, ClientCommit]) -> None:
     """Store a client group's positions in partitions of several topics, in a transaction of the caller."""
     by_topic: dict[int, dict[int, ClientCommit]] = {}
     for (topic_id, partition), commit in sorted(commits.items()):
         by_topic.setdefault(topic_id, {})[partition] = commit
     for topic_id, some in by_topic.items():
-        tx.change("delivery", "cursors_commit", commits=_table(some), group_id=group_id, topic_id=topic_id)
+        rows = [(partition, *commit) for partition, commit in some.items()]
+        table = Rows.of("partition place metadata leader_epoch", rows)
+        tx.change("delivery", "cursors_commit", commits=table, group_id=group_id, topic_id=topic_id)
 
 
 def committed_places(tx: Transaction, group_id: int) -> dict[ClientPlace, ClientCommit]:

@@ -73,10 +73,6 @@ class _Plan(NamedTuple):
 Noted = Callable[[Transaction, str, int], None]  # how many records of a topic go, in this transaction
 
 
-def _nothing_noted(tx: Transaction, topic: str, count: int) -> None:
-    pass
-
-
 class Retention:
     """Deletes what need not be kept. Not thread-safe: one loop owns it."""
 
@@ -87,7 +83,7 @@ class Retention:
         clock: Clock,
         *,
         rule: RetentionRule | None = None,
-        note: Noted = _nothing_noted,
+        note: Noted = lambda tx, topic, count: None,
     ) -> None:
         self._store, self._settings, self._clock = store, settings, clock
         self._rule: RetentionRule = rule or AsSet(settings)
@@ -142,8 +138,6 @@ class Retention:
             if ranges:
                 found[plan.topic.name] = sum(each.high - each.low for each in ranges)
         return found
-
-    # -- ranges to delete
 
     def _plans(self, name: str | None) -> list[_Plan]:
         now_ms = self._store.database.now_ms(own_ms(self._clock))
@@ -277,8 +271,6 @@ class Retention:
         return {
             head.partition: self._measured[plan.topic.id, head.partition].size - plan.limits.bytes for head in heads
         }
-
-    # -- deletion
 
     def _is_held(self, tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange]) -> bool:
         """Return whether a reader holds records of some ranges, perhaps since they were planned."""

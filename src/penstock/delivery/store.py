@@ -214,7 +214,8 @@ class GroupStore:
         """Write the settlements of some partitions, and touch no machine: another thread may use them."""
         points.reach(BEFORE_SETTLE)
         if self._goes_at_once(settled):
-            kept = skips = self._settle_at_once(settled)
+            [moved] = self._database.run_whole([self._moving(settled, set(settled))])  # others go step by step
+            kept = skips = {row[0] for row in moved.rows}
         else:
             kept, skips = self._database.run(lambda tx: self._settle(tx, settled, learns=False))
         return Written(kept, skips & kept)  # refused ones are checked again: the filter may have changed
@@ -245,11 +246,6 @@ class GroupStore:
             and all(each.is_plain for _, each in settled.values())
             and not points.is_armed(BEFORE_COMMIT)
         )
-
-    def _settle_at_once(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
-        """Move cursors in one trip and return those that moved; the others go through the single steps."""
-        [moved] = self._database.run_whole([self._moving(settled, set(settled))])
-        return {row[0] for row in moved.rows}
 
     def settle_in(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> tuple[set[int], set[int]]:
         """Write settlements as the last statements of the caller's transaction; the caller confirms them.
@@ -298,16 +294,12 @@ class GroupStore:
             taken[partition].close(barrier)
         self._load_late(tx, taken)
         for partition, owned in taken.items():
-            if partition in lost:
-                self._judge(tx, partition, owned)
+            if partition in lost:  # the last owner has died: what it had begun is judged
+                owned.killers = owned.trial.died(owned.epoch - 1)
+                trial = owned.trial.encode()
+                tx.change("delivery", "cursor_judge", partition=partition, trial=trial, **self._ids)
             owned.trial.at_work.clear()  # of former owners: the records they had begun are judged
         return taken
-
-    def _judge(self, tx: Transaction, partition: int, owned: Owned) -> None:
-        """Write down the consequences of the last owner's death for the records it had begun."""
-        owned.killers = owned.trial.died(owned.epoch - 1)
-        trial = owned.trial.encode()
-        tx.change("delivery", "cursor_judge", partition=partition, trial=trial, **self._ids)
 
     def _load_late(self, tx: Transaction, taken: dict[int, Owned]) -> None:
         if taken:

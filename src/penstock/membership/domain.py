@@ -7,7 +7,7 @@ releases the row and the wanted owner takes it.
 Lock order: domains, by name; then groups; then slots or cursors.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -177,9 +177,5 @@ def _before(held: Held, ids: Collection[str]) -> str | None:
 
 
 def _members_text(sharing: Iterable[Participant]) -> str:
-    return msgspec.json.encode(sorted(_shares(sharing))).decode()
-
-
-def _shares(sharing: Iterable[Participant]) -> Iterator[tuple[str, list[int] | None]]:
-    for each in sharing:
-        yield each.id, None if each.pins is None else sorted(each.pins)
+    shares = sorted((each.id, None if each.pins is None else sorted(each.pins)) for each in sharing)
+    return msgspec.json.encode(shares).decode()

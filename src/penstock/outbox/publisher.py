@@ -13,7 +13,7 @@ from operator import attrgetter
 from threading import Event
 from typing import Any, TypeVar, overload
 
-from penstock import metrics, points, tracing
+from penstock import metrics, points, redaction, tracing
 from penstock.clock import Clock
 from penstock.database.database import Database
 from penstock.database.naming import Names
@@ -27,7 +27,6 @@ from penstock.model.limits import Headers, LimitsSettings, check_type
 from penstock.model.paths import HeadersOf, KeyOf
 from penstock.model.record import TRACESTATE, RawHeaders
 from penstock.model.token import GivenToken, check_token
-from penstock.redaction import traced, words
 
 from .adapters import adapter_for
 from .adapters.driver import DurabilityCheck, PublishingSettings, durability_steps
@@ -93,7 +92,15 @@ class ContextProviders:
             gathered.pop(TRACESTATE, None)  # it belongs to the parent that the span replaces
             gathered |= tracing.context_headers()
         for provider in self._providers:
-            gathered |= _provided(provider)
+            try:
+                given = dict(provider() or {})
+                for name, value in given.items():
+                    check_entry(name, value)
+            except Exception as exc:
+                message = "context provider %r failed; events are published without its headers"
+                logger.error(message, provider, exc_info=redaction.traced(exc), extra={"error": redaction.words(exc)})
+            else:
+                gathered |= given
         return headers_of(gathered)
 
 
@@ -290,7 +297,7 @@ class Publisher:
     ) -> int:
         """Reschedule events of a topic in the caller's transaction.
 
-        One by its id: return whether it was in time. All of a `key` or an `owner`: return how many were in time. Now or
+        One by its id: return whether it was in time. All of a `key` or an `owner`: return how many were. Now or
         earlier: they are sequenced in the next pass. Raises InvalidSelection, or as `publish` does.
         """
         now_ms = self._clock.now_ms()
@@ -300,11 +307,10 @@ class Publisher:
     def published(self, conn: Connection | None, token: GivenToken, /, *, topic: str | None = None) -> str | None:
         """Return the id of the event published with a token within `tokens.window`, or None.
 
-        In the given topic, or in the one that used the token first.
-
-        A connection of the caller sees its own transaction. With None it uses a connection of its own and
-        waits for a transaction that is using the token, so the answer is final even after a commit in doubt.
-        Raises InvalidToken, UnsupportedConnection, StoreUnreachable; CommitOutcomeUnknown after a long wait.
+        In the given topic, or in the one that used the token first. A connection of the caller sees its own
+        transaction. With None it uses a connection of its own and waits for a transaction that is using the token, so
+        the answer is final even after a commit in doubt. Raises InvalidToken, UnsupportedConnection, StoreUnreachable;
+        CommitOutcomeUnknown after a long wait.
         """
         checked, now_ms = check_token(token, topic), self._clock.now_ms()
         if conn is None:
@@ -314,17 +320,17 @@ class Publisher:
     def run_in_tx(self, work: Callable[[Any], T], /) -> T:
         """Run `work(conn)` in a transaction of the outbox, retrying after conflicts; return its result.
 
-        It retries up to ten times after a deadlock, a serialization failure or a lock time-out, so `work` may
-        be called several times. Raises CommitOutcomeUnknown, with the published tokens, when the connection
-        is lost during the commit: that is never retried.
+        It retries up to ten times after a deadlock, a serialization failure or a lock time-out. Raises
+        CommitOutcomeUnknown, with the published tokens, when the connection is lost during the commit: that is never
+        retried.
         """
         return run_in_tx(self._database, work, used=self._tokens_used, rest=self._closing.wait)
 
     def context(self, provider: P, /) -> P:
         """Register a function that returns headers for every event: `@outbox.context`.
 
-        It takes nothing and returns a mapping of strings. Later ones win over earlier ones, and an event's
-        own headers over all; one that raises is logged and left out. Raises InvalidInput.
+        It takes nothing and returns a mapping of strings. Later ones win over earlier ones, and an event's own headers
+        over all; one that raises is logged and left out. Raises InvalidInput.
         """
         return self._context.add(provider)
 
@@ -442,15 +448,3 @@ class Publisher:
         found = adapter or adapter_for(conn, self._database.dialect.name)
         names = self._names
         return lambda step: (found.rows if step.reads else found.run)(conn, step, names)
-
-
-def _provided(provider: Provider) -> Mapping[str, str]:
-    try:
-        given = dict(provider() or {})
-        for name, value in given.items():
-            check_entry(name, value)
-    except Exception as exc:
-        message = "context provider %r failed; events are published without its headers"
-        logger.error(message, provider, exc_info=traced(exc), extra={"error": words(exc)})
-        return {}
-    return given

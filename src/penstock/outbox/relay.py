@@ -10,7 +10,7 @@ then such an event can be cancelled although it is in the log.
 Rows are locked when they are read: a transaction that cancels or erases one waits, and then finds it in the log.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.database.database import Transaction
@@ -82,7 +82,8 @@ class Relay:
         topics = {name: self._topic(name) for name in sorted({each.topic for each in sources})}
         unsure = self._unsure(sources, epochs)
         settled = self._settle(tx, unsure, topics)
-        picks = [pick for pick in (_without(each, settled.keys()) for each in picks) if pick.rows]
+        left = [(each.table, [row for row in each.rows if (row.slot, row.topic) not in settled]) for each in picks]
+        picks = [Pick(table, rows) for table, rows in left if rows]
         ends = self._append(_runs(tx, picks), topics, unsure)
         deleted = sum(tx.change("outbox", f"delete_{pick.table}", **pick.ids) for pick in picks)
         return Relayed(deleted + sum(settled.values()), bool(settled), ends)
@@ -178,10 +179,6 @@ def _name(tx: Transaction) -> str:
     ((id,),) = tx.rows("database", "meta_read", name="log_id")
     ((incarnation,),) = tx.rows("database", "meta_read", name="incarnation")
     return f"outbox/{id}.{incarnation}"
-
-
-def _without(pick: Pick, sources: Collection[_RelaySource]) -> Pick:
-    return Pick(pick.table, [row for row in pick.rows if (row.slot, row.topic) not in sources])
 
 
 def _runs(tx: Transaction, picks: Sequence[Pick]) -> dict[_RelaySource, list[Content]]:

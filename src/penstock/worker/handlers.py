@@ -145,7 +145,8 @@ class Handlers:
     def add(self, function: HandlerFunction, options: HandlerOptions) -> Handler:
         """Register a function. Raises InvalidHandler, DuplicateHandler."""
         policy, origin = policy_of(function, options.group, given=options.retry, outbox=self._retry)
-        handler = Handler.of(function, options, options.rules_with(policy, _error_text()), origin)
+        error_text = ErrorText(ProcessingSettings.load().error_text)
+        handler = Handler.of(function, options, options.rules_with(policy, error_text), origin)
         for other in self._handlers:
             _check_beside(handler, other)
         self._handlers.append(handler)
@@ -174,10 +175,6 @@ class Handlers:
             mine = [handler for handler in self._handlers if (handler.group, handler.topic) == (group, topic)]
             _check_names(mine)
             yield Subscription(group, topic, mine[0].start, tuple(sorted(mine, key=Handler.width)))
-
-
-def _error_text() -> ErrorText:
-    return ErrorText(ProcessingSettings.load().error_text)
 
 
 def _check_beside(handler: Handler, other: Handler) -> None:

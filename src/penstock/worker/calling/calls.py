@@ -110,7 +110,7 @@ class SyncCalls:
                     verdict: Verdict = PASSED
                 else:
                     if inspect.isawaitable(answer):
-                        answer = state.loop.answer(_given, answer)
+                        answer = state.loop.answer(lambda given=answer: given)
                     verdict = after_answer(handler, record, answer, failures=call.failures, clock=clock)
             except BaseException as error:
                 verdict = after_error(handler, record, error, failures=call.failures, clock=clock)
@@ -194,10 +194,6 @@ class SyncCalls:
         if is_back:
             self._state.queue.resume(call.handler.group)
         return is_back
-
-
-def _given(answer: Any) -> Any:
-    return answer
 
 
 class AsyncCalls:

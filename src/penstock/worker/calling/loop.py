@@ -120,7 +120,7 @@ class AsyncLoop:
         if thread is None:  # the caller's own loop goes on; only our tasks in it are cancelled
             loop.call_soon_threadsafe(self._cancel)
             return
-        loop.call_soon_threadsafe(self._end)
+        loop.call_soon_threadsafe(loop.stop)
         thread.join(seconds)
         if thread.is_alive():
             logger.warning("an async handler blocks the event loop; it is left behind")
@@ -154,7 +154,3 @@ class AsyncLoop:
     def _cancel(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-
-    def _end(self) -> None:
-        assert self._loop is not None
-        self._loop.stop()

@@ -39,8 +39,6 @@ class LateRecords:
         self._group, self._subscription = subscription.group, subscription
         self._is_full_logged = False
 
-    # -- records passed over before
-
     def feed(self) -> bool:
         """Read on in the passed-over records, where there is room; return whether there was anything."""
         works = [
@@ -83,8 +81,6 @@ class LateRecords:
                 work.owned.crashes = max(1, work.owned.crashes)  # the next owner must know that, too
         work.machine.deliver_late(records, [_move(each, high) for each in ranges if each.first < high])
         work.owned.late = [each for each in ranges if each.first < each.until]
-
-    # -- records passed over now
 
     def tell(self, types: list[str]) -> None:
         """Count passed-over records by type; log the types that are new in this process."""

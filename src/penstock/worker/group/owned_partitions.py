@@ -85,8 +85,6 @@ class OwnedPartitions:
         """Return the fraction of the topic's partitions that is owned and not about to be released."""
         return sum(not work.leaving for work in self._works.values()) / self._store.partitions
 
-    # -- taking
-
     def take(self, living: Living) -> None:
         """Own the partitions that have work and no living owner."""
         self._own(self._store.take(living))
@@ -114,8 +112,6 @@ class OwnedPartitions:
             if owned.barrier != OPEN or machine.has_moved:
                 self.grown[number] = work
             owned.trial.keep(machine.waits_for)
-
-    # -- releasing
 
     def check(self) -> None:
         """Compare with the rows: drop partitions no longer ours, mark those meant for another as leaving.
@@ -209,7 +205,7 @@ class Barriers:
         waiting = {
             number: work
             for number, work in self._partitions.grown.items()
-            if not work.borrowed and not work.leaving and _waits(work)
+            if not (work.borrowed or work.leaving) and (work.machine.has_moved or not work.owned.barrier.is_open)
         }
         now = self._clock.monotonic()
         if not waiting:
@@ -221,7 +217,3 @@ class Barriers:
                 work.owned.close(barriers[number])
             self._pause = self._least if is_changed else min(2 * self._pause, _SELDOM_SECONDS)
             self.next_look = now + self._pause
-
-
-def _waits(work: PartitionWork) -> bool:
-    return not work.owned.barrier.is_open or work.machine.has_moved

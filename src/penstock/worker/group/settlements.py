@@ -430,10 +430,8 @@ class HandOut:
         for work in beyond - waiting:
             more = as_much_again(counts[work] // 4)
             going[work] = work.owned.with_repeats(work.machine.going_out(more))
-        self._write({work.number: (work.owned, each) for work, each in going.items()})
-        return [each for each in taken if not each[0].lost]
-
-    def _write(self, cursors: dict[int, tuple[Owned, GoingOut]]) -> None:
+        cursors = {work.number: (work.owned, each) for work, each in going.items()}
         for number in self._store.hand_out(cursors) if cursors else ():
             self._partitions.lose(number)
             self._partitions.needs_check = True
+        return [each for each in taken if not each[0].lost]

@@ -111,7 +111,8 @@ class TransactionalDelivery:
                 if turn.work is work:
                     single += [[each] for each in group.suspects.take(work, now_ms, 1)]
                 continue
-            mine = self._take(work, now_ms, min(room, self._size))
+            taken = sorted(work.machine.take(now_ms, 2 * UNIT_RECORDS, UNIT_RECORDS))
+            mine = self._together(work, taken, min(room, self._size))
             if not mine:
                 continue
             if group.suspects.are_among(mine):
@@ -127,11 +128,6 @@ class TransactionalDelivery:
                 single.append(mine)
             else:
                 put_back(mine)
-
-    def _take(self, work: PartitionWork, now_ms: int, most: int) -> _PartitionRun:
-        """Take records that may run now, oldest first; a record that failed, or undid a unit, alone."""
-        taken = sorted(work.machine.take(now_ms, 2 * UNIT_RECORDS, UNIT_RECORDS))
-        return self._together(work, taken, most)
 
     def _suspected(self, work: PartitionWork, now_ms: int) -> _PartitionRun:
         """Take the suspects that may begin now and run together; one that must run alone, alone."""
