@@ -12,10 +12,7 @@ from penstock.database.database import Transaction
 
 
 class ClientCommit(NamedTuple):
-    """The next offset a client wants of a partition; the rest is the client's, kept as it is.
-
-    `leader_epoch`: of the record before, as Kafka's clients know it; -1: not given.
-    """
+    """The next offset a client wants, and its own data; `leader_epoch`: of the record before; -1: not given."""
 
     offset: int
     metadata: str | None = None

@@ -249,10 +249,7 @@ class PassedOver:
         self._flushing = False
 
     def add(self, type: str, offset: int, *, again: bool = False) -> None:
-        """Count one more record; beyond the limit a new type is left out.
-
-        One that may have been handed out before becomes a single record, too: it comes marked, later ones do not.
-        """
+        """Count one more record; one handed out before is kept as a single record: it comes marked, others do not."""
         count = self._counts.get(type)
         if count is not None:
             count.end = offset + 1

@@ -83,10 +83,7 @@ class CompletedByFallback(NamedTuple):
 
 @dataclass(slots=True)
 class Settlement:
-    """The changes to write: the cursor, and the changes among lanes, entries and dead letters.
-
-    Deletions are written first: an entry may have moved to another lane.
-    """
+    """The changes to write. Deletions are written first: an entry may have moved to another lane."""
 
     base: int
     passed: bytes  # a bitmap of the offsets from the base on that are passed

@@ -43,10 +43,7 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AsSet:
-    """The rule of the settings, and of the topics that set limits themselves.
-
-    `needs_reader`: a partition that no group reads keeps everything.
-    """
+    """The rule of the settings and the topics. `needs_reader`: a partition no group reads keeps everything."""
 
     settings: RetentionSettings
     needs_reader: ClassVar[bool] = False

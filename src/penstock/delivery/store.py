@@ -221,10 +221,7 @@ class GroupStore:
         return Written(kept, skips & kept)  # refused ones are checked again: the filter may have changed
 
     def confirm(self, settled: Mapping[int, tuple[Owned, Settlement]], written: Written) -> set[int]:
-        """Record in the machines what was written; return the partitions lost to another owner.
-
-        Those refused only because of decisions on dead letters are written here.
-        """
+        """Record what was written; return the partitions lost. Those refused for decisions on letters are written."""
         kept, skips = written
         rest = {partition: each for partition, each in settled.items() if partition not in kept}
         if rest:

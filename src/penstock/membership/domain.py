@@ -145,10 +145,7 @@ def _candidates(view: View, found: Changes, domain: Domain) -> list[Present]:
 def _gathered(
     domain: Domain, candidates: list[Present], rows: Mapping[int, Held], former: str, gather_ms: int
 ) -> list[Participant]:
-    """Return the members to count. Newcomers wait, so that many that join together cost one change.
-
-    All count once the first has waited long enough, or when rows lack an owner that a newcomer could be.
-    """
+    """Return the members to count. Newcomers wait, unless rows lack an owner: joins together cost one change."""
     known = {row[0] for row in msgspec.json.decode(former, type=list[tuple[str, list[int] | None]])}
     counted = [each.share_in(domain) for each in candidates if each.id in known]
     newcomers = [each for each in candidates if each.id not in known]

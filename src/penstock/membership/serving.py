@@ -98,10 +98,7 @@ class CallStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LimitStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A handler whose own limit makes records wait: its matches, the limit, and how many wait.
-
-    `until_ms`: when the rate allows the next call; None: the limit is its `concurrency`.
-    """
+    """A handler whose own limit makes records wait: until its rate allows a call, or (None) for `concurrency`."""
 
     handler: str
     match: tuple[str, ...]

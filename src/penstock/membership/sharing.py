@@ -91,10 +91,7 @@ class SharingMember(Member):
             self._database.run(lambda tx: self._reassign(tx, stale, new, wait=False))
 
     def look(self) -> set[Domain]:
-        """Return the served domains in which rows may have to be taken or released, since the last look.
-
-        One statement. The first call returns all of them; later ones those whose version rose, or with work left.
-        """
+        """Return the served domains whose version rose since the last look, or with work left; first, all."""
         names = sorted(domain.name for domain in self._domains)
         rows = self._database.look(lambda tx: tx.rows("membership", "domains_read", names=names))
         versions = {row[0]: row[1] for row in rows}

@@ -416,10 +416,7 @@ class Publisher:
     def _was_staged(
         self, conn: Any, adapter: Adapter | AsyncAdapter, events: Sequence[StagedEvent], calls: Sequence[ListenerCall]
     ) -> Any:
-        """Make the bell and the listeners watch for the end of the transaction, and count the events.
-
-        Return the driver's connection if its durability has not been checked yet, else None.
-        """
+        """Make bell and listeners watch the transaction; return a driver's connection to be checked, if it is new."""
         driver = adapter.driver_connection(conn)
         if calls:
             self._listeners.watch(events[0].id, calls, driver, adapter.is_open)

@@ -91,10 +91,7 @@ class Sequencer:
         self._kept: dict[str, Topic] = {}  # and those of them that exist, locked by this transaction
 
     def sequence(self, fence: Fence, rung: Collection[int] | None = None, *, expects: bool = False) -> Pass:
-        """Make one pass over the slots of a fence; over the `rung` ones without looking for work first.
-
-        `expects`: work is likely; then the look goes with the move, in one round trip.
-        """
+        """Make one pass; over the `rung` slots without a look. `expects` work: the look goes with the move."""
         goes_at_once = self._goes_at_once()
         if rung is not None:
             slots = sorted(fence.epochs.keys() & rung)

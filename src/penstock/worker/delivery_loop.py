@@ -43,10 +43,7 @@ _BREATH_SECONDS = 0.0001  # lets handlers begin before the next turn: a wait of 
 
 
 class DeliveryLoop:
-    """Has turns made between `start` and `stop`: collect, exchange partitions, settle, read on, hand out.
-
-    It hands nothing to a group that is given up because its calls hang (`hung`).
-    """
+    """Has turns made between `start` and `stop`: collect, exchange partitions, settle, read on, hand out."""
 
     def __init__(
         self,
@@ -61,10 +58,7 @@ class DeliveryLoop:
         is_told: Callable[[], bool] = lambda: False,
         unread: Callable[[HeadEnds], object] = lambda ends: None,
     ) -> None:
-        """`threads`: for handlers, and as many for units. `is_told`: whether a bell rings.
-
-        `unread` is called when topics have grown that no group reads here.
-        """
+        """`threads`: for handlers, and for units. `is_told`: a bell rings. `unread`: topics grew that none reads."""
         self._trials, self._threads = trials or Trials(clock), threads
         self._clock = clock
         self._backoff = Backoff("delivery", polling, is_told)

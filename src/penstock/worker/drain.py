@@ -120,10 +120,7 @@ class Drain:
         return worked
 
     def _read_and_work(self, delivery: GroupDelivery, topic: Topic) -> bool:
-        """Read on and hand out runnable records; return whether there was anything.
-
-        A read that meets damage ends there, and the next begins with another partition: so each is tried.
-        """
+        """Read on and hand out; return whether there was anything. Each partition is tried, if one is damaged."""
         worked = False
         for _ in range(topic.partitions):
             try:

@@ -95,10 +95,7 @@ class Handler(HandlerOptions):
         return width, (self.reach or {}).get(type, 0), self.match is not None and type != self.match
 
     def match_texts(self) -> list[str]:
-        """Return its match as texts that other processes can compare; for a predicate only its name.
-
-        That is the first id its handler ever had: so renaming the handler changes no filter.
-        """
+        """Return its match as texts that other processes can compare; for a predicate the first id it ever had."""
         if callable(self.match):
             return [f"?{self.aliases[0] if self.aliases else self.id}"]
         if self.match is None:
@@ -185,10 +182,7 @@ class TaskPlace(NamedTuple):
 
 
 class HandlerTask(msgspec.Struct, frozen=True, eq=False):
-    """One record to hand to its handler; `failures` counts its failures before. Compared by identity.
-
-    `next`: the following record of the key, if it has the same handler; `more` counts those that follow.
-    """
+    """One record to hand to its handler; `next`: the following one of its run, `more`: how many follow."""
 
     place: TaskPlace
     lane: LaneId

@@ -40,10 +40,7 @@ NewDelivery = Callable[[Subscription, Topic], tuple[int, AnyDelivery]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServingPlan:
-    """What a worker serves, and how it shares that with others.
-
-    `pins`: the partitions it may own; None: any. `schedules`: of the program, each with its fingerprint.
-    """
+    """The groups, filters and schedules of a worker, and how it shares them. `pins`: see `WorkerPlan`."""
 
     cluster: ClusterSettings
     polling: PollingSettings

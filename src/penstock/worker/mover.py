@@ -28,10 +28,7 @@ _PAUSE_OF_LOOK, _LONGEST_PAUSE_OF_LOOK = 0.5, 4
 
 
 class Mover:
-    """Runs a sequencer in a thread of its own. `start` and `stop` may be called twice.
-
-    Without a member given, it is itself a member that takes every slot no living member owns.
-    """
+    """Runs a sequencer in a thread of its own, as the given member or as one that takes all free slots."""
 
     def __init__(
         self,

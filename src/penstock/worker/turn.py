@@ -38,10 +38,7 @@ class Taker(Protocol):
 
 
 class Turn:
-    """Sees to it that turns are made one at a time: by its own thread, or by a guest that has work for it.
-
-    An error of a turn makes its own thread wait with back-off. All methods are for any thread.
-    """
+    """Sees to it that turns are made one at a time, by its own thread, which waits after an error, or a guest."""
 
     def __init__(self, taker: Taker, clock: Clock, backoff: Backoff) -> None:
         self._taker, self._clock, self._backoff = taker, clock, backoff

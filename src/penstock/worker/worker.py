@@ -47,10 +47,7 @@ UNSERVED_SECONDS = 5.0  # how long a worker that serves no group waits for hung 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerPlan:
-    """The choices of one worker. `pins`: the partitions it may own; None: any.
-
-    `dedicated`: its process does nothing else, so a record may be the cause of its death.
-    """
+    """The choices of one worker. `pins`: the partitions it may own; None: any. `dedicated`: nothing else runs."""
 
     cluster: ClusterSettings = field(default_factory=ClusterSettings.load)
     polling: PollingSettings = field(default_factory=PollingSettings.load)
@@ -192,10 +189,7 @@ class Worker:
             self._mover.flooded(seconds)
 
     def stop(self, grace_seconds: float | None = None) -> None:
-        """Tell the others, let handlers end within the grace period, settle, release, leave; then return.
-
-        May be called twice, also to hurry the first call. In a fork of the process it does nothing.
-        """
+        """Tell the others, let handlers end within the grace period, settle, release, leave. A fork does nothing."""
         if self._pid != os.getpid():
             return
         if grace_seconds is None:

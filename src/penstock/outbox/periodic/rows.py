@@ -61,10 +61,7 @@ class TickPlan:
 def plan(
     definition: Definition, next_ms: int, since_ms: int, now_ms: int, settings: PeriodicSettings
 ) -> TickPlan | None:
-    """Return the plan for a schedule now; None if its next tick is still to come.
-
-    `since_ms`: of its current definition, which has no earlier ticks except the one then due next.
-    """
+    """Return the plan for a schedule now; None if its next tick is to come. `since_ms`: of its definition."""
     if next_ms > now_ms:
         return None
     rule, catch_up = definition.rule, definition.catch_up
@@ -118,10 +115,7 @@ def lock(tx: Transaction, name: str, own_ms: int | None) -> ScheduleRow | None:
 def declare(
     tx: Transaction, schedule: Schedule, own_ms: int | None, *, replaced: bool, declared_by: DeclaredBy
 ) -> ScheduleRow | None:
-    """Store a schedule as this program declares it; return its row, or None if another definition wins.
-
-    `replaced`: this process has declared it before, so if it is missing now, another has replaced it.
-    """
+    """Store a schedule as declared here; None if another definition wins. `replaced`: it was declared before."""
     row = lock(tx, schedule.name, own_ms)
     if row is None:
         now_ms = tx.now_ms(own_ms)

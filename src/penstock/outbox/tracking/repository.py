@@ -159,10 +159,7 @@ class Repository(Generic[M]):
     def inserted(
         self, conn: Connection, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
     ) -> list[str]:
-        """Publish that objects were inserted on this connection; return the ids of the events.
-
-        `skip`, `force` and `metadata` are as for `outbox.tracking`, for this call.
-        """
+        """Publish that objects were inserted; return the ids of the events. Options as for `outbox.tracking`."""
         return self._report(INSERT, conn, objects, skip, force, metadata)
 
     def updated(

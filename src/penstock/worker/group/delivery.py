@@ -35,10 +35,7 @@ _INTERRUPTED = "its worker stopped before it had ended"
 
 
 class GroupDelivery:
-    """Delivery to one group by one member. Not thread-safe: one loop owns it.
-
-    Records go out one by one, by `start`, or in units of work, by `TransactionalDelivery`, which uses the same parts.
-    """
+    """Delivery to one group by one member: by `start`, or in units of work. Not thread-safe: one loop owns it."""
 
     def __init__(
         self,
@@ -87,10 +84,7 @@ class GroupDelivery:
         return not any(work.is_pressing or work.owned.late for work in self.partitions.awake())
 
     def is_all_out(self, in_flight: int) -> bool:
-        """Return whether this many in flight are all there is, and no lane waits for their results.
-
-        Others may wait in the log: a partition is read only a limited distance ahead of its results.
-        """
+        """Return whether these are all there is, also in the log, and no lane waits for their results."""
         held = 0
         for work in self.partitions.awake():
             owned, end = work.owned, self.reader.end(work)

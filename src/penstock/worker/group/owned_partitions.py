@@ -187,10 +187,7 @@ _SELDOM_SECONDS = 1.0  # and the longest, while nothing changes
 
 
 class Barriers:
-    """Checks periodically the work that the group still has in the partitions where these keys were before.
-
-    It costs nothing while no partition is closed and no key waits. One thread, the delivery loop's.
-    """
+    """Checks periodically the work left where keys were before, while some wait for it. For the delivery loop."""
 
     def __init__(self, store: GroupStore, partitions: OwnedPartitions, clock: Clock, every_seconds: float) -> None:
         self._store, self._partitions, self._clock = store, partitions, clock

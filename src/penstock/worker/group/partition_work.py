@@ -88,10 +88,7 @@ def as_much_again(count: int) -> int:
 
 
 def pass_unhandled(work: PartitionWork, delivery: Delivery) -> None:
-    """Pass a record that waited and no longer has a handler.
-
-    If the handler for its type is gone, it is noted for late delivery, and marked if it was handed out before.
-    """
+    """Pass a record that waited and has no handler now; if the handler for its type is gone, it is noted."""
     offset, machine = delivery.offset, work.machine
     type = work.unhandled.pop(offset, None)
     if type is None:
@@ -107,10 +104,7 @@ def put_back(taken: list[Taken]) -> None:
 
 
 class RecordBuffer:
-    """Records that are read and not finished, each with its handler, and the number of bytes they take.
-
-    They are stored in `PartitionWork.records`; only this class changes those. One thread, the delivery loop's.
-    """
+    """Counts and changes the records in memory (`PartitionWork.records`). One thread, the delivery loop's."""
 
     def __init__(self) -> None:
         self._bytes = 0

@@ -407,10 +407,7 @@ class HandOut:
         self._suspects, self._settlements = suspects, settlements
 
     def write_down(self, taken: list[Taken], *, writes: bool = True) -> list[Taken]:
-        """Return the records that may begin; the rest is removed and taken back, or its partition is lost.
-
-        Without `writes` none goes out beyond the present rows, nor where a settlement is still unwritten.
-        """
+        """Return the records that may begin; without `writes`, none beyond the present rows. The rest is put back."""
         counts: dict[PartitionWork, int] = {}
         beyond = set[PartitionWork]()
         for work, each in taken:

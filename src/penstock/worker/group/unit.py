@@ -25,9 +25,17 @@ from penstock.redaction import words
 
 from ..calling.verdicts import PASSED, after_answer, after_error, last_try, needs_last_try
 from ..handler import HandlerTask, about_record
-from .transaction_calls import (
+from .unit_outcome import (
+    Broken,
+    Claim,
+    Committed,
+    CursorLost,
+    CursorMove,
     FallbackInTransaction,
+    Part,
     SessionLost,
+    Undone,
+    UnitOutcome,
     call_handler,
     causes,
     error_after,
@@ -37,7 +45,6 @@ from .transaction_calls import (
     what_broke,
     with_tx,
 )
-from .unit_outcome import Broken, Claim, Committed, CursorLost, CursorMove, Part, Undone, UnitOutcome
 
 logger = logging.getLogger("penstock.handlers")
 
@@ -64,10 +71,7 @@ class _TooLate(Exception):
 
 
 class Unit:
-    """Records that are handled and commit together. Works in one thread.
-
-    `claim` and `time_out` are for another thread, which gives it up; the claim decides who ends it.
-    """
+    """Records that are handled and commit together, in one thread; another may give it up: the claim decides."""
 
     def __init__(
         self, database: Database, store: GroupStore, parts: list[Part], clock: Clock, *, verdict: Verdict | None = None
