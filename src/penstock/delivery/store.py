@@ -97,6 +97,9 @@ class Owned:
         self.machine.bar(barrier.barred)
 
 
+Settling = Mapping[int, tuple[Owned, Settlement]]  # by partition: the content to be written
+
+
 class Written(NamedTuple):
     """The partitions whose settlements are written, and those of them whose skipped records are included."""
 
@@ -206,11 +209,11 @@ class GroupStore:
         entries = [Entry(*row) for row in rows]
         return Chunk(entries, is_cut(entries, max_bytes))
 
-    def settle(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
+    def settle(self, settled: Settling) -> set[int]:
         """Write the settlements of some partitions; return those that were lost to another owner."""
         return self.confirm(settled, self.write(settled))
 
-    def write(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> Written:
+    def write(self, settled: Settling) -> Written:
         """Write the settlements of some partitions, and touch no machine: another thread may use them."""
         points.reach(BEFORE_SETTLE)
         if self._goes_at_once(settled):
@@ -220,7 +223,7 @@ class GroupStore:
             kept, skips = self._database.run(lambda tx: self._settle(tx, settled, learns=False))
         return Written(kept, skips & kept)  # refused ones are checked again: the filter may have changed
 
-    def confirm(self, settled: Mapping[int, tuple[Owned, Settlement]], written: Written) -> set[int]:
+    def confirm(self, settled: Settling, written: Written) -> set[int]:
         """Record what was written; return the partitions lost. Those refused for decisions on letters are written."""
         kept, skips = written
         rest = {partition: each for partition, each in settled.items() if partition not in kept}
@@ -233,7 +236,7 @@ class GroupStore:
             owned.settled(settlement, skips=partition in skips)
         return settled.keys() - kept
 
-    def _goes_at_once(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> bool:
+    def _goes_at_once(self, settled: Settling) -> bool:
         """Return whether a few cursors are moved and nothing else, and no test needs to see the steps."""
         dialect = self._database.dialect
         return (
@@ -244,7 +247,7 @@ class GroupStore:
             and not points.is_armed(BEFORE_COMMIT)
         )
 
-    def settle_in(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> tuple[set[int], set[int]]:
+    def settle_in(self, tx: Transaction, settled: Settling) -> tuple[set[int], set[int]]:
         """Write settlements as the last statements of the caller's transaction; the caller confirms them.
 
         Return the partitions lost to another owner, and those whose skipped records are included.
@@ -336,9 +339,7 @@ class GroupStore:
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
         return self._filter is None or not known or known[0] == self._filter
 
-    def _settle(
-        self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], *, learns: bool = True
-    ) -> tuple[set[int], set[int]]:
+    def _settle(self, tx: Transaction, settled: Settling, *, learns: bool = True) -> tuple[set[int], set[int]]:
         """Return the partitions whose settling was written, and those with their skips; see `_learn` for `learns`."""
         skips = self._skips(tx, settled)
         kept = self._move(tx, settled, skips)
@@ -352,10 +353,10 @@ class GroupStore:
         points.reach(BEFORE_COMMIT)
         return kept, skips
 
-    def _move(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> set[int]:
+    def _move(self, tx: Transaction, settled: Settling, skips: set[int]) -> set[int]:
         return {row[0] for row in tx.execute(*self._moving(settled, skips)).rows} if settled else set()
 
-    def _moving(self, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> Call:
+    def _moving(self, settled: Settling, skips: set[int]) -> Call:
         rows = []
         for number, (owned, each) in settled.items():
             progress = (each.base, each.passed) if number in skips or each.unskipped is None else each.unskipped
@@ -364,9 +365,7 @@ class GroupStore:
         cursors = Rows.of(_SETTLED, rows)
         return Call("delivery", "cursors_settle", {"settled": cursors, "owner": self._owner, **self._ids})
 
-    def _learn(
-        self, tx: Transaction, refused: Mapping[int, tuple[Owned, Settlement]]
-    ) -> dict[int, tuple[Owned, Settlement]]:
+    def _learn(self, tx: Transaction, refused: Settling) -> Settling:
         """Tell machines the decisions on dead letters; return the partitions refused only because of them."""
         rows = tx.rows("delivery", "cursors_lanes_versions", owner=self._owner, partitions=sorted(refused), **self._ids)
         versions = {
@@ -388,7 +387,7 @@ class GroupStore:
             learned[partition] = refused[partition]
         return learned
 
-    def _skips(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
+    def _skips(self, tx: Transaction, settled: Settling) -> set[int]:
         """Return the partitions that may skip unwanted records: the group's filter is unchanged."""
         if all(each.unskipped is None for _, each in settled.values()):
             return set(settled)

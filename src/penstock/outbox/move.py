@@ -87,9 +87,7 @@ def _places(tx: Transaction, pick: Pick, topics: dict[str, Topic], foreign: set[
     return heads
 
 
-def _move_in_one(
-    tx: Transaction, picks: Sequence[Pick], topics: dict[str, Topic], heads: Sequence[HeadKey]
-) -> list[Raised]:
+def _move_in_one(tx: Transaction, picks: list[Pick], topics: dict[str, Topic], heads: list[HeadKey]) -> list[Raised]:
     """Lock the heads and move, in one round trip; a missing head rolls everything back."""
     named = Rows(
         name=list(topics),

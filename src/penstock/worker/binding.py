@@ -32,6 +32,8 @@ from penstock.model.context import context_of, current, only
 from penstock.model.event_types import EventType, EventTypes
 from penstock.model.record import TRACEPARENT, Record
 
+RecordCall = Callable[[Record], Any]
+BatchCall = Callable[[list[Record], list[Any]], Any]
 _LISTS = (list, Sequence, MutableSequence, Collection, Iterable)
 _ADVICE = "annotate it as Record or with a class registered by @outbox.event"
 _KINDS = inspect.Parameter
@@ -64,10 +66,10 @@ class Binding:
         self.names: frozenset[str] | None = None
         self.reach: dict[str, int] | None = None
         self._version = -1  # of the registry, at the last `resolve`
-        self.decode: Callable[[Record], Any] | None = None
+        self.decode: RecordCall | None = None
         self._wishes = _wishes(function, group, batch)
         self._typed = next((each for each in self._wishes if each is not None), None)
-        self.call: Callable[[Record], Any] = in_context(function, group, is_async=self.is_async)
+        self.call: RecordCall = in_context(function, group, is_async=self.is_async)
         self.call_many = (
             batch_in_context(_many(function, self._wishes), group, is_async=self.is_async) if batch else None
         )
@@ -230,9 +232,7 @@ def _evaluated(annotation: Any, function: Any) -> Any:
         return annotation
 
 
-def _decoder(
-    wanted: type, own: EventType | None, kinds: Mapping[str, EventType], or_none: bool
-) -> Callable[[Record], Any]:
+def _decoder(wanted: type, own: EventType | None, kinds: Mapping[str, EventType], or_none: bool) -> RecordCall:
     """Return a function that decodes a record into the class of its type, or else into the requested one."""
 
     def decode(record: Record) -> Any:
@@ -249,9 +249,7 @@ def _decoder(
     return decode
 
 
-def _one(
-    function: Callable[..., Any], wishes: tuple[_Wish, ...], decode: Callable[[Record], Any]
-) -> Callable[[Record], Any]:
+def _one(function: Callable[..., Any], wishes: tuple[_Wish, ...], decode: RecordCall) -> RecordCall:
     if len(wishes) == 1:
         return lambda record: function(decode(record))
     if wishes[0] is None:
@@ -259,7 +257,7 @@ def _one(
     return lambda record: function(decode(record), record)
 
 
-def _many(function: Callable[..., Any], wishes: tuple[_Wish, ...]) -> Callable[[list[Record], list[Any]], Any]:
+def _many(function: Callable[..., Any], wishes: tuple[_Wish, ...]) -> BatchCall:
     if len(wishes) == 2:
         if wishes[0] is None:
             return function
@@ -269,9 +267,7 @@ def _many(function: Callable[..., Any], wishes: tuple[_Wish, ...]) -> Callable[[
     return lambda records, events: function(events)
 
 
-def _alone(
-    many: Callable[[list[Record], list[Any]], Any], decode: Callable[[Record], Any] | None
-) -> Callable[[Record], Any]:
+def _alone(many: BatchCall, decode: RecordCall | None) -> RecordCall:
     return lambda record: many([record], [] if decode is None else [decode(record)])
 
 
@@ -281,8 +277,6 @@ def _named(function: Any) -> str:
 
 
 T = TypeVar("T")
-RecordCall = Callable[[Record], Any]
-BatchCall = Callable[[list[Record], list[Any]], Any]
 
 
 def in_context(call: RecordCall, group: str, *, is_async: bool) -> RecordCall:

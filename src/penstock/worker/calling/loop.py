@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from threading import Lock, Thread
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from penstock.errors import HandlerTimeout
@@ -35,9 +34,7 @@ class InlineCalls:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _apart(self._runner.close)
 
 

@@ -73,9 +73,7 @@ def after_answer(handler: Handler, record: Record, answer: Any, *, failures: int
     return verdict
 
 
-def after_answers(
-    handler: Handler, records: Sequence[tuple[Record, int]], answer: Any, clock: Clock
-) -> Iterator[Verdict]:
+def after_answers(handler: Handler, records: list[tuple[Record, int]], answer: Any, clock: Clock) -> Iterator[Verdict]:
     """Yield the verdict on each record (with its failures before) of one call."""
     if handler.batch is None or answer is None or answer is Done or isinstance(answer, Done):
         answers: Sequence[Any] = [answer] * len(records)

@@ -155,9 +155,7 @@ def tasks_of(taken: Sequence[Taken]) -> list[HandlerTask]:
     return tasks
 
 
-def task_of(
-    work: PartitionWork, delivery: Delivery, following: HandlerTask | None = None, more: int = 0
-) -> HandlerTask:
+def task_of(work: PartitionWork, delivery: Delivery, behind: HandlerTask | None = None, more: int = 0) -> HandlerTask:
     """Return the task for a handed-out record, with the record as its handler receives it."""
     record, handler = work.records[delivery.offset]
     if delivery.again or work.is_doubtful(delivery.offset):
@@ -165,7 +163,7 @@ def task_of(
     if is_late(delivery.lane):
         record = structs.replace(record, late=True)
     place = TaskPlace(work.number, delivery.offset)
-    return HandlerTask(place, delivery.lane, handler, record, delivery.failures, following, more, work.topic_id)
+    return HandlerTask(place, delivery.lane, handler, record, delivery.failures, behind, more, work.topic_id)
 
 
 def _run(work: PartitionWork, run: list[Delivery]) -> HandlerTask | None:
