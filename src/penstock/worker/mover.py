@@ -168,7 +168,7 @@ class Mover:
         self._backoff.is_well()
         if done.moved or is_asked:
             self._moved(done)
-        if done.moved and self._member.has_neighbours and self._bell is not None and self._database.dialect.notifies:
+        if done.moved and self._bell is not None and self._database.dialect.notifies and self._member.has_neighbours:
             notify_others(self._database, LOGGED)
         if looks or done.moved:
             rung = bool(slots) or is_asked
