@@ -8,8 +8,7 @@ from sqlalchemy import Connection
 
 from penstock.database import hosted
 from penstock.database.naming import DEFAULT_PREFIX, Names
-from penstock.outbox.adapters.driver import innermost
-from penstock.outbox.adapters.sqlalchemy import dialect_named
+from penstock.outbox.adapters.driver import dialect_named, innermost
 
 
 def upgrade(*, since: int = 0, to: int | None = None, prefix: str = DEFAULT_PREFIX, schema: str | None = None) -> None:

@@ -25,11 +25,11 @@ from penstock.model.limits import LimitsSettings
 from penstock.model.outcome import HandlerAnswer
 from penstock.model.retry import RetryPolicy
 from penstock.model.retry_settings import RetrySettings
+from penstock.outbox.adapters.driver import PublishingSettings
 from penstock.outbox.bell import Bell, BellSettings
-from penstock.outbox.durability import PublishingSettings
 from penstock.outbox.listeners import ListenersSettings
-from penstock.outbox.periodic.plan import PeriodicSettings
 from penstock.outbox.periodic.publisher import PeriodicPublisher
+from penstock.outbox.periodic.rows import PeriodicSettings
 from penstock.outbox.sequencer import SequencerSettings
 from penstock.outbox.tokens import TokensSettings
 from penstock.settings import Settings, check_names

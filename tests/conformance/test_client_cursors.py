@@ -15,7 +15,7 @@ from penstock.operate.groups import groups, show
 from penstock.operate.handlers import check
 from penstock.operate.records import delete_done, delete_records
 from penstock.worker.handlers import Handlers
-from penstock.worker.measures import Measures
+from penstock.worker.status import Measures
 from tests.conformance.client_cursors import ClientCursors
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`

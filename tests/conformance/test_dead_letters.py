@@ -12,8 +12,8 @@ import pytest
 from penstock.clock import SYSTEM, from_ms
 from penstock.database.database import Database, Transaction
 from penstock.delivery import dead as delivery_dead
+from penstock.delivery.cursor_state import Trial
 from penstock.delivery.store import GroupStore, Owned
-from penstock.delivery.trial import Trial
 from penstock.delivery.verdict import Dead, Parked, Passed
 from penstock.errors import InvalidPage, InvalidSelection, InvalidTime, UnknownDeadLetter, UnknownGroup, UnknownTopic
 from penstock.membership.domain import touch

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.database.database import Database, Transaction
+from penstock.delivery.cursor_state import GoingOut
 from penstock.delivery.machine import Settlement
-from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.store import GroupStore, Living, Owned
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from tests.conformance.engines import StoreEngine

@@ -10,10 +10,10 @@ from msgspec import structs
 
 from penstock import Outbox, Record, metrics
 from penstock.clock import from_ms
+from penstock.delivery.cursor_state import NOTED_TYPES, LateMove
 from penstock.delivery.machine import Settlement
 from penstock.delivery.notes import CatchUp
 from penstock.delivery.store import GroupStore, Owned
-from penstock.delivery.unhandled_types import NOTED_TYPES, LateMove
 from penstock.delivery.verdict import Parked, Passed
 from penstock.errors import InvalidSelection
 from penstock.log.contract import OffsetRange

@@ -14,7 +14,7 @@ from penstock.model.retry import Fixed
 from penstock.operate.dead import DeadSelection, requeue
 from penstock.operate.groups import delete
 from penstock.operate.lanes import LaneState, lanes
-from penstock.worker.measures import Measures
+from penstock.worker.status import Measures
 from tests.conformance.engines import StoreEngine
 from tests.conformance.stores import kind_or_lists  # noqa: F401 - the fixture `kind`
 from tests.crash.waiting import wait_until
@@ -167,7 +167,7 @@ def test_no_count_goes_beyond_its_bound(
     publish_values(engine, 4, 5, 6)
     measures.take()
     assert of(engine, "g")[-2:] == [3, 3]
-    monkeypatch.setattr("penstock.worker.measures._COUNTED", 2)
+    monkeypatch.setattr("penstock.worker.status._COUNTED", 2)
     measures.take()
     assert of(engine, "g")[-2:] == [2, 2]
     assert metrics.STAGED.values()[engine.outbox.store.name,] == 2

@@ -21,7 +21,7 @@ from penstock.operate import periodic
 from penstock.operate.audit import audit
 from penstock.operate.periodic import ScheduleState
 from penstock.operate.store_doctor import examine_store
-from penstock.outbox.periodic.plan import PeriodicSettings
+from penstock.outbox.periodic.rows import PeriodicSettings
 from penstock.wire.kafka.headers import decode_headers
 from penstock.worker.ticker import Ticker
 from tests.conformance.engines import StoreEngine

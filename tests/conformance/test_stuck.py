@@ -20,16 +20,15 @@ import pytest
 
 from penstock import Cancel, Fixed, Outbox, Record, Snooze
 from penstock.clock import SYSTEM, Clock
+from penstock.delivery.cursor_state import Trial
 from penstock.delivery.notes import CatchUp
 from penstock.delivery.store import GroupStore
-from penstock.delivery.trial import Trial
 from penstock.membership import member as membership
 from penstock.membership.member import ClusterSettings
 from penstock.membership.process import Process, _started
 from penstock.membership.process import this_process as real_process
-from penstock.membership.serving import ServedGroup, Serves
+from penstock.membership.serving import MemberStatus, ServedGroup, Serves
 from penstock.membership.sharing import SharingMember
-from penstock.membership.status import MemberStatus
 from penstock.operate import groups, topics
 from penstock.operate.doctor import DoctorFinding, PartState
 from penstock.operate.retention import retain

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from penstock.clock import SYSTEM, from_ms
 from penstock.database.database import Database
+from penstock.delivery.cursor_state import Trial
 from penstock.delivery.retention_trim import trim
 from penstock.delivery.store import GroupStore
-from penstock.delivery.trial import Trial
 from penstock.errors import UnknownGroup
 from penstock.log.contract import OffsetRange
 from penstock.membership.member import ClusterSettings, Member

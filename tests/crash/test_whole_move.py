@@ -20,8 +20,8 @@ from penstock.log.contract import OffsetRange
 from penstock.log.sql.fence import Fence
 from penstock.log.store import store_of
 from penstock.model.partition import key_hash
+from penstock.outbox.move import MOST_RECORDS, Moved, move_whole
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
-from penstock.outbox.whole_move import MOST_RECORDS, Moved, move_whole
 from tests.crash.account import breaches, logged
 from tests.crash.store import Store, a_member
 from tests.crash.waiting import wait_until

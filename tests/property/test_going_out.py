@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.delivery import machine
+from penstock.delivery.cursor_state import GoingOut
 from penstock.delivery.machine import Partition
-from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.verdict import Passed
 
 END = 60

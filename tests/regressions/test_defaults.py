@@ -23,8 +23,8 @@ from penstock.membership.member import ClusterSettings
 from penstock.model import partition
 from penstock.model.limits import NAME_CHARACTERS, LimitsSettings
 from penstock.model.retry_settings import RetrySettings
-from penstock.outbox.event import DEFAULT_TOPIC
 from penstock.outbox.listeners import ListenersSettings
+from penstock.outbox.staging import DEFAULT_TOPIC
 from penstock.settings import Settings, declared
 from penstock.testing import memory_outbox
 from penstock.worker.calling.runner import ProcessingSettings

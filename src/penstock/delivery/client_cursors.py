@@ -12,10 +12,7 @@ from penstock.database.database import Transaction
 
 
 class ClientCommit(NamedTuple):
-    """A client's position in a partition: the next offset it wants. The rest is the client's, kept as it is.
-
-    `leader_epoch`: of the record before, as Kafka's clients know it; -1: not given.
-    """
+    """The next offset a client wants, and its own data; `leader_epoch`: of the record before; -1: not given."""
 
     offset: int
     metadata: str | None = None
@@ -29,18 +26,15 @@ class ClientPlace(NamedTuple):
     partition: int
 
 
-def _table(commits: Mapping[int, ClientCommit]) -> Rows:
-    rows = [(partition, *commit) for partition, commit in commits.items()]
-    return Rows.of("partition place metadata leader_epoch", rows)
-
-
 def commit_places(tx: Transaction, group_id: int, commits: Mapping[ClientPlace, ClientCommit]) -> None:
     """Store a client group's positions in partitions of several topics, in a transaction of the caller."""
     by_topic: dict[int, dict[int, ClientCommit]] = {}
     for (topic_id, partition), commit in sorted(commits.items()):
         by_topic.setdefault(topic_id, {})[partition] = commit
     for topic_id, some in by_topic.items():
-        tx.change("delivery", "cursors_commit", commits=_table(some), group_id=group_id, topic_id=topic_id)
+        rows = [(partition, *commit) for partition, commit in some.items()]
+        table = Rows.of("partition place metadata leader_epoch", rows)
+        tx.change("delivery", "cursors_commit", commits=table, group_id=group_id, topic_id=topic_id)
 
 
 def committed_places(tx: Transaction, group_id: int) -> dict[ClientPlace, ClientCommit]:

@@ -1,13 +1,12 @@
 """A person's decisions on dead letters: requeue them, release their keys, or discard them.
 
-One decision is one transaction on one group and topic, in this order: the domain is touched, the cursors are
-locked, the letters are removed, and lanes and entries are written according to the removed letters. So a
-decision that is repeated, because its commit was in doubt, finds nothing left to decide. A cursor whose lanes
-changed stays with its owner, which cannot overwrite them before it has learned of the change; its records in
-flight go on. An erasure differs: its cursors must be taken again.
+One decision is one transaction on one group and topic: the domain is touched, the cursors are locked, the letters are
+removed, and lanes and entries written for the removed ones. So a decision that is repeated finds nothing left to
+decide. An owner cannot overwrite changed lanes before it has learned of them; its records in flight go on. After an
+erasure cursors must be taken again.
 
-Invariant: an offset that was passed as dead is an entry of one lane once its letter is requeued, and of none
-once it is discarded; a lane is held exactly as long as a letter holds it.
+Invariant: an offset that was passed as dead is an entry of one lane once its letter is requeued, and of none once it is
+discarded; a lane is held exactly as long as a letter holds it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -21,8 +20,8 @@ from penstock.model.limits import Headers, LimitsSettings, check_headers
 from penstock.model.record import RawHeaders
 from penstock.wire.kafka.headers import decode_headers, encode_headers
 
+from .cursor_state import DoneSet
 from .lane import LANE_COLUMNS, SideLane, WaitState, alone_in
-from .offset_sets import DoneSet
 
 LetterPlace = tuple[int, int]  # partition, offset
 _LaneAt = tuple[int, str, bool, bool, int]  # the partition, and the columns of a lane
@@ -30,8 +29,6 @@ _LANE_AT = f"partition {LANE_COLUMNS}"
 
 
 class _RemovedLetter(NamedTuple):
-    """A letter that was removed."""
-
     partition: int
     offset: int
     lane: SideLane
@@ -94,8 +91,7 @@ def edit_of(given: Headers | None, dropped: Collection[str]) -> HeaderEdit | Non
 class DeadLetters:
     """The dead letters of one group on one topic, for the people who decide on them.
 
-    `living` returns the members that may still be at work; `touch` makes the owners look, and takes its lock
-    before all others.
+    `living` returns the members that may be at work; `touch` makes the owners look, and locks before all others.
     """
 
     def __init__(
@@ -114,8 +110,8 @@ class DeadLetters:
     ) -> Decided:
         """Put records back: at the head of the lane they hold, or else in a lane of their own.
 
-        `last`: each in a lane of its own, behind the waiting records of its key. Their entries take over the
-        letters' copies, with other headers if they are edited: a copy takes precedence over the log.
+        `last`: each in its own, behind the waiting records of its key. Their entries take over the letters' copies,
+        with edited headers: a copy takes precedence over the log.
         """
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_peek", cursors, places)
@@ -141,25 +137,17 @@ class DeadLetters:
 
     def skip(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
         """Release lanes past the records that hold them; these stay dead letters."""
-        cursors = self._hold(tx, places)
-        letters = self._letters(tx, "dead_skip", cursors, places)
-        freed = self._free(tx, self._held(tx, letters), set())
-        self._note_changes(tx, {lane[0] for lane in freed})
-        return Decided(len(letters))
+        return self._let_go(tx, places, "dead_skip")
 
     def discard(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
         """Discard records; a lane that one of them held goes on with its later records."""
-        cursors = self._hold(tx, places)
-        letters = self._letters(tx, "dead_take", cursors, places)
-        freed = self._free(tx, self._held(tx, letters), set())
-        self._note_changes(tx, {lane[0] for lane in freed})
-        return Decided(len(letters))
+        return self._let_go(tx, places, "dead_take")
 
     def erase(self, tx: Transaction, places: Collection[LetterPlace]) -> Decided:
         """Forget records whose content is erased: letters, waiting entries and fallbacks, and their errors.
 
-        Later records of their lanes go on; a lane without waiting records vanishes, and its name with it. An
-        owner that has one of the records in memory takes the partition again, and finds the record erased.
+        Later records of their lanes go on; an empty lane vanishes, and its name with it. An owner that has one of the
+        records in memory takes the partition again.
         """
         cursors = self._hold(tx, places)
         letters = self._letters(tx, "dead_take", cursors, places)
@@ -176,10 +164,15 @@ class DeadLetters:
         self._seize(tx, changed | unread)
         return Decided(len(letters), len(entries))
 
+    def _let_go(self, tx: Transaction, places: Collection[LetterPlace], name: str) -> Decided:
+        letters = self._letters(tx, name, self._hold(tx, places), places)
+        freed = self._free(tx, self._held(tx, letters), set())
+        self._note_changes(tx, {lane[0] for lane in freed})
+        return Decided(len(letters))
+
     def _entries(
         self, tx: Transaction, cursors: Collection[int], places: Iterable[LetterPlace]
     ) -> list[_RemovedLetter]:
-        """Take records out of the lanes they wait in."""
         rows = sorted(place for place in places if place[0] in cursors)
         if not rows:
             return []
@@ -188,10 +181,7 @@ class DeadLetters:
         return sorted(_RemovedLetter(at, offset, SideLane(*lane), False) for at, offset, *lane in found)
 
     def _behead(self, tx: Transaction, entries: Sequence[_RemovedLetter], freed: Collection[_LaneAt]) -> None:
-        """Release lanes that lost their head, and drop those that lost all records.
-
-        A held lane stays held, and a lane that waits for another partition stays so.
-        """
+        """Release lanes that lost their head, but for held and moved ones; drop those that lost all records."""
         firsts: dict[_LaneAt, int] = {}
         for each in entries:
             firsts.setdefault(each.lane_at, each.offset)
@@ -219,7 +209,6 @@ class DeadLetters:
     def _letters(
         self, tx: Transaction, name: str, cursors: Collection[int], places: Iterable[LetterPlace]
     ) -> list[_RemovedLetter]:
-        """Read letters, or remove them, with the named statement."""
         rows = sorted(place for place in places if place[0] in cursors)
         if not rows:
             return []  # the topic was deleted meanwhile
@@ -237,19 +226,16 @@ class DeadLetters:
         return {(row[0], row[1]) for row in tx.rows("delivery", "entries_find", entries=table, **self._ids)}
 
     def _held(self, tx: Transaction, letters: Sequence[_RemovedLetter]) -> set[_LaneAt]:
-        """Return the lanes that the letters have held."""
         lanes = sorted({each.lane_at for each in letters if each.holding})
         return self._lanes(tx, "lanes_held", lanes)
 
     def _enter(self, tx: Transaction, letters: Sequence[_RemovedLetter]) -> None:
-        """Put records back into their lanes, with the copies that their letters hold."""
         if letters:
             names = f"partition place {LANE_COLUMNS}"
             table = Rows.of(names, [(*each.place, *each.lane) for each in letters])
             tx.change("delivery", "entries_return", entries=table, **self._ids)
 
     def _edit(self, tx: Transaction, letters: Sequence[_RemovedLetter], edit: HeaderEdit) -> None:
-        """Give waiting records other headers."""
         if not letters:
             return
         table = Rows.of("partition place", [each.place for each in letters])
@@ -268,27 +254,23 @@ class DeadLetters:
         return freed
 
     def _lanes(self, tx: Transaction, name: str, lanes: Sequence[_LaneAt]) -> set[_LaneAt]:
-        """Return those of some lanes that the named statement finds."""
         if not lanes:
             return set()
         rows = tx.rows("delivery", name, lanes=Rows.of(_LANE_AT, lanes), **self._ids)
         return {_lane_at(row) for row in rows}
 
     def _put(self, tx: Transaction, lanes: Iterable[tuple[_LaneAt, WaitState]]) -> None:
-        """Write lanes that may go on at once or are held."""
         rows = [(*lane, state.value, 0, 0, state.text, 0) for lane, state in lanes]
         if rows:
             table = Rows.of(f"{_LANE_AT} state failures due_ms reason wait_ms", rows)
             tx.change("delivery", "lanes_put", lanes=table, **self._ids)
 
     def _note_changes(self, tx: Transaction, partitions: Iterable[int]) -> None:
-        """Make owners learn of changes to lanes."""
         changed = sorted(partitions)
         if changed:
             tx.change("delivery", "cursors_lanes_changed", partitions=changed, **self._ids)
 
     def _seize(self, tx: Transaction, partitions: Iterable[int]) -> None:
-        """Make owners take partitions again."""
         seized = sorted(partitions)
         if seized:
             living = self._living(tx)  # only now: no owner of a locked row can have joined since
@@ -296,6 +278,5 @@ class DeadLetters:
 
 
 def _lane_at(row: Row) -> _LaneAt:
-    """Return the lane that a row begins with."""
     partition, lane, whole, late, alone = row[:5]
     return partition, lane, bool(whole), bool(late), alone

@@ -81,14 +81,10 @@ def resume_group(tx: Transaction, group_id: int) -> bool:
 
 def delete_group(tx: Transaction, group_id: int) -> DeletedGroup:
     """Delete a group, whose row is locked, and all its rows."""
-    cursors = tx.change("delivery", "group_cursors_delete", group_id=group_id)
-    lanes = tx.change("delivery", "group_lanes_delete", group_id=group_id)
-    tx.change("delivery", "group_entries_delete", group_id=group_id)
-    dead = tx.change("delivery", "group_dead_delete", group_id=group_id)
-    tx.change("delivery", "group_notes_delete", group_id=group_id)
-    tx.change("delivery", "group_fallbacks_delete", group_id=group_id)
+    kinds = ("cursors", "lanes", "entries", "dead", "notes", "fallbacks")
+    gone = {kind: tx.change("delivery", f"group_{kind}_delete", group_id=group_id) for kind in kinds}
     tx.change("delivery", "group_delete", group_id=group_id)
-    return DeletedGroup(cursors, lanes, dead)
+    return DeletedGroup(gone["cursors"], gone["lanes"], gone["dead"])
 
 
 def forget_topic(tx: Transaction, topic_id: int) -> None:
@@ -115,10 +111,7 @@ def read_waiting(tx: Transaction, most: int) -> dict[str, list[int]]:
 
 
 def unread_topics(tx: Transaction, log: Log) -> dict[str, int]:
-    """Return the topics that have records and no group, each with the number of records.
-
-    A reader may come later, but often a handler was never registered.
-    """
+    """Return the topics that have records and no group, each with the number: often a handler is missing."""
     read = {row[0] for row in tx.rows("delivery", "topics_read")}
     topics = [each for each in log.topics() if each.id not in read]
     bounds = log.bounds_of(topics)

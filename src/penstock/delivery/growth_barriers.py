@@ -1,9 +1,8 @@
 """The partitions where keys were before their topic grew, and the progress of one group in them.
 
-A partition added by growth is open to a group once the group has passed its former partitions up to their
-ends at that time; keys that still have a lane there wait, each on its own. Where a former partition waits as
-one lane, nothing from before the growth may be left in it: later records are of other keys. Records that are
-retried alone or come late have no order to keep, so nothing waits for them.
+A partition added by growth is open to a group once the group has passed its former partitions up to their ends at that
+time; keys that still have a lane there wait, each on its own. Where a former partition waits as one lane, nothing from
+before may be left in it. Records retried alone or late have no order to keep.
 """
 
 from collections.abc import Collection, Mapping
@@ -70,7 +69,6 @@ class FormerPartitions:
         }
 
     def _look(self, log: Log) -> None:
-        """Check whether the topic has grown since."""
         try:
             topic = log.topic(self._topic.name)
         except UnknownTopic:
@@ -105,10 +103,7 @@ class FormerPartitions:
 
 
 def add_cursors(tx: Transaction, topic: Topic, bounds: Mapping[int, Bounds], partitions: int) -> None:
-    """Create cursors for all groups of handlers that read a topic, at the start of partitions they lack.
-
-    The topic is locked, and about to have `partitions` partitions.
-    """
+    """Create cursors, for a locked topic that grows to `partitions`, at the start of those a group lacks."""
     starts = {number: bounds[number].start if number in bounds else 0 for number in range(partitions)}
     cursors = Rows(partition=list(starts), place=list(starts.values()))
     if tx.change("delivery", "cursors_grow", topic_id=topic.id, cursors=cursors):

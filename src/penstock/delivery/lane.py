@@ -164,15 +164,5 @@ def is_late(lane: LaneId) -> bool:
 
 def lane_queue(stored: StoredLane, offsets: Iterable[int]) -> LaneQueue:
     """Return a lane from its row and its entries."""
-    key, state, failures, due_ms, reason = stored
-    return LaneQueue(
-        key,
-        deque(sorted(offsets)),
-        stored=True,
-        state=state,
-        resting=stored.held,
-        failures=failures,
-        due_ms=due_ms,
-        reason=reason,
-        late=is_late(key),
-    )
+    waiting, late, values = deque(sorted(offsets)), is_late(stored.key), stored._asdict()
+    return LaneQueue(**values, waiting=waiting, stored=True, resting=stored.held, late=late)

@@ -28,6 +28,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
+from .cursor_state import GoingOut, LateMove, PassedOver, PassedRecord, PassedType
 from .lane import (
     WHOLE,
     LaneId,
@@ -42,8 +43,6 @@ from .lane import (
     live_lane,
     shared_lane,
 )
-from .offset_sets import GoingOut
-from .unhandled_types import LateMove, PassedOver, PassedRecord, PassedType
 from .verdict import Dead, Parked, Passed, Verdict
 
 WINDOW = 10_000  # offsets between the base and the position
@@ -56,10 +55,7 @@ _PASSED_VERDICT = Passed()
 
 
 class Delivery(NamedTuple):
-    """One record to hand out: its offset, its lane, and how often it has failed.
-
-    `again`: it was handed out before, whatever the outcome was.
-    """
+    """A record to hand out: offset, lane, failures; `again`: it was handed out before, whatever the outcome."""
 
     offset: int
     lane: LaneId
@@ -87,10 +83,7 @@ class CompletedByFallback(NamedTuple):
 
 @dataclass(slots=True)
 class Settlement:
-    """The changes to write: the cursor, and the changes among lanes, entries and dead letters.
-
-    Deletions are written before the rest: an entry may have moved to another lane.
-    """
+    """The changes to write. Deletions are written first: an entry may have moved to another lane."""
 
     base: int
     passed: bytes  # a bitmap of the offsets from the base on that are passed
@@ -195,10 +188,7 @@ class Partition:
         return self._base + len(self._passed)
 
     def missing(self) -> list[int]:
-        """Return offsets below the position that were not settled before a take-over.
-
-        Feed them first; omit those that the log no longer holds.
-        """
+        """Return the open offsets below the position at a take-over: to be fed first, or omitted."""
         return sorted(self._holes)
 
     @property
@@ -226,9 +216,8 @@ class Partition:
     ) -> bool:
         """Feed a record of the log, in the order of offsets; return whether it may go out soon.
 
-        A record fed before changes nothing. Offsets jumped over are passed: the log does not hold them.
-        `unhandled_type`: its type, if no handler of the group is for that; `again`: such a record may have
-        been handed out before.
+        One fed before changes nothing. Offsets jumped over are passed: the log does not hold them. `unhandled_type`:
+        its type, if no handler is for that; `again`: such a record may have been handed out before.
         """
         if not self._place(offset):
             return False
@@ -271,10 +260,9 @@ class Partition:
         return True
 
     def deliver_late(self, records: Iterable[tuple[int, str]], moves: Iterable[LateMove]) -> None:
-        """Add records that were passed over to the late lanes of their keys, and note moves to be written.
+        """Add records that were passed over, by offset, to the late lanes of their keys, and moves of notes.
 
-        In the order of offsets, each with its lane. They go out once they are written: until then the next
-        owner would not know that they were handed out.
+        They go out once they are written: until then the next owner would not know that they were handed out.
         """
         late = [(offset, late_lane(WHOLE if self._is_one_lane else lane)) for offset, lane in records]
         self._late += late
@@ -287,9 +275,9 @@ class Partition:
     ) -> dict[LaneId, set[int]] | None:
         """Learn a person's decisions on dead letters, from the present rows of the lanes.
 
-        Decisions free held lanes, put records back into them, and create lanes for single records; everything
-        else is as this owner left it. `unwritten`: the next settlement to write, amended here. Return the
-        records put back, by lane; None if the rows are not what decisions leave behind.
+        Decisions free held lanes, put records back, and create lanes for single records. `unwritten`: the next
+        settlement, amended here. Return the records put back, by lane; None if the rows are not what decisions leave
+        behind.
         """
         rows = {stored.key: (stored, list(offsets)) for stored, offsets in lanes}
         dying = {each.lane for each in [*unwritten.dead, *self._dead] if each.holding}
@@ -328,10 +316,7 @@ class Partition:
         return back
 
     def bar(self, lanes: frozenset[LaneId]) -> None:
-        """Let these lanes wait, and no others: their keys are not done elsewhere yet.
-
-        It applies to records fed from now on: a lane that flows here goes on.
-        """
+        """Let these lanes wait, and no others, from now on: their keys are not done elsewhere yet."""
         self._barred = lanes
         for lane in [each for key, each in self._moved.items() if not self._is_barred(key)]:
             del self._moved[lane.key]
@@ -352,10 +337,7 @@ class Partition:
     # -- output
 
     def take(self, now_ms: int, limit: int, run: int = 1) -> list[Delivery]:
-        """Hand out up to `limit` records, of each lane a run of up to `run`, and mark them as out.
-
-        Consecutive deliveries of one lane are a run, to be worked in that order.
-        """
+        """Hand out up to `limit` records, of each lane a run of up to `run`, to be worked in that order."""
         ready, due, out, skips, partners = self._ready, self._due, self._out, self._skips, self._partners
         while due and due[0][0] <= now_ms:
             lane = self._lanes[heappop(due)[2]]
@@ -391,7 +373,6 @@ class Partition:
         return True
 
     def _take_run(self, lane: LaneQueue, most: int, taken: list[Delivery]) -> None:
-        """Hand out the records behind the head of a lane."""
         last = self._skips.get(lane.key, lane.waiting[-1])
         for offset in islice(lane.waiting, 1, most):
             if offset > last:
@@ -407,8 +388,8 @@ class Partition:
     def perhaps_out(self) -> set[int]:
         """Return the records that former owners may have handed out of the waiting lanes.
 
-        The oldest records of each lane: the limit beyond the last settled one, twice because a settlement may
-        have been in progress. Of a late lane all: they may have been handed out before they were passed over.
+        The oldest of each lane: the limit beyond the last settled one, twice because a settlement may have been in
+        progress. Of a late lane all: they may have been handed out before they were passed over.
         """
         out = set[int]()
         for lane in self._lanes.values():
@@ -510,10 +491,7 @@ class Partition:
             self._ready.append(lane)
 
     def pass_over(self, offset: int, type: str, *, again: bool) -> None:
-        """Pass a record that was handed out of a stored lane, and note it, because its handler is gone.
-
-        `again`: its handler may have received it before.
-        """
+        """Pass and note a record of a stored lane whose handler is gone; `again`: it may have received it before."""
         self._passed_entries.append(PassedRecord(type, offset, again))
         self.finish(offset, Passed())
 
@@ -586,10 +564,7 @@ class Partition:
         return settled
 
     def going_out(self, more: int = 0) -> GoingOut:
-        """Return the records that are out, or may be soon: the next `more` records.
-
-        Records that ended since the last settlement are included: they come again if no other follows.
-        """
+        """Return the records that are out, or ended since the last settlement, or are the next `more`."""
         flowing = [lane for lane in self._lanes.values() if not lane.stored] if self._lanes else []
         last, kept = self._base + self._passed.rfind(_PASSED), set(self._holes)
         last = max([last, *self._out])
@@ -609,7 +584,7 @@ class Partition:
     def confirm(self, *, skips: bool) -> None:
         """Record that a settlement is written, with its skipped records or without.
 
-        Without: another version has handlers for those records, so this owner should give the partition up.
+        Without: another version has handlers for them, so this owner should give the partition up.
         """
         self._admit_late()
         if self._skipped and not skips:
@@ -622,8 +597,6 @@ class Partition:
         self._ready.extend(self._behind)
         self._behind = []
         self._floor = min([self.base, *(offset for offset, _ in self._skipped)])
-
-    # -- inside
 
     def _place(self, offset: int) -> bool:
         """Make room for a fed offset; return whether it is new."""
@@ -722,7 +695,6 @@ class Partition:
             self._passed[offset - self._base] = _PASSED
 
     def _leave(self, lane: LaneQueue) -> None:
-        """Remove the head of a lane."""
         offset = lane.waiting[0]
         del lane.waiting[0]
         assert offset not in self._out, "a run is finished in its order"
@@ -760,7 +732,6 @@ class Partition:
             self._ready.append(lane)
 
     def _hold(self, lane: LaneQueue, reason: str) -> None:
-        """Hold a lane, even one without records, until a person decides."""
         self._change_state(lane, WaitState.HELD)
         lane.failures, lane.due_ms, lane.reason = 0, 0, reason
         lane.resting = True
@@ -769,7 +740,6 @@ class Partition:
         self._store(lane)
 
     def _park(self, lane: LaneQueue, verdict: Parked) -> None:
-        """Let a lane wait until its head is retried."""
         self._change_state(lane, WaitState.SNOOZED if verdict.snoozed else WaitState.RETRYING)
         lane.failures, lane.due_ms, lane.reason = verdict.failures, verdict.due_ms, verdict.reason
         self._store(lane)

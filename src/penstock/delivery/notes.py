@@ -11,11 +11,10 @@ open, and extends with the cursor. The first owner with such a handler closes it
 | kept      | where the group stood | none        | a person may ask for it (`groups catch-up`)          |
 | coming    | where the group stood | a moment    | its records from that moment on are delivered late   |
 
-An open note begins at or above the group's position when its owner took the partition: below it, records were
-handed out. Single records may be passed over there, each with a note of its own: a record that former owners
-had left out (a hole of the cursor) is undecided; a record that waited in a lane when its handler went is
-coming as soon as there is a handler again. A record above that a lost owner may have handed out has a note of
-its own, too, which is undecided.
+An open note begins at or above the group's position when its owner took the partition: below it, records were handed
+out. Single records may be passed over there, each with a note of its own: a record that former owners had left out (a
+hole of the cursor) is undecided; a record that waited in a lane when its handler went is coming as soon as there is a
+handler again. A record above that a lost owner may have handed out has a note of its own, too, which is undecided.
 
 Invariant: a record is in at most one note, and no record that is settled, or waits in a lane, is in one. A
 record that may have been handed out is in a note that says so (`again`), and comes marked. A note that is
@@ -32,8 +31,8 @@ from penstock.database.contract import Rows
 from penstock.database.database import Transaction
 from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Topic
 
+from .cursor_state import PassedRecord
 from .machine import Partition, Settlement
-from .unhandled_types import PassedRecord
 
 OPEN = LAST_OFFSET
 UNDECIDED = LAST_OFFSET  # the first owner with a handler sets the moment from which on it comes
@@ -50,10 +49,7 @@ class CatchUp:
 
 @dataclass(slots=True)
 class LateRange:
-    """A note that is coming: its records from `first` on, except in `holes`, are to be delivered late.
-
-    `again`: they may have been handed out before.
-    """
+    """A note that is coming: its records from `first` on, except in `holes`; `again`: perhaps handed out before."""
 
     type: str
     until: int
@@ -67,10 +63,7 @@ class LateRange:
 
 
 class Note(NamedTuple):
-    """One row. `reach`: the offset after the last that was counted; `holes` as JSON, empty for none.
-
-    `again`: 1 if its records may have been handed out before.
-    """
+    """One row. `reach`: the offset after the last counted one; `holes` as JSON; `again`: 1 if perhaps handed out."""
 
     partition: int
     type: str
@@ -138,10 +131,7 @@ class Notes:
     def take(
         self, tx: Transaction, log: Log, machines: Mapping[int, Partition], now_ms: int
     ) -> dict[int, list[LateRange]]:
-        """Close the open notes that are wanted by now; return the coming ones, in partitions just taken.
-
-        They begin no earlier than the log.
-        """
+        """Close the open notes that are wanted by now; return the coming ones, as far as the log has them."""
         notes = self._wanted(tx, machines)
         for machine in machines.values():
             machine.passed_over.known = self.types
@@ -164,23 +154,16 @@ class Notes:
 
     def settle(self, tx: Transaction, settled: Mapping[int, Settlement], skips: Collection[int]) -> None:
         """Write the passed-over records that count, and how far notes were delivered."""
-        passed = [
-            (partition, each.type, OPEN, each.first, each.end, each.records)
-            for partition, one in settled.items()
-            if partition in skips
-            for each in one.passed_over
-        ]
-        moves = [(partition, *each) for partition, one in settled.items() for each in one.late_moves]
+        passed, singles, moves = [], list[Note](), []
+        for number, one in settled.items():
+            if number in skips:
+                passed += [(number, each.type, OPEN, each.first, each.end, each.records) for each in one.passed_over]
+                singles += [_single(number, each, UNDECIDED) for each in one.passed_singles]
+            singles += [_single(number, each, 0) for each in one.passed_entries]
+            moves += [(number, *each) for each in one.late_moves]
         if passed:
             table = Rows.of("partition type until place reach records", passed)
             tx.change("delivery", "notes_count", notes=table, **self._ids)
-        singles = [
-            _single(partition, each, UNDECIDED)
-            for partition, one in settled.items()
-            if partition in skips
-            for each in one.passed_singles
-        ]
-        singles += [_single(partition, each, 0) for partition, one in settled.items() for each in one.passed_entries]
         if singles:
             self._put_singles(tx, singles)
         if moves:
@@ -189,27 +172,20 @@ class Notes:
             used = [(partition, type, until) for partition, type, until, first in moves if first >= until]
             self._drop(tx, used)
 
-    # -- inside
-
     def _wanted(self, tx: Transaction, partitions: Iterable[int]) -> list[Note]:
-        """Return the notes of some partitions whose types have a handler here."""
         self.types = frozenset(row[0] for row in tx.rows("delivery", "notes_types", **self._ids))
         if self._catch_up is None:
             return []
         return self._load(tx, {type for type in self.types if self._catch_up.wants(type)}, partitions)
 
     def _load(self, tx: Transaction, types: Collection[str], partitions: Iterable[int]) -> list[Note]:
-        """Return the notes of some types in some partitions."""
         if not types:
             return []
         params = {"types": sorted(types), "partitions": sorted(partitions), **self._ids}
         return [Note(*row) for row in tx.rows("delivery", "notes_load", **params)]
 
     def _put_singles(self, tx: Transaction, singles: list[Note]) -> None:
-        """Write notes of one record each, unless an open note covers the record.
-
-        A note that ends with such a record, and did not contain it, contains it from now on.
-        """
+        """Write notes of one record each, unless an open note covers it; one that ends with it takes it in."""
         known = self._load(tx, {each.type for each in singles}, {each.partition for each in singles})
         by_place = {each.place: each for each in known}
         opened = {each.place[:2]: each.first for each in known if each.until == OPEN}
@@ -266,10 +242,7 @@ class Notes:
 def want_late(
     tx: Transaction, group_id: int, topic_id: int, notes: Iterable[Note], since_ms: int, living: list[str]
 ) -> None:
-    """Have the records of some notes delivered late, from a moment on.
-
-    The owners take their partitions anew: an owner reads notes when it takes one.
-    """
+    """Have the records of some notes delivered late; owners take the partitions anew, since they read notes then."""
     chosen, ids = list(notes), {"group_id": group_id, "topic_id": topic_id}
     partitions = sorted({each.partition for each in chosen})
     tx.rows("delivery", "cursors_hold", partitions=partitions, **ids)
@@ -279,7 +252,6 @@ def want_late(
 
 
 def _single(partition: int, passed: PassedRecord, wanted_ms: int) -> Note:
-    """Return a note of one record."""
     type, offset, again = passed
     return Note(partition, type, offset + 1, offset, offset + 1, 1, "", wanted_ms, int(again))
 

@@ -1,13 +1,11 @@
 """Moving a group to another place in a topic: back, to receive records again, or forward, to skip some.
 
-One reset is one transaction, in this order: the domain is touched, the cursors are locked, and the entries,
-letters and lanes are changed according to their positions, and the notes deleted; then each cursor is set, in
-a new epoch, so that nothing an owner with an older view still settles is written.
+One reset is one transaction: the domain is touched, the cursors are locked, entries, letters and lanes changed, notes
+deleted; then each cursor is set, in a new epoch, so that no older owner settles anything.
 
-Invariant: the cursor meets records at or above the target again, so no lane has them as entries and no letter
-holds a lane for them; records below it are in a lane, or done, dead or skipped. A lane is held exactly as
-long as a letter holds it. So each key goes on in order: first the records of its lane, then those the cursor
-meets.
+Invariant: the cursor meets records at or above the target again, so no lane has them as entries and no letter holds a
+lane for them; records below it are in a lane, or done, dead or skipped. A lane is held exactly as long as a letter
+holds it. So each key goes on in order: first its lane, then what the cursor meets.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -16,19 +14,15 @@ from dataclasses import dataclass
 from penstock.database.contract import Row, Rows
 from penstock.database.database import Transaction
 
+from .cursor_state import DoneSet
 from .lane import WaitState
-from .offset_sets import DoneSet
 
 _IN_HAND = 100  # records from the target on that come marked, if they were handed out before
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition of a reset.
-
-    `again`: number of passed offsets that are met again. `skipped`: number of offsets not passed that will
-    not be met.
-    """
+    """A partition of a reset: how many passed offsets are met again, and how many open ones will not be."""
 
     partition: int
     from_offset: int
@@ -40,8 +34,7 @@ class Move:
 class CursorReset:
     """Resets of one group on one topic.
 
-    `living` returns the members that may still be at work; `touch` makes the owners look, and takes its lock
-    before all others.
+    `living` returns the members that may be at work; `touch` makes the owners look, and locks before all others.
     """
 
     def __init__(
@@ -71,8 +64,7 @@ class CursorReset:
     ) -> list[Move]:
         """Move the cursors; records that wait in lanes below the targets stay, unless they are dropped.
 
-        `behind`: partitions that took keys over from these when the topic grew. They must be taken again, so
-        that their records wait for their turn.
+        `behind`: partitions that took keys over from these when the topic grew: taken again, so that they wait.
         """
         self._touch(tx, self._ids["group_id"], self._ids["topic_id"])
         found = tx.rows("delivery", "cursors_hold", partitions=sorted({*targets, *behind}), **self._ids)

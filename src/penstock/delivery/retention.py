@@ -1,13 +1,10 @@
 """Retention: the oldest records of a topic are deleted, in bounded batches, behind the slowest group.
 
-Records that are too old, too many or too large are deleted, whichever limit is reached first
-(`RetentionRule`), except records that a recently seen handler group has not passed, or that a reader holds in
-the log. This module chooses the ranges; the log deletes them (`retention_trim.py`). A batch is one short
-transaction where log and database are one. Two passes at once delete the same records once.
+Records that are too old, too many or too large are deleted (`RetentionRule`), except those that a recently seen handler
+group has not passed, or that a reader holds in the log. A batch is one short transaction where log and database are
+one. Two passes at once delete the same records once.
 
-Bytes are measured only where a topic limits them, and each record once: a pass adds the records that came
-since the last pass and subtracts those it deletes. The sum is kept in memory; a new process measures the
-topic again.
+Bytes are measured only where a topic limits them, each record once: the sum is kept in memory.
 """
 
 import logging
@@ -51,8 +48,6 @@ class Trimmed:
 
 
 class _KeptPartition(NamedTuple):
-    """A partition that holds records."""
-
     partition: int
     start: int
     end: int
@@ -70,18 +65,12 @@ class _Measured(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A topic, its limits, and the moment the plan is for."""
-
     topic: Topic
     limits: Limits
     now_ms: int
 
 
 Noted = Callable[[Transaction, str, int], None]  # how many records of a topic go, in this transaction
-
-
-def _nothing_noted(tx: Transaction, topic: str, count: int) -> None:
-    pass
 
 
 class Retention:
@@ -94,7 +83,7 @@ class Retention:
         clock: Clock,
         *,
         rule: RetentionRule | None = None,
-        note: Noted = _nothing_noted,
+        note: Noted = lambda tx, topic, count: None,
     ) -> None:
         self._store, self._settings, self._clock = store, settings, clock
         self._rule: RetentionRule = rule or AsSet(settings)
@@ -130,10 +119,7 @@ class Retention:
         return Trimmed(deleted, full)
 
     def _tend(self, plan: _Plan) -> bool:
-        """Let the log do its own upkeep; return whether there is more to do.
-
-        No record is deleted that a reader has yet to pass; records that wait in lanes are copied first.
-        """
+        """Let the log do its own upkeep behind all readers, copies first; return whether there is more to do."""
         store = self._store
         if store.log.trims_here is None:
             return False
@@ -152,8 +138,6 @@ class Retention:
             if ranges:
                 found[plan.topic.name] = sum(each.high - each.low for each in ranges)
         return found
-
-    # -- ranges to delete
 
     def _plans(self, name: str | None) -> list[_Plan]:
         now_ms = self._store.database.now_ms(own_ms(self._clock))
@@ -216,7 +200,6 @@ class Retention:
         ]
 
     def _aged(self, plan: _Plan, heads: Sequence[_KeptPartition]) -> set[int]:
-        """Return the partitions whose oldest record is too old."""
         if plan.limits.older_than_ms is None:
             return set()
         starts = [Position(head.partition, head.start) for head in heads]
@@ -246,7 +229,6 @@ class Retention:
     def _limits(
         self, plan: _Plan, heads: Sequence[_KeptPartition], share: int, excess: dict[int, int], aged: set[int]
     ) -> dict[int, int]:
-        """Return the offset up to which each partition may be deleted now."""
         log = self._store.log
         tops = {head.partition: min(head.ceiling, head.start + share) for head in heads}
         limits = {
@@ -289,8 +271,6 @@ class Retention:
         return {
             head.partition: self._measured[plan.topic.id, head.partition].size - plan.limits.bytes for head in heads
         }
-
-    # -- deletion
 
     def _is_held(self, tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange]) -> bool:
         """Return whether a reader holds records of some ranges, perhaps since they were planned."""

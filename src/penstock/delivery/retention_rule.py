@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from penstock.log.contract import Keep
 from penstock.settings import Settings, setting
@@ -41,33 +41,15 @@ class Limits(NamedTuple):
         return self == Limits()
 
 
-class RetentionRule(Protocol):
-    """Decides which records may be deleted."""
-
-    def limits(self, keep: Keep, now_ms: int) -> Limits:
-        """Return the limits of a topic that sets these itself."""
-
-    def seen_since_ms(self, now_ms: int) -> int:
-        """Return since when a group must have had a member to hold records back."""
-
-    @property
-    def needs_reader(self) -> bool:
-        """Whether a partition that no group reads keeps everything."""
-
-
 @dataclass(frozen=True, slots=True)
 class AsSet:
-    """The rule of the settings, and of the topics that set limits themselves."""
+    """The rule of the settings and the topics. `needs_reader`: a partition no group reads keeps everything."""
 
     settings: RetentionSettings
     needs_reader: ClassVar[bool] = False
 
     def limits(self, keep: Keep, now_ms: int) -> Limits:
-        """Return each limit of the topic, or else that of the settings.
-
-        An age of 0 deletes every record that all groups have passed; a partition without readers keeps what
-        the settings say.
-        """
+        """Return each limit of the topic, or else of the settings; an age of 0 deletes what all groups have passed."""
         settings = self.settings
         default_ms = settings.age // timedelta(milliseconds=1)
         defaults = default_ms, settings.bytes or None, settings.records or None
@@ -97,3 +79,6 @@ class PassedBefore:
     def seen_since_ms(self, now_ms: int) -> int:
         """Return the beginning of time: every group counts."""
         return 0
+
+
+RetentionRule = AsSet | PassedBefore  # which records may be deleted

@@ -25,10 +25,9 @@ def trim(
     unless: Callable[[Transaction], bool],
     note: Callable[[Transaction, int], None] = lambda tx, count: None,
 ) -> int:
-    """Delete the oldest records of some partitions, one range of each; return how many there were.
+    """Delete the oldest records of some partitions, those in lanes copied first; return how many there were.
 
-    Records that wait in lanes are copied first. `unless` is called once the starts can no longer change: a
-    later reset of a group finds the new starts. Raises StillNeeded if it returns true.
+    `unless` is called once the starts can no longer change. Raises StillNeeded if it returns true.
     """
     if store.is_one:
         return store.database.run(lambda tx: _trim_in(tx, store.log_in(tx), topic, ranges, unless, note))
@@ -62,7 +61,6 @@ def _trim_in(
 
 
 def _forget_fallbacks(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange]) -> None:
-    """Forget how deleted records were completed."""
     tx.change("delivery", "fallbacks_trim", topic_id=topic.id, ranges=ranges_table(ranges))
 
 
@@ -74,10 +72,7 @@ def behind(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], seen_si
 
 
 def copy_waiting(tx: Transaction, log: Log, topic: Topic, ranges: Sequence[OffsetRange]) -> None:
-    """Copy the records of some ranges that wait in lanes to their entries.
-
-    The cursors concerned are locked first, so that no owner settles there meanwhile.
-    """
+    """Copy the records of some ranges that wait in lanes to their entries, under the locks of the cursors."""
     table = ranges_table(ranges)
     waiting = tx.rows("delivery", "entries_waiting_in", topic_id=topic.id, ranges=table)
     if not waiting:

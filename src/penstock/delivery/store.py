@@ -1,9 +1,8 @@
 """A group's progress in the database: cursors, waiting lanes, dead letters, and their settlement.
 
-Only its owner moves a cursor, in its epoch, and only from the version it was left in; lanes, entries and dead
-letters are written in the same transaction and only for cursors that took the move. So a late, stale or
-repeated settling changes nothing and reports the partitions it lost. Where a person has decided on dead
-letters meanwhile, the owner first learns of that, and then settles on top of it.
+Only its owner moves a cursor, in its epoch, from the version it was left in; lanes, entries and dead letters are
+written in the same transaction and only for cursors that took the move. So a late, stale or repeated settling changes
+nothing and reports the partitions it lost. An owner learns a person's decisions on dead letters, then settles.
 """
 
 import logging
@@ -24,13 +23,12 @@ from penstock.log.entry import Content, Entry, is_cut
 from penstock.log.sql.append import COLUMNS, columns
 from penstock.log.store import Store
 
+from .cursor_state import GoingOut, Trial, stored_trial
 from .groups import GroupKind, join_group
 from .growth_barriers import OPEN, Barrier, FormerPartitions
 from .lane import LANE_COLUMNS, LaneId, StoredLane, WaitState, columns_of, stored_lane
 from .machine import Partition, Settlement
 from .notes import CatchUp, LateRange, Notes
-from .offset_sets import GoingOut
-from .trial import Trial, stored_trial
 
 BEFORE_SETTLE = points.declare("delivery.before_settle", "Records are handled; nothing is written yet.")
 BEFORE_COMMIT = points.declare("delivery.before_commit", "Cursors and lanes are written; not committed.")
@@ -44,6 +42,7 @@ _AT_ONCE = 32  # cursors that are moved in one trip: its plan is for a few
 
 Living = Callable[[Transaction], list[str]]
 _DEAD = f"group_id topic_id partition place {LANE_COLUMNS} holding failures reason died_ms {COLUMNS}"
+_SETTLED = "partition base passed crashes trial epoch version lanes_version handed_to kept_back"
 _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 
 
@@ -51,14 +50,12 @@ _Lanes = dict[int, list[tuple[StoredLane, list[int]]]]
 class Owned:
     """A partition this member owns for a group: its state, and the content its row must still have.
 
-    `crashes` counts the owners lost without release: `doubtful` are the records they may have had in flight,
-    which may come again; `repeats` are single records that went out before, from any owner, and come again;
-    `is_certain`: those owners have ended, so none of them hands out anything more. `going_out` are the
-    records that this owner may hand out, as the row says, before it writes down more. `trial` is the state of
-    records that may have killed their process, `killers` those to be put off for it. `copied` are the waiting
-    records that have a copy of their own: it takes precedence over the log. `lanes_version`: the decisions of
-    others on its lanes that the machine knows. `barrier`: whether it may be read already, after its topic has
-    grown.
+    `crashes` counts the owners lost without release: `doubtful` are the records they may have had in flight, which may
+    come again; `repeats` single records that went out before and come again; `is_certain`: those owners hand out
+    nothing more. `going_out`: the records that this owner may hand out before it writes down more. `trial`: the
+    suspects; `killers` those to be put off. `copied`: the waiting records with a copy of their own, which takes
+    precedence over the log. `lanes_version`: the decisions on its lanes that the machine knows. `barrier`: whether it
+    may be read, after its topic has grown.
     """
 
     machine: Partition
@@ -100,6 +97,9 @@ class Owned:
         self.machine.bar(barrier.barred)
 
 
+Settling = Mapping[int, tuple[Owned, Settlement]]  # by partition: the content to be written
+
+
 class Written(NamedTuple):
     """The partitions whose settlements are written, and those of them whose skipped records are included."""
 
@@ -110,12 +110,11 @@ class Written(NamedTuple):
 class GroupStore:
     """The rows of one group on one topic, as one member sees them.
 
-    `filter` is the filter of its handlers: while the group's filter differs, nothing is taken, and no record
-    is passed over that another version of the program may have handlers for; while the group is paused,
-    nothing is taken and nothing kept. `touch` is called with the ids of group and topic in each transaction
-    that releases cursors, so that others learn of it. `gone` returns the members whose processes have ended
-    for certain, and perhaps because of a record; it is called under the group's lock. `catch_up` selects the
-    notes of the group that are delivered late.
+    While the group's filter differs from `filter`, nothing is taken, and no record is passed over that another version
+    may have handlers for; while the group is paused, nothing is taken and nothing kept. `touch` is called with the ids
+    of group and topic in each transaction that releases cursors. `gone` returns, under the group's lock, the members
+    whose processes have ended for certain, and perhaps because of a record. `catch_up` selects the notes that are
+    delivered late.
     """
 
     def __init__(
@@ -154,8 +153,7 @@ class GroupStore:
     def take(self, living: Living) -> dict[int, Owned]:
         """Own every cursor that has work and no living owner; return their state.
 
-        `living` is called under the group's lock: a member that has taken cursors before us is then on its
-        list.
+        `living` is called under the group's lock: it then lists every member that has taken cursors before us.
         """
 
         def take(tx: Transaction) -> dict[int, Owned]:
@@ -171,10 +169,7 @@ class GroupStore:
         return self._database.run(lambda tx: self._take(tx, living, "cursors_take_wanted"))
 
     def owned(self) -> dict[int, tuple[int, bool, int]]:
-        """Return the partitions owned: epoch, whether to keep it, and the version of its lanes.
-
-        Those of a paused group should be released.
-        """
+        """Return the partitions owned: epoch, whether to keep it (not if paused), and the version of its lanes."""
         rows = self._database.look(lambda tx: tx.rows("delivery", "cursors_owned", owner=self._owner, **self._ids))
         return {
             partition: (epoch, wanted == self._owner and not paused, lanes_version)
@@ -187,18 +182,15 @@ class GroupStore:
         return any(paused_ms is not None for (paused_ms,) in rows)
 
     def hand_out(self, cursors: Mapping[int, tuple[Owned, GoingOut]]) -> set[int]:
-        """Write down which records of some partitions go out, and their trials; return the partitions lost.
+        """Write down which records go out, and their trials; return the partitions lost.
 
         Call it before any of them begins: after a loss these records are marked, and no others.
         """
-        table = Rows(
-            partition=list(cursors),
-            trial=[owned.trial.encode() for owned, _ in cursors.values()],
-            handed_to=[going_out.to for _, going_out in cursors.values()],
-            epoch=[owned.epoch for owned, _ in cursors.values()],
-            version=[owned.version for owned, _ in cursors.values()],
-            kept_back=[going_out.bitmap() for _, going_out in cursors.values()],
-        )
+        going = [
+            (number, owned.trial.encode(), out.to, owned.epoch, owned.version, out.bitmap())
+            for number, (owned, out) in cursors.items()
+        ]
+        table = Rows.of("partition trial handed_to epoch version kept_back", going)
         rows = self._database.run(
             lambda tx: tx.rows("delivery", "cursors_hand_out", handed=table, owner=self._owner, **self._ids)
         )
@@ -217,24 +209,22 @@ class GroupStore:
         entries = [Entry(*row) for row in rows]
         return Chunk(entries, is_cut(entries, max_bytes))
 
-    def settle(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
+    def settle(self, settled: Settling) -> set[int]:
         """Write the settlements of some partitions; return those that were lost to another owner."""
         return self.confirm(settled, self.write(settled))
 
-    def write(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> Written:
+    def write(self, settled: Settling) -> Written:
         """Write the settlements of some partitions, and touch no machine: another thread may use them."""
         points.reach(BEFORE_SETTLE)
         if self._goes_at_once(settled):
-            kept = skips = self._settle_at_once(settled)
+            [moved] = self._database.run_whole([self._moving(settled, set(settled))])  # others go step by step
+            kept = skips = {row[0] for row in moved.rows}
         else:
             kept, skips = self._database.run(lambda tx: self._settle(tx, settled, learns=False))
         return Written(kept, skips & kept)  # refused ones are checked again: the filter may have changed
 
-    def confirm(self, settled: Mapping[int, tuple[Owned, Settlement]], written: Written) -> set[int]:
-        """Record in the machines what was written; return the partitions that were lost to another owner.
-
-        Refused ones are written here if they were refused only because of decisions on dead letters.
-        """
+    def confirm(self, settled: Settling, written: Written) -> set[int]:
+        """Record what was written; return the partitions lost. Those refused for decisions on letters are written."""
         kept, skips = written
         rest = {partition: each for partition, each in settled.items() if partition not in kept}
         if rest:
@@ -246,7 +236,7 @@ class GroupStore:
             owned.settled(settlement, skips=partition in skips)
         return settled.keys() - kept
 
-    def _goes_at_once(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> bool:
+    def _goes_at_once(self, settled: Settling) -> bool:
         """Return whether a few cursors are moved and nothing else, and no test needs to see the steps."""
         dialect = self._database.dialect
         return (
@@ -257,25 +247,16 @@ class GroupStore:
             and not points.is_armed(BEFORE_COMMIT)
         )
 
-    def _settle_at_once(self, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
-        """Move cursors in one trip and return those that moved; the others go through the single steps."""
-        [moved] = self._database.run_whole([self._moving(settled, set(settled))])
-        return {row[0] for row in moved.rows}
+    def settle_in(self, tx: Transaction, settled: Settling) -> tuple[set[int], set[int]]:
+        """Write settlements as the last statements of the caller's transaction; the caller confirms them.
 
-    def settle_in(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> tuple[set[int], set[int]]:
-        """Write settlements in a transaction that the caller has begun, as its last statements.
-
-        Return the partitions that were lost to another owner, and those whose skipped records are included.
-        Once the transaction is committed, the caller raises the versions and confirms the machines.
+        Return the partitions lost to another owner, and those whose skipped records are included.
         """
         kept, skips = self._settle(tx, settled)
         return settled.keys() - kept, skips
 
     def release(self, partitions: Collection[int], in_doubt: Collection[int] = ()) -> None:
-        """Release cursors; they are free at once.
-
-        `in_doubt`: partitions with records that were handed out and not settled; the next owner marks them.
-        """
+        """Release cursors; `in_doubt`: some records were handed out and not settled: the next owner marks them."""
         if partitions:
             self._database.run(lambda tx: self._release(tx, sorted(partitions), sorted(in_doubt)))
             points.reach(AFTER_RELEASE)
@@ -313,19 +294,14 @@ class GroupStore:
             taken[partition].close(barrier)
         self._load_late(tx, taken)
         for partition, owned in taken.items():
-            if partition in lost:
-                self._judge(tx, partition, owned)
+            if partition in lost:  # the last owner has died: what it had begun is judged
+                owned.killers = owned.trial.died(owned.epoch - 1)
+                trial = owned.trial.encode()
+                tx.change("delivery", "cursor_judge", partition=partition, trial=trial, **self._ids)
             owned.trial.at_work.clear()  # of former owners: the records they had begun are judged
         return taken
 
-    def _judge(self, tx: Transaction, partition: int, owned: Owned) -> None:
-        """Write down the consequences of the last owner's death for the records it had begun."""
-        owned.killers = owned.trial.died(owned.epoch - 1)
-        trial = owned.trial.encode()
-        tx.change("delivery", "cursor_judge", partition=partition, trial=trial, **self._ids)
-
     def _load_late(self, tx: Transaction, taken: dict[int, Owned]) -> None:
-        """Load the notes to be delivered late in partitions that were just taken."""
         if taken:
             machines = {partition: owned.machine for partition, owned in taken.items()}
             now_ms = tx.now_ms(own_ms(self._clock))
@@ -334,7 +310,6 @@ class GroupStore:
                 taken[partition].late = ranges
 
     def _lanes(self, tx: Transaction, partitions: list[int]) -> tuple[_Lanes, dict[int, list[int]]]:
-        """Return the waiting lanes by partition, and which of their records have a copy."""
         found: dict[tuple[int, LaneId], tuple[StoredLane, list[int]]] = {}
         copied: dict[int, list[int]] = {}
         by_partition: _Lanes = {}
@@ -355,67 +330,43 @@ class GroupStore:
         return by_partition, copied
 
     def _log_pause(self, paused: bool) -> None:
-        """Log once that the group is paused, and once that it goes on."""
         if paused != self._was_paused:
             how = "is paused: it is given nothing" if paused else "goes on"
             logger.info("group %s %s", self._group, how, extra={"group": self._group})
         self._was_paused = paused
 
     def _is_mine(self, filters: str) -> bool:
-        """Return whether the group's filter is that of this member's handlers."""
         known = msgspec.json.decode(filters, type=list[tuple[str, ...]])
         return self._filter is None or not known or known[0] == self._filter
 
-    def _settle(
-        self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], *, learns: bool = True
-    ) -> tuple[set[int], set[int]]:
-        """Return the partitions whose settling was written, and those whose skipped records are included.
-
-        `learns`: machines learn the decisions on dead letters; without it those partitions count as
-        refused.
-        """
+    def _settle(self, tx: Transaction, settled: Settling, *, learns: bool = True) -> tuple[set[int], set[int]]:
+        """Return the partitions whose settling was written, and those with their skips; see `_learn` for `learns`."""
         skips = self._skips(tx, settled)
         kept = self._move(tx, settled, skips)
         refused = {partition: settled[partition] for partition in settled.keys() - kept} if learns else {}
         if refused and (learned := self._learn(tx, refused)):
             kept |= self._move(tx, learned, skips)
-        written = {partition: settled[partition][1] for partition in kept}
-        self._write(tx, written)
-        self.notes.settle(tx, written, skips)
+        written = {partition: each for partition in kept if not (each := settled[partition][1]).is_plain}
+        if written:
+            self._write(tx, written)
+            self.notes.settle(tx, written, skips)
         points.reach(BEFORE_COMMIT)
         return kept, skips
 
-    def _move(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> set[int]:
-        """Move cursors; return those whose rows still matched what their owner knows."""
-        return {row[0] for row in tx.execute(*self._moving(settled, skips)).rows}
+    def _move(self, tx: Transaction, settled: Settling, skips: set[int]) -> set[int]:
+        return {row[0] for row in tx.execute(*self._moving(settled, skips)).rows} if settled else set()
 
-    def _moving(self, settled: Mapping[int, tuple[Owned, Settlement]], skips: set[int]) -> Call:
-        """Return the statement that moves cursors and returns those that moved."""
-        progress = [
-            (each.base, each.passed) if number in skips or each.unskipped is None else each.unskipped
-            for number, (_, each) in settled.items()
-        ]
-        cursors = Rows(
-            partition=list(settled),
-            base=[base for base, _ in progress],
-            passed=[passed.hex() for _, passed in progress],
-            crashes=[owned.crashes for owned, _ in settled.values()],
-            trial=[owned.trial.encode() for owned, _ in settled.values()],
-            epoch=[owned.epoch for owned, _ in settled.values()],
-            version=[owned.version for owned, _ in settled.values()],
-            lanes_version=[owned.lanes_version for owned, _ in settled.values()],
-            handed_to=[each.going_out.to for _, each in settled.values()],
-            kept_back=[each.going_out.bitmap() for _, each in settled.values()],
-        )
+    def _moving(self, settled: Settling, skips: set[int]) -> Call:
+        rows = []
+        for number, (owned, each) in settled.items():
+            progress = (each.base, each.passed) if number in skips or each.unskipped is None else each.unskipped
+            known = owned.crashes, owned.trial.encode(), owned.epoch, owned.version, owned.lanes_version
+            rows.append((number, progress[0], progress[1].hex(), *known, each.going_out.to, each.going_out.bitmap()))
+        cursors = Rows.of(_SETTLED, rows)
         return Call("delivery", "cursors_settle", {"settled": cursors, "owner": self._owner, **self._ids})
 
-    def _learn(
-        self, tx: Transaction, refused: Mapping[int, tuple[Owned, Settlement]]
-    ) -> dict[int, tuple[Owned, Settlement]]:
-        """Tell machines the decisions on dead letters; return the partitions refused only because of them.
-
-        The decisions are committed already, whatever the outcome of this transaction.
-        """
+    def _learn(self, tx: Transaction, refused: Settling) -> Settling:
+        """Tell machines the decisions on dead letters; return the partitions refused only because of them."""
         rows = tx.rows("delivery", "cursors_lanes_versions", owner=self._owner, partitions=sorted(refused), **self._ids)
         versions = {
             partition: lanes_version
@@ -436,7 +387,7 @@ class GroupStore:
             learned[partition] = refused[partition]
         return learned
 
-    def _skips(self, tx: Transaction, settled: Mapping[int, tuple[Owned, Settlement]]) -> set[int]:
+    def _skips(self, tx: Transaction, settled: Settling) -> set[int]:
         """Return the partitions that may skip unwanted records: the group's filter is unchanged."""
         if all(each.unskipped is None for _, each in settled.values()):
             return set(settled)
@@ -445,51 +396,36 @@ class GroupStore:
 
     def _write(self, tx: Transaction, kept: Mapping[int, Settlement]) -> None:
         """Write dead letters, entries and lanes; a record that changes its lane keeps its entry."""
-        dead = [
-            (partition, each.offset, *columns_of(each.lane), *each[2:])
-            for partition, one in kept.items()
-            for each in one.dead
-        ]
-        entries = [
-            (partition, offset, *columns_of(lane)) for partition, one in kept.items() for lane, offset in one.entries
-        ]
-        moved = {(partition, offset) for partition, offset, *_ in entries}  # these keep their copies
-        gone = [
-            place
-            for partition, one in kept.items()
-            for offset in one.entries_gone
-            if (place := (partition, offset)) not in moved
-        ]
-        flowing = [(partition, *columns_of(lane)) for partition, one in kept.items() for lane in one.lanes_gone]
+        dead, entries, gone, flowing, lanes, fallbacks = (list[tuple[Any, ...]]() for _ in range(6))
         now_ms = self._clock.now_ms()
-        lanes = [
-            (partition, *columns_of(each.key), each.state.value, *each[2:], max(0, each.due_ms - now_ms))
-            for partition, one in kept.items()
-            for each in one.lanes
-        ]
+        for number, one in kept.items():
+            dead += [(number, each.offset, *columns_of(each.lane), *each[2:]) for each in one.dead]
+            entries += [(number, offset, *columns_of(lane)) for lane, offset in one.entries]
+            gone += [(number, offset) for offset in one.entries_gone]
+            flowing += [(number, *columns_of(lane)) for lane in one.lanes_gone]
+            for each in one.lanes:
+                wait_ms = max(0, each.due_ms - now_ms)
+                lanes.append((number, *columns_of(each.key), each.state.value, *each[2:], wait_ms))
+            fallbacks += [(number, *each) for each in one.fallbacks]
         if dead:
             self._bury(tx, dead)
-        fallbacks = [(partition, *each) for partition, one in kept.items() for each in one.fallbacks]
         if fallbacks:
             self._note_fallbacks(tx, fallbacks)
+        moved = {each[:2] for each in entries}  # these keep their copies
+        gone = [place for place in gone if place not in moved]
         if gone:
-            table = Rows.of("partition place", gone)
-            tx.change("delivery", "entries_drop", entries=table, **self._ids)
+            tx.change("delivery", "entries_drop", entries=Rows.of("partition place", gone), **self._ids)
         if entries:
             table = Rows.of(f"partition place {LANE_COLUMNS}", entries)
             tx.change("delivery", "entries_put", entries=table, **self._ids)
         if flowing:
-            table = Rows.of(f"partition {LANE_COLUMNS}", flowing)
-            tx.change("delivery", "lanes_drop", lanes=table, **self._ids)
+            tx.change("delivery", "lanes_drop", lanes=Rows.of(f"partition {LANE_COLUMNS}", flowing), **self._ids)
         if lanes:
             names = f"partition {LANE_COLUMNS} state failures due_ms reason wait_ms"
             tx.change("delivery", "lanes_put", lanes=Rows.of(names, lanes), **self._ids)
 
     def _bury(self, tx: Transaction, dead: list[tuple[Any, ...]]) -> None:
-        """Store records that are given up, each with its content: from its copy, or else from the log.
-
-        A record that neither holds any more is not stored.
-        """
+        """Store records that are given up, each with its content, if its copy or the log still holds it."""
         places = [Position(partition, offset) for partition, offset, *_ in dead]
         contents = self._contents(tx, places)
         died_ms = tx.now_ms(own_ms(self._clock))
@@ -501,7 +437,7 @@ class GroupStore:
         if rows:
             tx.bulk("delivery", "dead_put", Rows.of(_DEAD, rows))
 
-    def _note_fallbacks(self, tx: Transaction, completed: list[tuple[int, int, int, str]]) -> None:
+    def _note_fallbacks(self, tx: Transaction, completed: list[tuple[Any, ...]]) -> None:
         """Write down which records only a fallback completed, if the log still holds them."""
         places = {Position(partition, offset) for partition, offset, *_ in completed}
         found = self._store.log_in(tx).at(self.topic, places, bare=True)
@@ -530,10 +466,7 @@ class GroupStore:
 
 
 def _join(tx: Transaction, store: Store, group: str, topic: Topic, now_ms: int | None, from_start: bool) -> int:
-    """Make the group and its cursors unless they are there; return its id.
-
-    In partitions added after it had joined, it begins at their start, wherever it began in the others.
-    """
+    """Make the group and its cursors unless they are there; return its id. It starts at the start of added ones."""
     log = store.log_in(tx)
     with suppress(UnknownTopic):  # it cannot grow meanwhile: a later growth sees these cursors
         log.pinned_topic(topic.name)

@@ -1,14 +1,13 @@
 """The sharing of domains: the member that holds the lock of a domain's row computes the owner of each row.
 
-A `View` is the content of the rows at one moment; `changes` computes, without I/O, what to write. A view that
-was read without a lock is only a hint; only changes computed from a view that was read under the domains'
-locks are written. They set `owner_wanted`; the owner and its epoch change when the owner releases the row and
-the wanted owner takes it.
+A `View` is the content of the rows at one moment; `changes` computes, without I/O, what to write, from a view that was
+read under the domains' locks; any other is only a hint. They set `owner_wanted`; owner and epoch change when the owner
+releases the row and the wanted owner takes it.
 
 Lock order: domains, by name; then groups; then slots or cursors.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -80,12 +79,8 @@ def read(tx: Transaction, domains: Collection[Domain], present: Sequence[Present
     groups = sorted({domain.group_id for domain in domains if domain != SLOTS})
     statement = "filters_lock" if locked else "filters_read"
     filters = tx.rows("membership", statement, groups=groups) if groups else []
-    return View(
-        {by_name[row[0]]: row[2] for row in named},
-        {row[0]: msgspec.json.decode(row[1], type=list[Filter]) for row in filters},
-        _rows(tx, domains),
-        present,
-    )
+    decoded = {row[0]: msgspec.json.decode(row[1], type=list[Filter]) for row in filters}
+    return View({by_name[row[0]]: row[2] for row in named}, decoded, _rows(tx, domains), present)
 
 
 def changes(view: View, *, gather_ms: int) -> Changes:
@@ -150,11 +145,7 @@ def _candidates(view: View, found: Changes, domain: Domain) -> list[Present]:
 def _gathered(
     domain: Domain, candidates: list[Present], rows: Mapping[int, Held], former: str, gather_ms: int
 ) -> list[Participant]:
-    """Return the members to count. Newcomers wait, so that many that join together cost one change.
-
-    All newcomers are counted as soon as the first of them has waited long enough, or when rows would
-    otherwise lack an owner although a newcomer could hold them.
-    """
+    """Return the members to count. Newcomers wait, unless rows lack an owner: joins together cost one change."""
     known = {row[0] for row in msgspec.json.decode(former, type=list[tuple[str, list[int] | None]])}
     counted = [each.share_in(domain) for each in candidates if each.id in known]
     newcomers = [each for each in candidates if each.id not in known]
@@ -173,7 +164,6 @@ def _needed(newcomers: Sequence[Present], domain: Domain, counted: list[Particip
 
 
 def _wanted(rows: Mapping[int, Held], sharing: Sequence[Participant]) -> Owners:
-    """Return the rows whose wanted owner changes, with the new one."""
     ids = {each.id for each in sharing}
     before = {row: _before(held, ids) for row, held in rows.items()}
     return {row: owner for row, owner in assign(before, sharing).items() if owner != rows[row].wanted}
@@ -184,9 +174,5 @@ def _before(held: Held, ids: Collection[str]) -> str | None:
 
 
 def _members_text(sharing: Iterable[Participant]) -> str:
-    return msgspec.json.encode(sorted(_shares(sharing))).decode()
-
-
-def _shares(sharing: Iterable[Participant]) -> Iterator[tuple[str, list[int] | None]]:
-    for each in sharing:
-        yield each.id, None if each.pins is None else sorted(each.pins)
+    shares = sorted((each.id, None if each.pins is None else sorted(each.pins)) for each in sharing)
+    return msgspec.json.encode(shares).decode()

@@ -44,9 +44,9 @@ def have_nothing_in_common(one: Filter, other: Filter) -> bool:
 def succeed(stored: Sequence[Filter], living: Sequence[Filter]) -> list[Filter]:
     """Return the filters to store: the one that counts, then those that counted before.
 
-    `living`: the filters of the living members, in the order they joined. A filter that wants more than
-    the stored one, or that is new and wants something else, counts at once. A filter that wants less, or that
-    counted before (an old process that was started again), waits until no member has the stored one.
+    `living`: of the living members, as they joined. A filter that wants more than the stored one, or is new and wants
+    something else, counts at once. One that wants less, or counted before (an old process started again), waits until
+    no member has the stored one.
     """
     known = list(stored)
     while (following := _following(known, living)) is not None:

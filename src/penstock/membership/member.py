@@ -1,15 +1,15 @@
 """A member: one running process with a lease, and the slots it owns.
 
-Liveness is per member (one row, one heartbeat); fencing is per slot (owner and epoch in its row). Time is
-the database's clock, and among members of one host that host's clock, which nothing sets (`lease_clocks`).
-The lease only decides when others may take over: the epoch, compared at the write, keeps a stale owner from
-writing. Locally a member trusts its lease up to a monotonic deadline, counted from the moment it sent its
-last successful heartbeat.
+Liveness is per member (one row, one heartbeat); fencing is per slot (owner and epoch in its row). Time is the
+database's clock, and among members of one host that host's clock, which nothing sets (`lease_clocks`). The lease only
+decides when others may take over; the epoch, compared at the write, keeps a stale owner from writing. A member trusts
+its lease up to a monotonic deadline, counted from when it sent its last good heartbeat.
 
 Smallest form: a member takes every slot that no living member owns. `sharing.py` has the form that shares.
 """
 
 import logging
+from dataclasses import astuple
 from datetime import timedelta
 from enum import StrEnum
 from threading import Event
@@ -24,8 +24,7 @@ from penstock.settings import Settings, setting
 
 from .domain import touch
 from .process import Process, lease_clocks, this_process
-from .serving import NOTHING, SLOTS, decode_serves
-from .status import MemberStatus
+from .serving import NOTHING, SLOTS, MemberStatus, decode_serves
 
 logger = logging.getLogger("penstock.membership")
 
@@ -88,6 +87,11 @@ class Member:
         """Return whether no other member can have taken over yet, as far as this process can know."""
         return self._clock.monotonic() < self._deadline
 
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether there were other members at the last heartbeat; a member that does not share cannot know."""
+        return False
+
     def lease_seconds(self) -> float | None:
         """Return how long the lease still runs, below 0 once it has run out; None before the first lease."""
         return self._deadline - self._clock.monotonic() if self._deadline else None
@@ -134,23 +138,13 @@ class Member:
         self._database.run(lambda tx: tx.change("membership", "member_leave", id=self.id))
 
     def _join(self, tx: Transaction) -> None:
-        process = this_process()
+        host, pid, started = astuple(this_process())
         log_ids = [row[0] for row in tx.rows("database", "meta_read", name="log_id")]
         if self._log_id is not None and log_ids != [self._log_id]:
             raise StoreReplaced  # there, the ids of this process's groups and topics may belong to others
         self._log_id = log_ids[0] if log_ids else None
-        tx.change(
-            "membership",
-            "member_join",
-            id=self.id,
-            host=process.host,
-            pid=process.pid,
-            started=process.started,
-            serves=self._serves,
-            dedicated=self._dedicated,
-            state=self._state.value,
-            **self._times(),
-        )
+        said = {"serves": self._serves, "dedicated": self._dedicated, "state": self._state.value, **self._times()}
+        tx.change("membership", "member_join", id=self.id, host=host, pid=pid, started=started, **said)
 
     def _slots_seem_free(self, tx: Transaction) -> bool:
         return bool(tx.rows("membership", "slots_free", living=self.living(tx))[0][0])
@@ -173,8 +167,7 @@ class Member:
     def living(self, tx: Transaction) -> list[str]:
         """Return the members that may still be at work, this one included.
 
-        A member that takes rows by this list must first hold a lock that all takers hold; otherwise it would
-        rob a member that has joined and taken rows since.
+        A taker of rows must hold a lock that all takers hold, or it would rob a member that has joined since.
         """
         rows = tx.rows("membership", "member_list", **lease_clocks(self._clock))
         return [
@@ -240,10 +233,7 @@ _LOOK_MS = 100
 
 
 def wait_until_heard(database: Database, clock: Clock) -> None:
-    """Return once each living member has sent a heartbeat or is gone, or when its lease has ended.
-
-    The caller has committed the state that the members must read.
-    """
+    """Return once each living member has read what the caller has committed, or its lease has ended."""
     leases, longest_ms = database.look(lambda tx: _leases(tx, clock))
     for _ in range(0, longest_ms, _LOOK_MS):
         if not leases:

@@ -1,8 +1,7 @@
 """The process of a member, and whether a process of this machine is certainly dead.
 
-A member on this very host whose process has ended can be replaced at once, without waiting for its lease.
-"This host" means the same boot and the same process namespace; where that cannot be known (no /proc), no
-process ever counts as dead and the lease decides.
+A member on this host (same boot, same process namespace) whose process has ended can be replaced at once. Where that
+cannot be known (no /proc), no process ever counts as dead and the lease decides.
 """
 
 import os
@@ -46,10 +45,7 @@ def this_host() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """Return the kernel's start tick of a process; "" when it does not exist or is a zombie.
-
-    None when that cannot be seen: some machines hide the processes of other users.
-    """
+    """Return the start tick of a process; "" when it does not exist or is a zombie, None if hidden."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text("latin-1")
     except OSError:
@@ -59,7 +55,6 @@ def _started(pid: int) -> str | None:
 
 
 def _state(pid: int) -> str:
-    """Return the kernel's letter for the state of a process; "" when it cannot be seen."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text("latin-1")
     except OSError:
@@ -80,7 +75,6 @@ def _is_there(pid: int) -> bool:
 def lease_clocks(clock: Clock) -> dict[str, int | str | None]:
     """Return the arguments of a statement that checks whether leases still run.
 
-    The time of day, and with it the database's clock, may be set while members work. Members of one host
-    have a monotonic clock in common, and judge each other's leases by that clock.
+    The time of day may be set while members work; those of one host have a monotonic clock in common, and use it.
     """
     return {"now_ms": own_ms(clock), "host": this_host(), "host_ms": host_ms(clock)}

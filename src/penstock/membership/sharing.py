@@ -1,9 +1,8 @@
 """A member that shares the work: it announces its groups, owns its share, and hands over the rest.
 
-Any member computes the wanted owner of every row, for all members at once (`rebalance`), and writes it into
-the rows. Each member learns from the domains' versions (`look`) that something changed, releases the rows
-that others should own, and takes the rows it should own once they are free. This module exchanges slots; the
-store of delivery exchanges cursors, and raises the version with `domain.touch` in its releasing transaction.
+Any member computes the wanted owner of every row (`rebalance`) and writes it into the rows. Each member learns from the
+domains' versions (`look`), releases the rows that others should own, and takes those it should own once they are free.
+This module exchanges slots, the store of delivery cursors; both `touch` when they release.
 """
 
 import logging
@@ -71,10 +70,7 @@ class SharingMember(Member):
         return bool(new)
 
     def strangers(self) -> dict[int, tuple[str, Filter]]:
-        """Return a living member of each group served here whose handlers have nothing in common with ours.
-
-        By the group's id, with its filter. One of two such members gets no partitions.
-        """
+        """Return, by group id, a member whose handlers have nothing in common with ours, and its filter."""
         present, _ = self._database.look(self._present)
         found: dict[int, tuple[str, Filter]] = {}
         for group in self._serving.groups:
@@ -85,10 +81,7 @@ class SharingMember(Member):
         return found
 
     def rebalance(self) -> None:
-        """Ensure that every row of the domains served here has an owner it should have.
-
-        Costs one query when nothing changes. Skips domains that another member has locked.
-        """
+        """Ensure that all served rows have an owner; one query if so. Skips domains locked by another."""
         view, living, dead = self._database.look(self._hint)
         self._due |= view.due(self.id, living)
         found = changes(view, gather_ms=self._gather_ms())
@@ -98,11 +91,7 @@ class SharingMember(Member):
             self._database.run(lambda tx: self._reassign(tx, stale, new, wait=False))
 
     def look(self) -> set[Domain]:
-        """Return the served domains in which rows may have to be taken or released, since the last look.
-
-        One statement. The first call returns all of them; later calls return those whose version rose, and
-        those in which `rebalance` found work left to do.
-        """
+        """Return the served domains whose version rose since the last look, or with work left; first, all."""
         names = sorted(domain.name for domain in self._domains)
         rows = self._database.look(lambda tx: tx.rows("membership", "domains_read", names=names))
         versions = {row[0]: row[1] for row in rows}
@@ -115,10 +104,7 @@ class SharingMember(Member):
         return changed
 
     def exchange_slots(self) -> bool:
-        """Release the slots that others should own; take the free slots that this member should own.
-
-        Return whether it took any: events may be staged there without a bell having rung.
-        """
+        """Release slots that others should own, take those it should; return whether it took any."""
         rows, living = self._database.look(lambda tx: (tx.rows("membership", "slots_shared"), self.living(tx)))
         due = {row[0]: row[1] for row in rows if Held(row[1], row[2]).is_due(self.id, living)}
         given = {slot for slot, owner in due.items() if owner == self.id}
@@ -135,10 +121,7 @@ class SharingMember(Member):
         return taken > 0
 
     def begin_to_stop(self) -> None:
-        """Announce that it stops: others should own its rows, and take each row as soon as it is released.
-
-        It remains a member: no other takes the rows it still works on.
-        """
+        """Announce that it stops: others should own its rows, and take each once it is released."""
         self._state = state = MemberState.STOPPING
         self._database.run(lambda tx: tx.change("membership", "member_state", id=self.id, state=state.value))
         if self._domains:
@@ -155,7 +138,6 @@ class SharingMember(Member):
         return read(tx, self._domains, present, locked=False), self.living(tx), dead
 
     def _reassign(self, tx: Transaction, domains: set[Domain], new: list[str], *, wait: bool) -> None:
-        """Compute and write the wanted owner of each row."""
         if new:
             tx.change("membership", "domains_create", domains=Rows(name=new))
         locked = lock(tx, domains, wait=wait)

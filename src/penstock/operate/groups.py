@@ -12,8 +12,8 @@ import msgspec
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
+from penstock.delivery.cursor_state import DoneSet
 from penstock.delivery.groups import delete_group, pause_group, resume_group
-from penstock.delivery.offset_sets import DoneSet
 from penstock.delivery.store import GroupStore
 from penstock.errors import GroupBusy, InvalidInput, UnknownGroup
 from penstock.log.contract import Bounds, Log

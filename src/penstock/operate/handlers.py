@@ -21,11 +21,10 @@ from penstock.delivery.verdict import OnFailure
 from penstock.log.store import Store
 from penstock.membership.filters import Filter, covers
 from penstock.model.retry import policy_words
-from penstock.worker.handler import Handler
+from penstock.worker.handler import Handler, Subscription
 from penstock.worker.handler_options import LanesWord, Start
 from penstock.worker.handlers import Handlers
 from penstock.worker.membership_loop import filters_of
-from penstock.worker.subscription import Subscription
 
 from .operation import operation
 
@@ -244,7 +243,7 @@ def _shown(subscription: Subscription, handler: Handler) -> HandlerShown:
         rules.on_failure.value,
         rules.on_exhausted.value,
         None if handler.fallback is None else _name(handler.fallback),
-        handler.timeout_seconds,
+        handler.timeout,
         handler.concurrency,
         handler.rate,
     )

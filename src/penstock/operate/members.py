@@ -11,8 +11,7 @@ from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import MemberState
 from penstock.membership.process import Process, lease_clocks
-from penstock.membership.serving import Domain, decode_serves
-from penstock.membership.status import decode_status
+from penstock.membership.serving import Domain, decode_serves, decode_status
 
 from .operation import operation
 

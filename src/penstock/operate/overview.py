@@ -11,8 +11,8 @@ from datetime import datetime
 
 from penstock.clock import SYSTEM, Clock, from_ms, own_ms
 from penstock.database.database import Transaction
+from penstock.delivery.cursor_state import DoneSet
 from penstock.delivery.groups import read_waiting
-from penstock.delivery.offset_sets import DoneSet
 from penstock.log.contract import Log
 from penstock.log.store import Store
 

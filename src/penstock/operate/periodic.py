@@ -17,8 +17,7 @@ from penstock.log.store import Store
 from penstock.membership.member import declared
 from penstock.model.schedule import Definition, decode_definition, fingerprint
 from penstock.outbox.periodic import rows
-from penstock.outbox.periodic.plan import PeriodicSettings
-from penstock.outbox.periodic.rows import ScheduleRow
+from penstock.outbox.periodic.rows import PeriodicSettings, ScheduleRow
 
 from . import audit
 from .doctor import DoctorFinding, PartState

@@ -17,8 +17,8 @@ from datetime import datetime
 from penstock.clock import SYSTEM, Clock, own_ms
 from penstock.database.contract import Row, Rows
 from penstock.database.database import Transaction
+from penstock.delivery.cursor_state import DoneSet
 from penstock.delivery.notes import Note
-from penstock.delivery.offset_sets import DoneSet
 from penstock.delivery.retention import Retention, Trimmed
 from penstock.delivery.retention_rule import PassedBefore, RetentionSettings
 from penstock.delivery.retention_trim import trim

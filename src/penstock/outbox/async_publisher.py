@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from penstock import metrics, points, tracing
@@ -12,13 +13,20 @@ from penstock.model.limits import Headers
 from penstock.model.token import GivenToken, check_token
 
 from .adapters import async_adapter_for
-from .adapters.driver import is_conflict, is_lost
-from .contract import AsyncAdapter, Step, Steps, arun
-from .durability import durability_steps
-from .event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent
+from .adapters.driver import durability_steps, is_conflict, is_lost
+from .contract import AsyncAdapter, StagedEvent, Step, Steps, arun
 from .publisher import NO_CALLS, At, Moment, Publisher
 from .replay import Begin, arun_in_tx
-from .staging import AFTER_STAGE, BEFORE_STAGE, cancel_steps, plain_step, reschedule_steps, stage_steps
+from .staging import (
+    AFTER_STAGE,
+    BEFORE_STAGE,
+    DEFAULT_TOPIC,
+    NOT_GIVEN,
+    cancel_steps,
+    plain_step,
+    reschedule_steps,
+    stage_steps,
+)
 from .tokens import find_steps
 from .tracking import declaration
 from .tracking.repository import Repository, declared_repository
@@ -127,19 +135,12 @@ class AsyncPublisher(Publisher):
     async def arun_in_tx(self, begin: Begin, work: Callable[[Any], Awaitable[T]], /) -> T:
         """Run `await work(conn)` in a transaction of your own, retrying after conflicts.
 
-        `begin` returns an async context manager that begins a transaction, yields its connection and commits
-        at the end: `engine.begin` of SQLAlchemy, `pool.connection` of psycopg. Else as `run_in_tx`. Raises
-        InvalidInput.
+        `begin` returns an async context manager that yields the connection of a transaction and commits at the end:
+        `engine.begin` of SQLAlchemy, `pool.connection` of psycopg. Else as `run_in_tx`. Raises InvalidInput.
         """
         dialect = self._database.dialect
-        return await arun_in_tx(
-            begin,
-            work,
-            used=self._tokens_used,
-            is_conflict=lambda error: is_conflict(error, dialect),
-            is_lost=lambda error: is_lost(error, dialect),
-            rest=asyncio.sleep,
-        )
+        tests = partial(is_conflict, dialect=dialect), partial(is_lost, dialect=dialect)
+        return await arun_in_tx(begin, work, *tests, used=self._tokens_used, rest=asyncio.sleep)
 
     def repository(
         self,
@@ -163,20 +164,16 @@ class AsyncPublisher(Publisher):
         arguments of a marked function and returns its connection; by default one of the arguments is the
         connection. Raises InvalidTracking, InvalidType, InvalidTopic.
         """
-        return declared_repository(
-            self,
-            model,
-            table,
-            id=id,
-            connection=connection,
-            on=on,
-            names=names,
-            key=key,
-            value=value,
-            exclude=exclude,
-            topic=topic,
-            owner=owner,
-        )
+        events = {
+            "on": on,
+            "names": names,
+            "key": key,
+            "value": value,
+            "exclude": exclude,
+            "topic": topic,
+            "owner": owner,
+        }
+        return declared_repository(self, model, table, id=id, connection=connection, **events)
 
     async def _astage(self, conn: Any, events: Sequence[StagedEvent]) -> list[str]:
         self._check_outbox()
@@ -206,7 +203,6 @@ class AsyncPublisher(Publisher):
         return ids
 
     async def _aon(self, conn: Any, steps: Steps[T]) -> T:
-        """Run steps on the caller's async connection."""
         self._check_outbox()
         adapter = async_adapter_for(conn, self._database.dialect.name)
         try:
@@ -216,7 +212,6 @@ class AsyncPublisher(Publisher):
         return await arun(steps, self._aexecute(conn, adapter))
 
     def _aexecute(self, conn: Any, adapter: AsyncAdapter | None = None) -> Callable[[Step], Awaitable[Any]]:
-        """Return a function that runs a step on an async connection."""
         found = adapter or async_adapter_for(conn, self._database.dialect.name)
         names = self._names
         return lambda step: (found.arows if step.reads else found.arun)(conn, step, names)

@@ -1,14 +1,12 @@
 """The bell: rings when a transaction that staged events has ended, so that workers need not poll often.
 
-Drivers have no hook for a commit; where a library has one, it makes the bell look at once. Otherwise a thread
-checks the state of the connections that staged events, which costs no I/O: first when a transaction usually
-ends, then less and less often, and not at all after five seconds, when polling will do. It rings after a
-rollback too; that costs one query. It does nothing on the caller's connection. After a ring it rests for a
-while, so that events that come together get one ring.
+Drivers have no hook for a commit; where a library has one, it makes the bell look at once. Otherwise a thread checks
+the state of the connections that staged events, without I/O: first when a transaction usually ends, then less and less
+often, and not at all after five seconds. It rings after a rollback too; that costs one query. After a ring it rests for
+a while, so that events that come together get one ring.
 
-A process that publishes fast would ring all the time and check its connections in between, on the cores that
-it needs for its work. So in a flood the bell checks nothing: a few times a second it announces a stream of
-events until its next ring, and workers that hear this poll.
+A process that publishes fast would ring all the time, on the cores that it needs for its work. So in a flood the bell
+only announces, a few times a second, a stream of events until its next ring; workers that hear this poll.
 """
 
 import os
@@ -111,8 +109,8 @@ class WakeUp:
 class Bell:
     """Watches connections and rings. Safe from any thread, and after a fork.
 
-    `ring` gets the slots with newly staged events, or None when they are unknown or too many. `flood` gets
-    the number of seconds in which events may come without a ring; without it, the bell rings in a flood too.
+    `ring` gets the slots with newly staged events, or None when unknown or too many; `flood` the number of seconds in
+    which events may come without a ring. Without `flood` it rings in a flood too.
     """
 
     def __init__(
@@ -131,10 +129,7 @@ class Bell:
         self._forks = _forks
 
     def watch(self, conn: Any, is_open: IsOpen, slots: Iterable[int] = UNKNOWN_SLOTS, *, hooked: bool = False) -> None:
-        """Ring once the transaction on this driver's connection has ended; it staged in these slots.
-
-        `hooked`: a hook calls `look` after the commit.
-        """
+        """Ring once the transaction on this connection has ended; it staged in these slots. `hooked`: for `look`."""
         self._published += 1
         key = id(conn)
         known = self._watched.get(key)

@@ -1,10 +1,8 @@
 """The contract of an adapter: run our statements on the caller's connection, in the caller's transaction.
 
-An adapter never begins, commits or rolls back; it only refuses a connection on which staging would
-autocommit. One short file per kind of connection in `adapters/`. It is sync or async like its connections.
-
-A rule is written once, as a generator that yields steps and receives their results; it does no I/O. Two
-drivers run the steps, sync and async.
+An adapter never begins, commits or rolls back; it only refuses a connection on which staging would autocommit. A rule
+is written once, as a generator that yields steps and receives their results, without I/O; two drivers run the steps,
+sync and async.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -12,8 +10,26 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from penstock.database.contract import Row
 from penstock.database.naming import Names
+from penstock.model.token import Token
 
 T = TypeVar("T")
+
+
+class StagedEvent(NamedTuple):
+    """One row of `staged`, or of `scheduled` when `due_ms` is set; its token has its own row."""
+
+    slot: int
+    key_hash: int
+    topic: str
+    id: str
+    key: bytes | None
+    type: str
+    value: bytes | None
+    headers: bytes | None
+    timestamp_ms: int
+    owner: str | None
+    due_ms: int | None
+    token: Token | None = None
 
 
 class Step(NamedTuple):
@@ -75,16 +91,10 @@ class Adapter(_AnyAdapter, Protocol):
         """Refuse a connection that would autocommit. Raises NoTransaction."""
 
     def beneath(self, conn: Any) -> Any:
-        """Return the driver's connection, for a statement to keep out of a library's query log.
-
-        If that is async or of an unknown driver, return the connection itself.
-        """
+        """Return the driver's connection if it is sync and known, else this one: it has no query log."""
 
     def run(self, conn: Any, step: Step, names: Names) -> int:
-        """Run one step and return the number of rows it changed.
-
-        Raises SchemaMissing, or the driver's own error unchanged.
-        """
+        """Run one step; return how many rows it changed. Raises SchemaMissing, or the driver's own error unchanged."""
 
     def rows(self, conn: Any, step: Step, names: Names) -> list[Row]:
         """Run a step that reads and return the rows it finds, as plain tuples. Raises as `run` does."""

@@ -1,9 +1,8 @@
 """Listeners: functions of the publishing process that are called after the commit.
 
-Drivers show when a transaction has ended but not how, and none of them shows a savepoint that was rolled
-back. So a publish that a listener wants writes one more row beside its events, a mark: the id of the first of
-them, in `token`. Once the transaction has ended, the mark exists exactly if it committed. This works on every
-kind of connection, sends nothing more on the caller's, and writes nothing when no listener wants the events.
+Drivers show when a transaction has ended but not how. So a publish that a listener wants writes one more row beside its
+events, a mark: the id of the first of them, in `token`. Once the transaction has ended, the mark exists exactly if it
+committed. Nothing is written when no listener wants the events.
 
 Best effort: if this process dies, its listeners are not called. Use a handler for calls that must happen.
 """
@@ -23,8 +22,7 @@ from penstock.settings import Settings, setting
 from penstock.wire.kafka.headers import decode_headers
 
 from .bell import Bell, IsOpen, reference_to, still_open
-from .contract import Step, Steps
-from .event import StagedEvent
+from .contract import StagedEvent, Step, Steps
 
 logger = logging.getLogger("penstock.listeners")
 
@@ -57,8 +55,6 @@ ListenerCall = tuple[Listener, Record]
 
 @dataclass(frozen=True, slots=True)
 class _Publish:
-    """The events of one publish, and the connection whose transaction they wait for."""
-
     mark: str
     calls: Sequence[ListenerCall]
     conn: Callable[[], Any]
@@ -85,7 +81,8 @@ class Listeners:
 
     def mark_steps(self, events: Sequence[StagedEvent]) -> Steps[Sequence[ListenerCall]]:
         """Write the mark of a publish that a listener wants; return the calls to make after its commit."""
-        calls = [call for event in events for call in self._calls(_record_of(event))]
+        records = [_record_of(event) for event in events]
+        calls = [(listener, record) for record in records for listener in self.all if _wants(listener, record)]
         if calls:
             first = events[0]
             yield Step("token_take", [(first.id.encode(), first.id, first.timestamp_ms, None)])
@@ -102,9 +99,6 @@ class Listeners:
     def close(self) -> None:
         """Stop calling listeners."""
         self._bell.close()
-
-    def _calls(self, record: Record) -> list[ListenerCall]:
-        return [(listener, record) for listener in self.all if _wants(listener, record)]
 
     def _look(self, slots: object = None) -> None:
         """Call listeners for committed transactions, drop rolled-back ones. Runs in the bell's thread."""
@@ -127,7 +121,6 @@ class Listeners:
         self._drop(sorted(committed))
 
     def _watch_on(self, publishes: list[_Publish]) -> None:
-        """Keep watching these publishes, ahead of all newer ones."""
         with self._lock:
             self._waiting.extendleft(reversed(publishes))
         for each in publishes:
@@ -138,8 +131,8 @@ class Listeners:
     def _committed(self, marks: list[str], over: set[str]) -> set[str]:
         """Return the marks that exist.
 
-        SQLite reports the end of a transaction when its COMMIT begins. So marks that seem rolled back are
-        looked up again in a write transaction, which waits for the COMMIT.
+        SQLite reports the end of a transaction when its COMMIT begins, so missing ones are looked up again in a write
+        transaction, which waits for the COMMIT.
         """
         found = self._database.look(lambda tx: _found(tx, marks))
         missing = sorted(over - found)
@@ -176,15 +169,9 @@ def _call(listener: Listener, record: Record) -> None:
 
 def _failed(listener: Listener, record: Record, error: BaseException) -> None:
     metrics.LISTENER_FAILURES.add(1, listener=listener.name)
-    logger.error(
-        "listener %s failed on %s %s (key %r)",
-        listener.name,
-        record.type,
-        record.id,
-        record.key,
-        exc_info=traced(error),
-        extra={"topic": record.topic, "key": record.key, "id": record.id, "type": record.type, "error": words(error)},
-    )
+    fields = {"topic": record.topic, "key": record.key, "id": record.id, "type": record.type, "error": words(error)}
+    what = listener.name, record.type, record.id, record.key
+    logger.error("listener %s failed on %s %s (key %r)", *what, exc_info=traced(error), extra=fields)
 
 
 def _record_of(event: StagedEvent) -> Record:

@@ -1,21 +1,26 @@
 """The move: picked rows leave their table and enter the log of the same database, under locks already held.
 
-Two ways, one result. Where a DELETE can feed an INSERT, one statement numbers and inserts only the deleted
-rows. Elsewhere: insert by ids, delete by ids, and if another transaction has taken one of them meanwhile the
-counts differ and everything is rolled back. An insert from the pick without either check would put a
+Two ways, one result. Where a DELETE can feed an INSERT, one statement numbers and inserts only the deleted rows; it
+supports our own partitioner only. Elsewhere: insert by ids, delete by ids, and if another transaction has taken one of
+them meanwhile the counts differ and everything is rolled back. An insert from the pick without either check would put a
 cancelled event into the log, and a retried move would put every event there twice.
 
-The single statement supports our own partitioner only; rows for a topic with another one are moved by ids.
+For a few rows, as in a trickle, round trips dominate the cost. So if the dialect can, `move_whole` sends fence, pick,
+move and commit together. Rows that it cannot move, because others are due before them or their topic does not exist
+yet, are left to `move`; so is a backlog.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from penstock.clock import Clock, own_ms
 from penstock.database.contract import Call, Rows
-from penstock.database.database import Transaction
+from penstock.database.database import Database, Transaction
 from penstock.errors import PickChanged
 from penstock.log.contract import Topic
-from penstock.log.sql.heads import HeadKey, Numbering, Raised, lock_heads, locked, locking, mark_times
+from penstock.log.entry import Entry
+from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import MARK_EVERY, HeadKey, Numbering, Raised, lock_heads, locked, locking, mark_times
 from penstock.log.sql.topics import ensure_topics
 from penstock.model.partition import MURMUR3, partition, partition_for
 
@@ -45,10 +50,7 @@ class Pick(NamedTuple):
 def move(
     tx: Transaction, picks: Sequence[Pick], topics: dict[str, Topic], *, in_one_statement: bool, now_ms: int | None
 ) -> list[Raised]:
-    """Move the picks, in their order, and return the resulting growth of the heads, in the same order.
-
-    `topics` are already locked by this transaction; missing ones are created.
-    """
+    """Move the picks, in their order; return the growth of the heads. `topics` are locked; missing ones are created."""
     names = {row.topic for pick in picks for row in pick.rows}
     if not names <= topics.keys():
         topics = ensure_topics(tx, names, now_ms)
@@ -85,9 +87,7 @@ def _places(tx: Transaction, pick: Pick, topics: dict[str, Topic], foreign: set[
     return heads
 
 
-def _move_in_one(
-    tx: Transaction, picks: Sequence[Pick], topics: dict[str, Topic], heads: Sequence[HeadKey]
-) -> list[Raised]:
+def _move_in_one(tx: Transaction, picks: list[Pick], topics: dict[str, Topic], heads: list[HeadKey]) -> list[Raised]:
     """Lock the heads and move, in one round trip; a missing head rolls everything back."""
     named = Rows(
         name=list(topics),
@@ -108,13 +108,11 @@ def _moving(pick: Pick, topics: Rows) -> Call:
 
 def _move_by_ids(tx: Transaction, pick: Pick, heads: Sequence[HeadKey]) -> list[Raised]:
     numbering = Numbering(tx, heads)
-    places = Rows(
-        slot=[row.slot for row in pick.rows],
-        seq=[row.seq for row in pick.rows],
-        topic_id=[head.topic_id for head in heads],
-        partition=[head.partition for head in heads],
-        place=[numbering.give(head, row.timestamp_ms) for head, row in zip(heads, pick.rows, strict=True)],
-    )
+    rows = [
+        (row.slot, row.seq, *head, numbering.give(head, row.timestamp_ms))
+        for head, row in zip(heads, pick.rows, strict=True)
+    ]
+    places = Rows.of("slot seq topic_id partition place", rows)
     inserted = tx.change("log", f"insert_{pick.table}", places=places)
     deleted = tx.change("outbox", f"delete_{pick.table}", **pick.ids)
     if not inserted == deleted == len(pick.rows):
@@ -125,3 +123,44 @@ def _move_by_ids(tx: Transaction, pick: Pick, heads: Sequence[HeadKey]) -> list[
 def picked(rows: Iterable[tuple[int, int, str, int, int]]) -> list[Picked]:
     """Return the rows of a pick statement."""
     return [Picked._make(row) for row in rows]
+
+
+MOST_RECORDS = 200  # per round trip
+
+
+class Moved(NamedTuple):
+    """The result of one round trip."""
+
+    fenced: int  # slots that turned out to have another owner
+    moved: int
+    picked: int  # if larger than `moved`: the others have no topic yet, or another transaction took them
+    is_due: bool  # scheduled rows are due, so nothing was picked
+    ends: dict[HeadKey, int]  # the new ends of the partitions it added to
+    entries: list[tuple[int, Entry]]  # the moved records with their topic ids; empty if too many bytes
+
+
+def move_whole(
+    database: Database, clock: Clock, fence: Fence, slots: Sequence[int], *, limit: int, hand_over: int
+) -> Moved:
+    """Move the staged rows of some slots; return the records too, if they have at most `hand_over` bytes.
+
+    After StoreUnreachable the outcome is in doubt. A retry is safe: moved rows are no longer staged.
+    """
+    lock = fence.locking(slots, waiting=True)
+    params = lock.params | {
+        "now_ms": own_ms(clock),
+        "per_slot": limit + 1,
+        "limit": limit,
+        "partitioner": MURMUR3,
+        "mark_every": MARK_EVERY,
+        "hand_over": hand_over,
+    }
+    first, second = database.run_whole([lock, Call("log", "move_at_once", params)])
+    counts, *rest = second.rows
+    ends = dict[HeadKey, int]()
+    for topic_id, number, offset, *_ in rest:
+        head = HeadKey(topic_id, number)
+        ends[head] = max(offset + 1, ends.get(head, 0))
+    entries = [(row[0], Entry(*row[1:])) for row in rest if row[3] is not None]
+    ((fenced, _),) = first.rows
+    return Moved(fenced, counts[0], counts[1], bool(counts[2]), ends, entries)

@@ -1,10 +1,10 @@
-"""`Publisher`: publishing on the caller's connection, in the caller's transaction.
+"""`Publisher`: publishing on the caller's connection, in the caller's transaction, which it never begins or ends.
 
-It checks its input, finds the adapter of the connection, runs the steps of staging on it, and makes the bell
-and the listeners watch for the end of the transaction. It never begins, commits or rolls back that
-transaction.
+It checks its input, finds the adapter of the connection, runs the steps of staging on it, and makes the bell and the
+listeners watch for the end of the transaction.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,34 +13,48 @@ from operator import attrgetter
 from threading import Event
 from typing import Any, TypeVar, overload
 
-from penstock import metrics, points, tracing
+from penstock import metrics, points, redaction, tracing
 from penstock.clock import Clock
 from penstock.database.database import Database
 from penstock.database.naming import Names
-from penstock.errors import MissingExtra, NoOutbox, NoTransaction
+from penstock.errors import InvalidInput, MissingExtra, NoOutbox, NoTransaction, shown
 from penstock.model.codec import Codec
 from penstock.model.connections import Connection
 from penstock.model.content import CONTENT_TYPE
+from penstock.model.context import check_entry, current, headers_of
 from penstock.model.event_types import Aliases, EventObject, EventTypes, Parents
 from penstock.model.limits import Headers, LimitsSettings, check_type
 from penstock.model.paths import HeadersOf, KeyOf
-from penstock.model.record import RawHeaders
+from penstock.model.record import TRACESTATE, RawHeaders
 from penstock.model.token import GivenToken, check_token
 
 from .adapters import adapter_for
+from .adapters.driver import DurabilityCheck, PublishingSettings, durability_steps
 from .bell import MOST_SLOTS, UNKNOWN_SLOTS, Bell
-from .context import ContextProviders, Provider
-from .contract import Adapter, AsyncAdapter, Step, Steps, run
-from .durability import DurabilityCheck, PublishingSettings, durability_steps
-from .event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent, check_options, parts_of, staged_event
+from .contract import Adapter, AsyncAdapter, StagedEvent, Step, Steps, run
 from .listeners import ListenerCall, Listeners
 from .replay import TokensUsed, run_in_tx
-from .staging import AFTER_STAGE, BEFORE_STAGE, cancel_steps, plain_step, reschedule_steps, stage_steps
+from .staging import (
+    AFTER_STAGE,
+    BEFORE_STAGE,
+    DEFAULT_TOPIC,
+    NOT_GIVEN,
+    cancel_steps,
+    check_options,
+    parts_of,
+    plain_step,
+    reschedule_steps,
+    stage_steps,
+    staged_event,
+)
 from .tokens import TokensSettings, find_steps, look_up
 from .tracking import block, declaration
 
+logger = logging.getLogger("penstock.context")
+
 C = TypeVar("C", bound=type)
 T = TypeVar("T")
+Provider = Callable[[], Mapping[str, str]]  # of the headers that the context of a publish adds
 P = TypeVar("P", bound=Provider)
 Moment = datetime | timedelta
 At = Moment | None
@@ -48,6 +62,46 @@ NO_CALLS: Sequence[ListenerCall] = ()
 _TOPIC_OF = attrgetter("topic")
 _ALLOW = "or let single events be published in autocommit: Outbox(..., allow_autocommit=True)"
 _ONE_STATEMENT = "allow_autocommit is for one event without a token: more are several writes"
+
+
+class ContextProviders:
+    """The functions that add headers to the events of one outbox, collected once per call of `publish`.
+
+    First the context variable (`penstock.context`), then OpenTelemetry's current span, then the providers in
+    the order of registration. Later ones win, and an event's own headers win over all. If a provider fails,
+    the event is published without its headers.
+    """
+
+    def __init__(self) -> None:
+        self._providers: tuple[Provider, ...] = ()
+
+    def add(self, provider: P) -> P:
+        """Add a provider. Raises InvalidInput when it is not callable."""
+        if not callable(provider):
+            raise InvalidInput(f"context provider {shown(provider)} must be a function that returns a dict")
+        self._providers = (*self._providers, provider)
+        return provider
+
+    def headers(self, *, traced: bool) -> RawHeaders:
+        """Return the headers for events published now; `traced`: OpenTelemetry has a current span."""
+        entries = current()
+        if not entries and not traced and not self._providers:
+            return ()
+        gathered = dict(entries)
+        if traced:
+            gathered.pop(TRACESTATE, None)  # it belongs to the parent that the span replaces
+            gathered |= tracing.context_headers()
+        for provider in self._providers:
+            try:
+                given = dict(provider() or {})
+                for name, value in given.items():
+                    check_entry(name, value)
+            except Exception as exc:
+                message = "context provider %r failed; events are published without its headers"
+                logger.error(message, provider, exc_info=redaction.traced(exc), extra={"error": redaction.words(exc)})
+            else:
+                gathered |= given
+        return headers_of(gathered)
 
 
 class Publisher:
@@ -243,9 +297,8 @@ class Publisher:
     ) -> int:
         """Reschedule events of a topic in the caller's transaction.
 
-        One by its id: return whether it was in time. All of a `key` or an `owner`: return how many were in
-        time. Now or earlier: they are sequenced in the next pass. Raises InvalidSelection, or as `publish`
-        does.
+        One by its id: return whether it was in time. All of a `key` or an `owner`: return how many were. Now or
+        earlier: they are sequenced in the next pass. Raises InvalidSelection, or as `publish` does.
         """
         now_ms = self._clock.now_ms()
         steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
@@ -254,11 +307,10 @@ class Publisher:
     def published(self, conn: Connection | None, token: GivenToken, /, *, topic: str | None = None) -> str | None:
         """Return the id of the event published with a token within `tokens.window`, or None.
 
-        In the given topic, or in the one that used the token first.
-
-        A connection of the caller sees its own transaction. With None it uses a connection of its own and
-        waits for a transaction that is using the token, so the answer is final even after a commit in doubt.
-        Raises InvalidToken, UnsupportedConnection, StoreUnreachable; CommitOutcomeUnknown after a long wait.
+        In the given topic, or in the one that used the token first. A connection of the caller sees its own
+        transaction. With None it uses a connection of its own and waits for a transaction that is using the token, so
+        the answer is final even after a commit in doubt. Raises InvalidToken, UnsupportedConnection, StoreUnreachable;
+        CommitOutcomeUnknown after a long wait.
         """
         checked, now_ms = check_token(token, topic), self._clock.now_ms()
         if conn is None:
@@ -268,17 +320,17 @@ class Publisher:
     def run_in_tx(self, work: Callable[[Any], T], /) -> T:
         """Run `work(conn)` in a transaction of the outbox, retrying after conflicts; return its result.
 
-        It retries up to ten times after a deadlock, a serialization failure or a lock time-out, so `work` may
-        be called several times. Raises CommitOutcomeUnknown, with the published tokens, when the connection
-        is lost during the commit: that is never retried.
+        It retries up to ten times after a deadlock, a serialization failure or a lock time-out. Raises
+        CommitOutcomeUnknown, with the published tokens, when the connection is lost during the commit: that is never
+        retried.
         """
         return run_in_tx(self._database, work, used=self._tokens_used, rest=self._closing.wait)
 
     def context(self, provider: P, /) -> P:
         """Register a function that returns headers for every event: `@outbox.context`.
 
-        It takes nothing and returns a mapping of strings. Later ones win over earlier ones, and an event's
-        own headers over all; one that raises is logged and left out. Raises InvalidInput.
+        It takes nothing and returns a mapping of strings. Later ones win over earlier ones, and an event's own headers
+        over all; one that raises is logged and left out. Raises InvalidInput.
         """
         return self._context.add(provider)
 
@@ -346,7 +398,6 @@ class Publisher:
         return ids
 
     def _check_outbox(self, what: str = "publish") -> None:
-        """Raise NoOutbox if the store has none."""
         if not self._has_outbox:
             raise NoOutbox(self._database.where, what)
 
@@ -365,10 +416,7 @@ class Publisher:
     def _was_staged(
         self, conn: Any, adapter: Adapter | AsyncAdapter, events: Sequence[StagedEvent], calls: Sequence[ListenerCall]
     ) -> Any:
-        """Make the bell and the listeners watch for the end of the transaction, and count the events.
-
-        Return the driver's connection if its durability has not been checked yet, else None.
-        """
+        """Make bell and listeners watch the transaction; return a driver's connection to be checked, if it is new."""
         driver = adapter.driver_connection(conn)
         if calls:
             self._listeners.watch(events[0].id, calls, driver, adapter.is_open)
@@ -385,7 +433,6 @@ class Publisher:
         return driver if self._durability is not None and self._durability.is_due(driver) else None
 
     def _on(self, conn: Any, steps: Steps[T]) -> T:
-        """Run steps on the caller's connection."""
         self._check_outbox()
         adapter = adapter_for(conn, self._database.dialect.name)
         try:
@@ -395,7 +442,6 @@ class Publisher:
         return run(steps, self._execute(conn, adapter))
 
     def _execute(self, conn: Any, adapter: Adapter | None = None) -> Callable[[Step], Any]:
-        """Return a function that runs a step on a connection."""
         found = adapter or adapter_for(conn, self._database.dialect.name)
         names = self._names
         return lambda step: (found.rows if step.reads else found.run)(conn, step, names)

@@ -1,19 +1,16 @@
 """The relay: the move into a log outside the outbox's database.
 
-Two places cannot commit at once, so the log comes first, idempotently, and the rows are deleted after it. The
-rows of one slot for one topic are the batches of one producer, in the slot's epoch, so the log refuses a
-sequencer that was replaced. A move that is interrupted leaves the producer's last batch in doubt: it is in
-the log, and its rows may still exist, to be picked next time with others, in part, or not at all. So a relay
-that has not seen the commit of a producer's last batch deletes the rows of that batch, wherever they are, and
-appends the next one in another transaction: only the last batch can be in doubt. The log remembers the ids of
-these rows, even after retention has deleted the records. Until then such an event can be cancelled although
-it is in the log.
+Two places cannot commit at once, so the log comes first, idempotently, and the rows are deleted after it. The rows of
+one slot for one topic are the batches of one producer, in the slot's epoch, so the log refuses a sequencer that was
+replaced. An interrupted move leaves the producer's last batch in doubt: it is in the log, and its rows may still exist.
+So a relay that has not seen the commit of a producer's last batch deletes the rows of that batch, wherever they are,
+and appends the next one in another transaction. The log remembers the ids of these rows, even after retention. Until
+then such an event can be cancelled although it is in the log.
 
-Rows are locked when they are read: a transaction that cancels or erases one waits, and then finds it in the
-log.
+Rows are locked when they are read: a transaction that cancels or erases one waits, and then finds it in the log.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.database.database import Transaction
@@ -35,10 +32,7 @@ _TABLES = ("scheduled", "staged")
 
 
 class Relayed(NamedTuple):
-    """The result of a move: the number of moved rows, and the new ends of the partitions.
-
-    `left`: some of the picked rows remain, to be moved next.
-    """
+    """How many rows were moved, whether some of the picked ones are left, and the new ends of the partitions."""
 
     moved: int
     left: bool
@@ -67,10 +61,7 @@ class _Unsure(NamedTuple):
 
 
 class Relay:
-    """Moves the picks of one sequencer, in transactions: `begin`, optionally `move`, then `committed`.
-
-    One thread at a time.
-    """
+    """Moves the picks of one sequencer: `begin`, perhaps `move`, then `committed`. One thread at a time."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -91,7 +82,8 @@ class Relay:
         topics = {name: self._topic(name) for name in sorted({each.topic for each in sources})}
         unsure = self._unsure(sources, epochs)
         settled = self._settle(tx, unsure, topics)
-        picks = [pick for pick in (_without(each, settled.keys()) for each in picks) if pick.rows]
+        left = [(each.table, [row for row in each.rows if (row.slot, row.topic) not in settled]) for each in picks]
+        picks = [Pick(table, rows) for table, rows in left if rows]
         ends = self._append(_runs(tx, picks), topics, unsure)
         deleted = sum(tx.change("outbox", f"delete_{pick.table}", **pick.ids) for pick in picks)
         return Relayed(deleted + sum(settled.values()), bool(settled), ends)
@@ -124,7 +116,6 @@ class Relay:
     def _settle(
         self, tx: Transaction, unsure: Mapping[_RelaySource, _Unsure], topics: Mapping[str, Topic]
     ) -> dict[_RelaySource, int]:
-        """Delete the remaining rows of batches in doubt; return their number by source."""
         settled = {}
         for source, (_, last) in unsure.items():
             topic = topics[source.topic]
@@ -144,7 +135,6 @@ class Relay:
         topics: Mapping[str, Topic],
         unsure: Mapping[_RelaySource, _Unsure],
     ) -> dict[HeadKey, int]:
-        """Append the batches, and return the new ends of their partitions."""
         batches = {}
         for source, contents in runs.items():
             place = unsure[source].place if source in unsure else self._places[source]
@@ -174,8 +164,8 @@ class Relay:
     def _check(self, batch: Batch) -> None:
         """Make sure that the first batch of an epoch is the one in the log.
 
-        A replaced sequencer may have appended one with the same number after we read the last batch, so that
-        the log takes ours for a repetition of it. The retried move then finds that batch.
+        A replaced sequencer may have appended one with the same number, so that the log takes ours for a repetition of
+        it.
         """
         assert batch.producer is not None
         last = self._log.last_batch(batch.producer.id)
@@ -191,22 +181,13 @@ def _name(tx: Transaction) -> str:
     return f"outbox/{id}.{incarnation}"
 
 
-def _without(pick: Pick, sources: Collection[_RelaySource]) -> Pick:
-    return Pick(pick.table, [row for row in pick.rows if (row.slot, row.topic) not in sources])
-
-
 def _runs(tx: Transaction, picks: Sequence[Pick]) -> dict[_RelaySource, list[Content]]:
     """Return the contents of the picked rows, in order, without those erased since the pick."""
     found: dict[_RelaySource, list[Content]] = {}
-    for source, content in _contents(tx, picks):
-        found.setdefault(source, []).append(content)
-    return found
-
-
-def _contents(tx: Transaction, picks: Sequence[Pick]) -> Iterator[tuple[_RelaySource, Content]]:
     for pick in picks:
         rows = tx.rows("outbox", f"contents_{pick.table}", **pick.ids)
         contents = {seq: Content(*rest) for seq, *rest in rows}
         for row in pick.rows:
             if row.seq in contents:
-                yield _RelaySource(row.slot, row.topic), contents[row.seq]
+                found.setdefault(_RelaySource(row.slot, row.topic), []).append(contents[row.seq])
+    return found

@@ -1,8 +1,7 @@
 """Replay: retry a caller's transaction after a conflict, but never while its commit is in doubt.
 
-A transaction is replayed only when it certainly left nothing behind: after a serialization failure, a
-deadlock, or a lock time-out. When the connection is lost during COMMIT, the commit is in doubt, and a replay
-could do everything twice: the caller gets `CommitOutcomeUnknown` and looks up its tokens.
+A transaction is replayed only when it certainly left nothing behind. When the connection is lost during COMMIT, a
+replay could do everything twice: the caller gets `CommitOutcomeUnknown` and looks up its tokens.
 """
 
 import logging
@@ -29,8 +28,6 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 0.05, 2.0
 
 @dataclass(slots=True)
 class _Try:
-    """One run of a transaction: the pause before the next, and its progress."""
-
     seconds: float | None  # None: this is the last run
     tokens: list[GivenToken] = field(default_factory=list)
     finished: bool = False  # only the commit remained
@@ -47,11 +44,7 @@ class _Try:
 
 
 def run_in_tx(database: Database, work: Callable[[Any], T], *, used: TokensUsed, rest: Callable[[float], object]) -> T:
-    """Run `work(conn)` in a transaction, again after a conflict; return its result.
-
-    `used` collects the tokens by connection; `rest` waits. Raises CommitOutcomeUnknown, an error of `work`,
-    or the conflict after the last retry.
-    """
+    """Run `work(conn)`, again after a conflict; return its result. Raises CommitOutcomeUnknown, or its error."""
     dialect = database.dialect
     for this in _tries():
         try:
@@ -72,16 +65,13 @@ def run_in_tx(database: Database, work: Callable[[Any], T], *, used: TokensUsed,
 async def arun_in_tx(
     begin: Begin,
     work: Callable[[Any], Awaitable[T]],
-    *,
-    used: TokensUsed,
     is_conflict: Test,
     is_lost: Test,
+    *,
+    used: TokensUsed,
     rest: Callable[[float], Awaitable[object]],
 ) -> T:
-    """Run `await work(conn)` in the transaction of the block that `begin` returns; else as `run_in_tx`.
-
-    Raises InvalidInput when that is not an async context manager.
-    """
+    """Run `await work(conn)` in the transaction of the block that `begin` returns; else as `run_in_tx`."""
     for this in _tries():
         try:
             async with _block(begin) as conn:

@@ -1,33 +1,34 @@
 """The sequencer: moves the staged rows of the slots that a member owns into the log.
 
-One pass: a look without locks for slots with rows; then one transaction that locks and fences those slots,
-picks due rows and then staged rows on a snapshot newer than the lock, and moves them. A few staged rows go in
-one round trip where the database supports that (`whole_move`), together with the look if rows are likely; the
-rest goes step by step. A later pass finds rows that commit after the pick; nothing is remembered between
-passes that could hide a row (with a remembered lower bound, an event that commits late would follow a newer
-one of its key).
+One pass: a look without locks for slots with rows; then one transaction that locks and fences those slots, picks due
+rows and then staged rows on a snapshot newer than the lock, and moves them. A few staged rows go in one round trip
+where the database supports that (`move_whole`). A later pass finds rows that commit after the pick; nothing is
+remembered between passes that could hide a row (with a remembered lower bound, an event that commits late would follow
+a newer one of its key).
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock import metrics, points, tracing
 from penstock.clock import Clock, own_ms
 from penstock.database.contract import Call
 from penstock.database.database import Transaction
+from penstock.errors import Undecodable
 from penstock.log.contract import Topic
 from penstock.log.entry import Entry
 from penstock.log.sql.fence import Fence, locked
 from penstock.log.sql.heads import HeadKey
 from penstock.log.sql.topics import keeping, kept
 from penstock.log.store import Store
+from penstock.model.context import context_of
+from penstock.model.record import TRACEPARENT
 from penstock.settings import Settings, setting
+from penstock.wire.kafka.headers import decode_headers
 
-from .move import Pick, move, picked
+from .move import MOST_RECORDS, Pick, move, move_whole, picked
 from .relay import Relay, Relayed
-from .sequence_spans import SequenceSpans
-from .whole_move import MOST_RECORDS, move_whole
 
 BEFORE_MOVE = points.declare("sequencer.before_move", "Slots with work are known; nothing is locked or sent.")
 AFTER_FENCE = points.declare("sequencer.after_fence", "The slots are locked; nothing is picked.")
@@ -90,10 +91,7 @@ class Sequencer:
         self._kept: dict[str, Topic] = {}  # and those of them that exist, locked by this transaction
 
     def sequence(self, fence: Fence, rung: Collection[int] | None = None, *, expects: bool = False) -> Pass:
-        """Make one pass over the slots of a fence; over the `rung` ones without looking for work first.
-
-        `expects`: work is likely; then the look goes with the move, in one round trip.
-        """
+        """Make one pass; over the `rung` slots without a look. `expects` work: the look goes with the move."""
         goes_at_once = self._goes_at_once()
         if rung is not None:
             slots = sorted(fence.epochs.keys() & rung)
@@ -133,7 +131,6 @@ class Sequencer:
         return not points.is_armed(AFTER_FENCE, AFTER_PICK, BEFORE_COMMIT)
 
     def _at_once(self, fence: Fence, slots: list[int]) -> Pass:
-        """Move in one round trip, and the remaining rows step by step."""
         limit = min(MOST_RECORDS, self._settings.batch_records)
         found = move_whole(self._database, self._clock, fence, slots, limit=limit, hand_over=self._hand_over_bytes)
         done = Pass(found.moved, found.fenced, False, found.ends, found.entries)
@@ -146,7 +143,6 @@ class Sequencer:
         return replace(rest, moved=done.moved + rest.moved, ends={**done.ends, **rest.ends}, entries=done.entries)
 
     def _fenced(self, fence: Fence, slots: list[int]) -> Pass:
-        """Move in a transaction that begins by locking the slots."""
         try:
             done = self._database.run(lambda tx: self._move(tx, fence, slots), first=[fence.locking(slots)])
         except BaseException as error:
@@ -177,7 +173,6 @@ class Sequencer:
         return Pass(moved, asked - len(slots), self._full(picks, len(slots)) or left, ends)
 
     def _moved(self, tx: Transaction, picks: list[Pick], fence: Fence) -> Relayed:
-        """Move the picked rows."""
         if self._relay is not None:
             return self._relay.move(tx, picks, fence.epochs)
         in_one = "writing_with" not in self._database.dialect.lacks
@@ -186,10 +181,7 @@ class Sequencer:
         return Relayed(sum(one.added for one in raised), False, ends)
 
     def _pick(self, tx: Transaction, slots: list[int]) -> list[Pick]:
-        """Pick due rows, then staged ones, in the order of their offsets.
-
-        The topics of the previous pass are locked along with the pick, since they are usually the same.
-        """
+        """Pick due rows, then staged ones, by offset; lock the topics of the last pass, usually the same, too."""
         limit = self._settings.batch_records
         self._per_slot = max(self._per_slot, -(-limit // len(slots)))
         calls = [
@@ -208,8 +200,7 @@ class Sequencer:
     def _full(self, picks: list[Pick], slots: int) -> bool:
         """Return whether more rows are waiting, and adapt the limit per slot.
 
-        Even shares would starve a hot key: a slot that fills its share of a batch that is not full doubles
-        the share for the next pass, up to the whole batch.
+        Even shares would starve a hot key: a slot that fills its share of a batch that is not full doubles the share.
         """
         limit = self._settings.batch_records
         if any(len(pick.rows) >= limit for pick in picks):
@@ -224,3 +215,37 @@ class Sequencer:
             self._per_slot = min(self._per_slot * 2, limit)
             return True
         return False
+
+
+class SequenceSpans:
+    """The spans of a pass: each moved event has one in its own trace, from the pick to the commit.
+
+    Only while tracing is on: then the headers of the picked rows are read too, and a pass goes step by step.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[Any] = []
+
+    def begin(self, tx: Transaction, picks: Sequence[Pick]) -> None:
+        """Open a span for each event of the picks that was published in a trace."""
+        self.end()  # of a move that is retried
+        for pick in picks:
+            if pick.rows:
+                for id, topic, headers in tx.rows("outbox", f"traces_{pick.table}", **pick.ids):
+                    self._begin(id, topic, headers)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Close all spans."""
+        for each in self._open:
+            if error is not None:
+                tracing.failed(each, error)
+            each.end()
+        self._open = []
+
+    def _begin(self, id: str, topic: str, headers: bytes) -> None:
+        try:
+            parent = context_of(decode_headers(headers))
+        except Undecodable:  # not published here
+            return
+        if TRACEPARENT in parent:
+            self._open.append(tracing.begun_span("penstock.sequence", parent, id=id, topic=topic))

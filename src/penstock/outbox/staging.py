@@ -1,30 +1,155 @@
-"""The core of publishing: the steps that stage, cancel and reschedule events. No I/O; an adapter runs them.
+"""The core of publishing: events are checked, encoded and placed; steps stage, cancel and reschedule them.
+
+No I/O; an adapter runs the steps.
 
 One event costs one statement; one with a token costs one or two more. Rows for the future go to `scheduled`,
 all others to `staged`, each in the caller's order.
 
-The move skips a scheduled row that a caller has locked, and a caller waits for a move that has locked the
-row. The second to arrive finds nothing, so the answer "in time" is always correct and neither can block the
-other forever.
+The move skips a scheduled row that a caller has locked, and a caller waits for a move that has locked the row. The
+second to arrive finds nothing, so the answer "in time" is always correct and neither can block the other forever.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from penstock import points
-from penstock.errors import InvalidSelection
-from penstock.model.limits import LimitsSettings, check_key, check_moment, check_owner, check_topic
-from penstock.model.partition import key_hash
-from penstock.model.token import GivenToken
+from penstock.errors import InvalidInput, InvalidSelection, ValueTooLarge, shown
+from penstock.model.content import BINARY, CONTENT_TYPE, encode_value
+from penstock.model.ids import new_id
+from penstock.model.limits import (
+    Headers,
+    LimitsSettings,
+    check_headers,
+    check_key,
+    check_moment,
+    check_owner,
+    check_topic,
+    check_type,
+)
+from penstock.model.partition import key_hash, place
+from penstock.model.record import TOKEN, RawHeaders
+from penstock.model.token import GivenToken, check_token
+from penstock.wire.kafka.headers import encode_headers
 
-from .contract import Step, Steps
-from .event import StagedEvent, check_id
+from .contract import StagedEvent, Step, Steps
 from .tokens import take_steps
+
+DEFAULT_TOPIC = "events"
+NOT_GIVEN: Any = object()  # in place of a value: the event object is the value
+_checked_type = lru_cache(maxsize=1024)(check_type)  # a program has few types
+_made = tuple.__new__  # makes a named tuple without a call in Python: this runs for every event
+OPTIONS = frozenset({"key", "topic", "headers", "at", "owner", "token"})
+
+
+def staged_event(
+    type: str,
+    value: Any,
+    *,
+    now_ms: int,
+    limits: LimitsSettings,
+    key: str | None = None,
+    topic: str = DEFAULT_TOPIC,
+    headers: Headers | None = None,
+    at: object = None,
+    owner: str | None = None,
+    token: GivenToken | None = None,
+    context: RawHeaders = (),
+) -> StagedEvent:
+    """Return the checked event. Raises a subclass of InvalidInput.
+
+    Without a key, the hash of its id places it. One due now or earlier is not scheduled. `context`: headers from the
+    context; the event's own win.
+    """
+    _checked_type(type)
+    if key is not None:
+        check_key(key)
+    if topic != DEFAULT_TOPIC:
+        check_topic(topic)
+    if owner is not None:
+        check_owner(owner, limits)
+    data, content_type = encode_value(type, value)
+    if data is not None and len(data) > limits.event_bytes:
+        raise ValueTooLarge(type, len(data), limits.event_bytes)
+    raw_headers = check_headers(headers, limits) if headers else ()
+    if context:
+        raw_headers = _in_context(raw_headers, context, limits)
+    if content_type == BINARY:
+        raw_headers = _marked_binary(raw_headers)
+    checked_token = None if token is None else check_token(token, topic)
+    if checked_token is not None:
+        raw_headers = (*raw_headers, (TOKEN, checked_token.data))
+    due_ms = None if at is None else check_moment("at", at, now_ms)
+    event_id = new_id(now_ms)
+    slot, hashed = place(event_id if key is None else key)
+    fields = (
+        slot,
+        hashed,
+        topic,
+        event_id,
+        None if key is None else key.encode(),
+        type,
+        data,
+        encode_headers(raw_headers) if raw_headers else None,
+        now_ms,
+        owner,
+        None if due_ms is None or due_ms <= now_ms else due_ms,
+        checked_token,
+    )
+    return _made(StagedEvent, fields)
+
+
+def with_id(event: StagedEvent, id: str) -> StagedEvent:
+    """Return an event with another id, which also determines its partition if it has no key."""
+    if event.key is not None:
+        return event._replace(id=id)
+    slot, hashed = place(id)
+    return event._replace(id=id, key_hash=hashed, slot=slot)
+
+
+def check_id(id: object) -> str:
+    """Return a valid event id. Raises InvalidInput for any other value, which a database could reject."""
+    if isinstance(id, str) and id.isprintable():
+        return id
+    raise InvalidInput(f"id {shown(id)} must be the string that publish returned")
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse unknown options of an event. Raises InvalidInput."""
+    if not options.keys() <= OPTIONS:
+        unknown = options.keys() - OPTIONS
+        known = ", ".join(sorted(OPTIONS))
+        raise InvalidInput(f"an event has no option {shown(unknown.pop())}; its options are {known}")
+
+
+def parts_of(event: Mapping[str, Any], topic: str) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the type, the value and the options of an event that a mapping describes. Raises InvalidInput.
+
+    Both are required: a value left out by mistake would be a tombstone.
+    """
+    options = {"topic": topic, **event}
+    try:
+        return options.pop("type"), options.pop("value"), options
+    except KeyError as exc:
+        given = shown(sorted(map(str, event)))  # without values: errors are logged
+        raise InvalidInput(f"an event with the keys {given} lacks {exc}") from None
+
+
+def _in_context(headers: RawHeaders, context: RawHeaders, limits: LimitsSettings) -> RawHeaders:
+    """Return an event's own headers, then those of its context that it does not override."""
+    own = {name for name, _ in headers}
+    return check_headers((*headers, *(each for each in context if each[0] not in own)), limits)
+
+
+def _marked_binary(headers: RawHeaders) -> RawHeaders:
+    if any(name == CONTENT_TYPE for name, _ in headers):
+        return headers
+    return (*headers, (CONTENT_TYPE, BINARY.encode()))
+
 
 BEFORE_STAGE = points.declare("outbox.before_stage", "Events are checked, nothing is written yet.")
 AFTER_STAGE = points.declare("outbox.after_stage", "Events are written in the caller's open transaction.")
 
-_made = tuple.__new__  # makes a named tuple without a call in Python: this runs for every event
 _COLUMNS_STAGED, _COLUMNS_SCHEDULED = 10, 11
 
 
@@ -65,10 +190,7 @@ def stage_steps(events: Sequence[StagedEvent], window_ms: int) -> Steps[Staged]:
 def cancel_steps(
     id: str | None, topic: str, *, key: str | None, owner: str | None, limits: LimitsSettings
 ) -> Steps[int]:
-    """Cancel scheduled events by id, key or owner; return how many were in time.
-
-    Raises InvalidSelection, or a subclass of InvalidInput for an invalid id, key, owner or topic.
-    """
+    """Cancel scheduled events; return how many were in time. Raises InvalidSelection or as `staged_event` does."""
     statement, which = _selected("cancel", id, key, owner, topic, limits)
     cancelled: int = yield Step(statement, [which], counts=True)
     return cancelled
@@ -84,10 +206,7 @@ def reschedule_steps(
     owner: str | None = None,
     limits: LimitsSettings,
 ) -> Steps[int]:
-    """Reschedule events by id, key or owner; return how many were in time, or by id whether it was.
-
-    A time that is now or past means now: the next pass sequences them. Raises as `cancel_steps` does.
-    """
+    """Reschedule events; return how many were in time, or by id whether it was. Raises as `cancel_steps` does."""
     statement, which = _selected("reschedule", id, key, owner, topic, limits)
     due_ms = max(check_moment("at", at, now_ms), now_ms)
     changed: int = yield Step(statement, [(due_ms, *which)], counts=True)
@@ -97,7 +216,6 @@ def reschedule_steps(
 def _selected(
     act: str, id: str | None, key: str | None, owner: str | None, topic: str, limits: LimitsSettings
 ) -> tuple[str, tuple[Any, ...]]:
-    """Return the statement for the selection, and its values."""
     given = [name for name, value in (("id", id), ("key", key), ("owner", owner)) if value is not None]
     if len(given) != 1:
         how = "none was given" if not given else f"{' and '.join(given)} were given"

@@ -1,16 +1,13 @@
 """Tokens: the same token again, in the same topic and within the window, is the same event.
 
-A row of `token` is written in the caller's own transaction, so a rollback leaves the token free. Of two
-transactions that use one token the second waits for the first: `ON CONFLICT DO NOTHING` tells only that the
-token was taken, so a second statement reads the event. Rows are taken in the order of their hashes:
-otherwise two callers with the same tokens in different orders would deadlock. A row older than the window is
-ignored, whether retention has removed it or not.
+A row of `token` is written in the caller's own transaction, so a rollback leaves the token free. Of two transactions
+that use one token the second waits for the first: `ON CONFLICT DO NOTHING` tells only that the token was taken, so a
+second statement reads the event. Rows are taken in the order of their hashes, or two callers would deadlock. A row
+older than the window is ignored. A row holds a hash of the published content: the same token with other content is
+refused.
 
-A row holds a hash of the published content: the same token with other content is refused.
-
-A token has two rows: one of its topic, which decides, and one of the whole store for the topic that uses it
-first. By the latter `published` finds an event without the name of its topic, and waits for an open
-transaction that takes the token in any topic.
+A token has two rows: one of its topic, which decides, and one of the whole store for the topic that uses it first. By
+the latter `published` finds an event without its topic, and waits for an open transaction that takes it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,8 +19,7 @@ from penstock.errors import CommitOutcomeUnknown, TokenReused
 from penstock.model.token import Token, digest
 from penstock.settings import Settings, setting
 
-from .contract import Step, Steps, run
-from .event import StagedEvent
+from .contract import StagedEvent, Step, Steps, run
 
 ExecuteStep = Callable[[Step], Any]
 _ROUNDS = 5  # each after the first means that an old row disappeared meanwhile
@@ -45,23 +41,19 @@ class TokensSettings(Settings, room="tokens"):
 
 
 class _StoredToken(NamedTuple):
-    """A stored token."""
-
     id: str
     created_ms: int
     content: bytes
 
     @classmethod
     def stored(cls, id: str | bytes, created_ms: int, content: bytes) -> "_StoredToken":
-        """Return the token of a row."""
         return cls(_text(id), created_ms, bytes(content))
 
 
 def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[bytes, str]]:
-    """Take the tokens of events, each for the first event that has it.
+    """Take the tokens of events, each for the first event that has it; return the event id of each token.
 
-    Return the event id of each token: one of these events, or one published before. Raises TokenReused for a
-    token that was published with other content; then no token of these events is taken.
+    Raises TokenReused for a token that was published with other content; then none of these events' is taken.
     """
     firsts: dict[bytes, StagedEvent] = {}
     for event in events:
@@ -146,9 +138,8 @@ def look_up(
 ) -> str | None:
     """Look up a token on a connection of ours; `on` returns a function that runs steps on one.
 
-    When it is missing, another transaction may be about to commit it. So we try to take the token, which
-    waits for that transaction, and roll back. Raises CommitOutcomeUnknown when the wait exceeds the limit of
-    our transactions.
+    When it is missing, another transaction may be about to commit it. So we try to take the token, which waits for that
+    transaction, and roll back. Raises CommitOutcomeUnknown after too long a wait.
     """
     found = database.look(lambda tx: run(find_steps(token, now_ms, window_ms), on(tx.conn)))
     if found is not None:
@@ -176,19 +167,13 @@ class _TokenAnswer(Exception):
 
 
 def wait_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:
-    """Look up as `find_steps` does, after waiting for a transaction that is taking the token.
-
-    It tries to take the token, so the caller must roll back.
-    """
+    """Take a token, waiting for a transaction that does, and look it up; the caller must roll back."""
     taken = yield Step("token_take", [(token.hash, "", now_ms, b"")], counts=True)
     return None if taken else (yield from find_steps(token, now_ms, window_ms))
 
 
 def trim_tokens(tx: Transaction, before_ms: int, limit: int) -> int:
-    """Remove tokens taken before a moment, the oldest first, up to `limit`; return their number.
-
-    For retention: `before_ms` is no later than now minus `tokens.window`.
-    """
+    """Remove up to `limit` tokens taken before a moment, the oldest first; return their number."""
     return tx.change("outbox", "tokens_trim", before_ms=before_ms, limit=limit)
 
 

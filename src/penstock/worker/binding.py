@@ -7,26 +7,33 @@
 | one, annotated with a parent of some    | the event, decoded into its own     |
 | one of each, in any order               | both                                |
 
-A batch handler takes lists of the same. Parameters with a default are left alone. Classes may be registered
-after the handler, and a name may be known to type checkers only, so annotations are resolved again when the
-handlers are put to use (`resolve`).
+A batch handler takes lists of the same. Parameters with a default are left alone. Classes may be registered after the
+handler, so annotations are resolved again when the handlers are put to use (`resolve`).
+
+The call is made in the context of its record: events it publishes continue the trace. A record without such headers
+costs nothing while tracing is off. With OpenTelemetry each call has a span, the child of the producer's; that of a
+batch is linked to each producer's. In each record's own trace another span shows its time from publication to first
+attempt.
 """
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableSequence, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableSequence, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from penstock import tracing
 from penstock.errors import InvalidHandler, Undecodable
+from penstock.model.context import context_of, current, only
 from penstock.model.event_types import EventType, EventTypes
-from penstock.model.record import Record
+from penstock.model.record import TRACEPARENT, Record
 
-from .trace_context import batch_in_context, in_context
-
+RecordCall = Callable[[Record], Any]
+BatchCall = Callable[[list[Record], list[Any]], Any]
 _LISTS = (list, Sequence, MutableSequence, Collection, Iterable)
 _ADVICE = "annotate it as Record or with a class registered by @outbox.event"
 _KINDS = inspect.Parameter
@@ -46,27 +53,11 @@ _Wish = _Typed | None  # None: the record
 
 
 class Binding:
-    """How one function is called. Call `resolve` before `call` and `call_many`.
+    """How one function is called: `call` with a record, `call_many` with a batch and its events, after `resolve`.
 
-    `call` takes one record; `call_many`, of batch handlers, takes records and the events decoded from them.
-    `names` are the types under which the class of a typed parameter is registered, `reach` these and all
-    beneath them with their depth; None without such a parameter. `decode` returns the event of a record;
-    None if no parameter takes it.
+    `names` are the types under which the class of a typed parameter is registered, `reach` these and all beneath them
+    with their depth; None without such a parameter, as is `decode`.
     """
-
-    __slots__ = (
-        "_group",
-        "_typed",
-        "_version",
-        "_wishes",
-        "call",
-        "call_many",
-        "decode",
-        "function",
-        "is_async",
-        "names",
-        "reach",
-    )
 
     def __init__(self, function: Callable[..., Any], group: str, *, batch: bool) -> None:
         """Read the signature. Raises InvalidHandler."""
@@ -75,10 +66,10 @@ class Binding:
         self.names: frozenset[str] | None = None
         self.reach: dict[str, int] | None = None
         self._version = -1  # of the registry, at the last `resolve`
-        self.decode: Callable[[Record], Any] | None = None
+        self.decode: RecordCall | None = None
         self._wishes = _wishes(function, group, batch)
         self._typed = next((each for each in self._wishes if each is not None), None)
-        self.call: Callable[[Record], Any] = in_context(function, group, is_async=self.is_async)
+        self.call: RecordCall = in_context(function, group, is_async=self.is_async)
         self.call_many = (
             batch_in_context(_many(function, self._wishes), group, is_async=self.is_async) if batch else None
         )
@@ -124,11 +115,7 @@ class Binding:
 
 
 def id_of(function: Callable[..., Any], group: str) -> str:
-    """Return the id of a function: its module and name, the same in every process.
-
-    Partials and decorated functions have the id of the function they wrap. Raises InvalidHandler for a lambda
-    or an object without a name.
-    """
+    """Return the id of a function: its module and name, of what a partial wraps. Raises InvalidHandler."""
     inner = _without_partials(function)
     name = getattr(inner, "__qualname__", "")
     if not isinstance(name, str) or not name or "<lambda>" in name or inspect.isclass(inner):
@@ -160,7 +147,6 @@ def _without_partials(function: Any) -> Any:
 
 
 def _is_async(function: Any) -> bool:
-    """Return whether calling a function returns a coroutine; of a wrapper only the wrapper itself counts."""
     inner = _without_partials(function)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(type(inner).__call__)
 
@@ -221,7 +207,6 @@ def _wish(parameter: inspect.Parameter, function: Any, group: str, batch: bool) 
 
 
 def _element(annotation: Any) -> Any:
-    """Return the annotation of a list's elements."""
     if annotation in _LISTS or annotation in (_KINDS.empty, Any, object):
         return _KINDS.empty
     if isinstance(annotation, str):
@@ -247,9 +232,7 @@ def _evaluated(annotation: Any, function: Any) -> Any:
         return annotation
 
 
-def _decoder(
-    wanted: type, own: EventType | None, kinds: Mapping[str, EventType], or_none: bool
-) -> Callable[[Record], Any]:
+def _decoder(wanted: type, own: EventType | None, kinds: Mapping[str, EventType], or_none: bool) -> RecordCall:
     """Return a function that decodes a record into the class of its type, or else into the requested one."""
 
     def decode(record: Record) -> Any:
@@ -266,9 +249,7 @@ def _decoder(
     return decode
 
 
-def _one(
-    function: Callable[..., Any], wishes: tuple[_Wish, ...], decode: Callable[[Record], Any]
-) -> Callable[[Record], Any]:
+def _one(function: Callable[..., Any], wishes: tuple[_Wish, ...], decode: RecordCall) -> RecordCall:
     if len(wishes) == 1:
         return lambda record: function(decode(record))
     if wishes[0] is None:
@@ -276,7 +257,7 @@ def _one(
     return lambda record: function(decode(record), record)
 
 
-def _many(function: Callable[..., Any], wishes: tuple[_Wish, ...]) -> Callable[[list[Record], list[Any]], Any]:
+def _many(function: Callable[..., Any], wishes: tuple[_Wish, ...]) -> BatchCall:
     if len(wishes) == 2:
         if wishes[0] is None:
             return function
@@ -286,13 +267,75 @@ def _many(function: Callable[..., Any], wishes: tuple[_Wish, ...]) -> Callable[[
     return lambda records, events: function(events)
 
 
-def _alone(
-    many: Callable[[list[Record], list[Any]], Any], decode: Callable[[Record], Any] | None
-) -> Callable[[Record], Any]:
-    """Return a batch handler's call for one record; it answers as for a batch."""
+def _alone(many: BatchCall, decode: RecordCall | None) -> RecordCall:
     return lambda record: many([record], [] if decode is None else [decode(record)])
 
 
 def _named(function: Any) -> str:
     inner = _without_partials(function)
     return str(getattr(inner, "__qualname__", "") or type(inner).__qualname__)
+
+
+T = TypeVar("T")
+
+
+def in_context(call: RecordCall, group: str, *, is_async: bool) -> RecordCall:
+    """Return a handler's call, made in the context of the record it is for."""
+
+    def carried(record: Record) -> Any:
+        entries = context_of(record.raw_headers) if record.raw_headers else {}
+        if not entries and not current() and not tracing.is_on():
+            return call(record)
+        if is_async:
+            return _within(lambda: call(record), [record], entries, group)
+        with only(entries), _span([record], group):
+            answer = call(record)
+        if answer is None or not inspect.isawaitable(answer):
+            return answer
+        return _later(answer, entries)
+
+    return carried
+
+
+def batch_in_context(call: BatchCall, group: str, *, is_async: bool) -> BatchCall:
+    """Return a batch handler's call, in a span if tracing is on."""
+
+    def carried(records: list[Record], events: list[Any]) -> Any:
+        if not tracing.is_on():
+            return call(records, events)
+        if is_async:
+            return _within(lambda: call(records, events), records, {}, group)
+        with only({}), _span(records, group):
+            return call(records, events)
+
+    return carried
+
+
+async def _within(
+    call: Callable[[], Awaitable[T]], records: Sequence[Record], entries: Mapping[str, str], group: str
+) -> T:
+    with only(entries), _span(records, group):
+        return await call()
+
+
+async def _later(answer: Awaitable[T], entries: Mapping[str, str]) -> T:
+    with only(entries):
+        return await answer
+
+
+def _span(records: Sequence[Record], group: str) -> AbstractContextManager[Any]:
+    if not tracing.is_on():
+        return tracing.NOTHING
+    parents = [context_of(record.raw_headers) for record in records]
+    first = records[0]
+    for record, parent in zip(records, parents, strict=True):
+        if TRACEPARENT in parent and not record.is_retry:
+            _delivered(record, parent, group)
+    more = {"events": len(records)} if len(records) > 1 else {"id": first.id, "attempt": first.attempt}
+    return tracing.processing_span("penstock.handle", parents, group=group, type=first.type or "", **more)
+
+
+def _delivered(record: Record, parent: Mapping[str, str], group: str) -> None:
+    topic, partition, offset = record.topic or "", record.partition or 0, record.offset or 0
+    at: dict[str, str | int] = {"id": record.id, "topic": topic, "partition": partition, "offset": offset}
+    tracing.begun_span("penstock.deliver", parent, since_ms=record.timestamp_ms, group=group, **at).end()

@@ -1,9 +1,8 @@
 """The delivery loop: what is done in a turn, for all groups of a process.
 
-It owns the groups' deliveries; no other code touches them, and only the thread that has the turn (`turn.py`)
-calls its methods, but for those that report something. Handlers run in the runner's threads, which post a
-turn when there are results; in a trickle the turn that settles fetches them. When the database is
-unavailable, turns wait with back-off, log it once, and go on when the database is back.
+Only the thread that has the turn (`turn.py`) touches the groups' deliveries and calls its methods, but for those that
+report something. Handlers run in the runner's threads, which post a turn when there are results; in a trickle the turn
+that settles fetches them. When the database is unavailable, turns wait with back-off.
 """
 
 import asyncio
@@ -17,23 +16,21 @@ from penstock.clock import Clock, own_ms
 from penstock.errors import Damaged, FileUnreadable
 from penstock.log.contract import Log, Topic
 from penstock.membership.member import Member
-from penstock.membership.serving import Domain
-from penstock.membership.status import MemberStatus
-from penstock.outbox.sequencer import HeadEnds
+from penstock.membership.serving import Domain, MemberStatus
+from penstock.outbox.move import MOST_RECORDS
+from penstock.outbox.sequencer import HeadEnds, Pass
 
 from .calling.hung_calls import HungCalls
 from .calling.runner import Runner
 from .group import bounds
 from .group.delivery import GroupDelivery
-from .group.read_cache import MovedRecords, ReadCache, TopicEntry
-from .group.suspects import Trials
+from .group.settlements import Trials
 from .group.unit_threads import UnitThreads
 from .handler import about_record
-from .log_ends import LogEnds
-from .served_groups import AnyDelivery, LeaseCheck, RunningGroup, ServedGroups
+from .known_log import LogEnds, MovedRecords, ReadCache, TopicEntry
+from .served_groups import FEW_RESULTS, AnyDelivery, LeaseCheck, RunningGroup, ServedGroups, Unsettled
 from .status import status_of
 from .turn import Turn, TurnSteps
-from .unsettled import FEW_RESULTS, Unsettled
 
 logger = logging.getLogger("penstock.delivery")
 
@@ -46,11 +43,7 @@ _BREATH_SECONDS = 0.0001  # lets handlers begin before the next turn: a wait of 
 
 
 class DeliveryLoop:
-    """Has turns made between `start` and `stop`: collect, exchange partitions, settle, read on, hand out.
-
-    It hands nothing to a group that is given up because its calls hang (`hung`). Its own state is when to
-    settle and when to stop; its parts own the rest.
-    """
+    """Has turns made between `start` and `stop`: collect, exchange partitions, settle, read on, hand out."""
 
     def __init__(
         self,
@@ -63,11 +56,9 @@ class DeliveryLoop:
         trials: Trials | None = None,
         store: str = "",
         is_told: Callable[[], bool] = lambda: False,
+        unread: Callable[[HeadEnds], object] = lambda ends: None,
     ) -> None:
-        """`threads`: for handlers, and as many for units of work. `trials`: those of the groups it serves.
-
-        `store`: its name in the series. `is_told`: whether a bell rings for new records in the log.
-        """
+        """`threads`: for handlers, and for units. `is_told`: a bell rings. `unread`: topics grew that none reads."""
         self._trials, self._threads = trials or Trials(clock), threads
         self._clock = clock
         self._backoff = Backoff("delivery", polling, is_told)
@@ -80,7 +71,7 @@ class DeliveryLoop:
         self._units = UnitThreads(threads=threads, clock=clock, wake=wake, hung=self.hung, may_start=lease.may_start)
         self._groups = ServedGroups(member, lease, self._runner, self._cache, self._ends)
         self._unsettled = Unsettled(gathers=own_ms(clock) is None)
-        self._units_turn = 0
+        self._units_turn, self._unread = 0, unread
         self._grace_ends: float | None = None
         self._abandoned = False
 
@@ -110,15 +101,21 @@ class DeliveryLoop:
         self._turn.post()
 
     def grown(self, ends: HeadEnds, entries: Sequence[TopicEntry] = (), *, few: bool = False) -> None:
-        """Report how far the log has grown, and the new records if they are few: no look is needed then.
-
-        If there are only a few records, they are handed out in the caller's thread.
-        """
+        """Report how far the log has grown, and the new records if they are few: then hand them out in this thread."""
         if entries:
             self._moved.put(entries)  # before their ends are known; otherwise they would be read
         self._ends.grown(ends)
         if not few or not self._turn.take():
             self._turn.post()
+
+    def moved(self, done: Pass) -> None:
+        """Take in a pass of this process's sequencer; one that moved nothing looked for another's records."""
+        if not done.moved:
+            self.ring()
+            return
+        self.grown(done.ends, done.entries, few=done.moved <= MOST_RECORDS)
+        if not self._ends.has(done.ends):
+            self._unread(done.ends)
 
     def running_calls(self) -> Counter[str]:
         """Return how many records of each group are with a handler."""
@@ -191,7 +188,7 @@ class DeliveryLoop:
         self._start(damage, writes=not beside)
         if damage:  # only now: the other groups have their records
             raise damage[0]
-        if filled and any(group.delivery.is_behind for group in self._groups):
+        if filled and any(group.delivery.reader.is_behind for group in self._groups):
             pause = _BREATH_SECONDS
         else:
             pause = self._pause(now, now_ms)
@@ -209,7 +206,7 @@ class DeliveryLoop:
             pressing |= group.delivery.finish(task, verdict)
         self._unsettled.add(len(results), self._clock.monotonic(), pressing=pressing)
         trouble: Exception | None = None
-        for unit in self._units.finished():
+        for unit in self._units.finished() if self._units.ended else ():
             self._unsettled.add(len(unit.tasks), self._clock.monotonic(), pressing=True)
             group = self._groups.of(unit.tasks[0])
             group.in_flight -= len(unit.tasks)
@@ -224,7 +221,7 @@ class DeliveryLoop:
     def _settling_is_due(self, now: float, *, timed: bool = False) -> bool:
         return bool(self._unsettled) and (
             self._unsettled.is_due(now, busy=self._is_anything_in_flight(), timed=timed)
-            or any(group.delivery.is_held_up for group in self._groups)
+            or any(group.delivery.reader.is_held_up for group in self._groups)
         )
 
     def _may_gather(self) -> bool:
@@ -268,11 +265,10 @@ class DeliveryLoop:
         if not is_new:
             return group.delivery.settlements.has_unwritten
         group.settled()
-        group.delivery.late.count()
+        group.delivery.count_passed_over()
         return group.delivery.settlements.plan()
 
     def _settle(self) -> None:
-        """Settle within the turn."""
         self._unsettled.clear(self._clock.monotonic())
         try:
             for group in self._groups:
@@ -295,10 +291,7 @@ class DeliveryLoop:
         self._cache.offer(self._moved.fetch())
 
     def _fill(self, now: float, damage: list[Damaged | FileUnreadable]) -> bool:
-        """Read on, up to the known ends of the log; return whether there was anything.
-
-        Damage that prevents a read is added to `damage`: only its group waits for it.
-        """
+        """Read on, up to the known ends of the log; return whether there was anything. `damage` holds up its group."""
         looked = self._ends.refresh(now)
         self._take_moved()
         filled = False
@@ -334,7 +327,6 @@ class DeliveryLoop:
             trials.withdraw()
 
     def _take_back(self) -> None:
-        """Take back tasks that have not begun."""
         for task in self._runner.take_back():
             group = self._groups.of(task)
             group.in_flight -= 1
@@ -409,7 +401,7 @@ class DeliveryLoop:
             self._quietly(self._collect)
             if self._is_anything_in_flight():
                 self._turn.posted.wait(0.05)
-            self._quietly(self._each(lambda group: group.delivery.release_idle()))
+            self._quietly(self._release_idle)
         running, in_units = self._runner.close(0.0), self._units.close(0.0)
         self._quietly(self._collect)
         for task in running:
@@ -419,32 +411,28 @@ class DeliveryLoop:
             assert units is not None
             units.interrupt(unit)
         for task in running + [unit.tasks[unit.called - 1] for unit in in_units if unit.called]:
-            logger.warning(
-                "handler %s still runs on %s %s after the grace period; it will be delivered again",
-                task.handler.id,
-                task.record.type or "record",
-                task.record.id,
-                extra=about_record(task.handler, task.record),
-            )
+            still = "handler %s still runs on %s %s after the grace period; it will be delivered again"
+            record = task.record
+            fields = about_record(task.handler, record)
+            logger.warning(still, task.handler.id, record.type or "record", record.id, extra=fields)
         # Without a settling nothing is released: the next owner must know that some records come again.
         if self._quietly(self._settle) or self._quietly(self._settle):
-            self._quietly(self._each(lambda group: group.delivery.release()))
+            self._quietly(self._release)
 
-    def _each(self, step: Callable[[RunningGroup], None]) -> Callable[[], None]:
-        def all_of_them() -> None:
-            for group in self._groups:
-                step(group)
+    def _release_idle(self) -> None:
+        for group in self._groups:
+            group.delivery.release_idle()
 
-        return all_of_them
+    def _release(self) -> None:
+        for group in self._groups:
+            group.delivery.release()
 
-    def _quietly(self, step: Callable[[], None]) -> bool:
-        """Run a step and return whether it succeeded."""
+    def _quietly(self, step: Callable[[], object]) -> bool:
         try:
             step()
         except Exception as exc:
-            self._backoff.warn_once(
-                exc, "could not settle all; what is left is delivered again by another, after the lease"
-            )
+            left = "could not settle all; what is left is delivered again by another, after the lease"
+            self._backoff.warn_once(exc, left)
             return False
         return True
 

@@ -1,9 +1,8 @@
 """`drain`: sequence and deliver all that is due now, then return. For tests, cron jobs, small programs.
 
-This process takes the slots and partitions that no living member owns, moves the staged events, and hands
-each group its records one after the other in the caller's thread. A later drain retries a failed record when
-that is due; its lane waits, everything else goes on. Events that handlers publish meanwhile are drained too.
-Ticks of schedules that are due when it begins are published.
+This process takes the slots and partitions that no living member owns, moves the staged events, and hands each group
+its records one after the other in the caller's thread. A failed record waits for a later drain, with its lane. Events
+that handlers publish meanwhile, and the ticks due when it begins, are drained too.
 """
 
 from contextlib import suppress
@@ -18,18 +17,17 @@ from penstock.errors import CursorBeyondEnd, Damaged, FileUnreadable
 from penstock.log.contract import Topic
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
-from penstock.outbox.periodic.plan import PeriodicSettings
+from penstock.outbox.periodic.rows import PeriodicSettings
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
 
-from .calling.attempt import attempt
 from .calling.loop import InlineCalls
 from .calling.runner import ProcessingSettings
+from .calling.verdicts import attempt
 from .group.delivery import GroupDelivery, topic_of
 from .group.transactional import TransactionalDelivery
 from .group.unit_threads import count_unit
-from .handler import HandlerTask
+from .handler import HandlerTask, Subscription
 from .handlers import Handlers
-from .subscription import Subscription
 from .ticker import Ticker, TickSource, take_due
 
 _TASKS = 500  # handed out before they are settled together
@@ -68,8 +66,8 @@ class Drain:
     def run(self) -> Counts:
         """Drain until a whole round finds nothing to do.
 
-        Raises Damaged or FileUnreadable where some records cannot be read, CursorBeyondEnd for a group whose
-        records the log has lost, once all others are delivered.
+        Raises Damaged, FileUnreadable or CursorBeyondEnd for records that cannot be read or are lost, once all others
+        are delivered.
         """
         self._member.join()
         try:
@@ -106,12 +104,12 @@ class Drain:
         worked = False
         try:
             delivery.take(self._member.living)
-            while delivery.owns() and self._read_and_work(delivery, topic):
+            while len(delivery.partitions) and self._read_and_work(delivery, topic):
                 worked = True
                 if delivery.is_paused():
                     break
             self._damage = delivery.reader.stopped or self._damage
-            delivery.late.count(now=True)
+            delivery.count_passed_over(now=True)
             delivery.settle()
         except BaseException:
             with suppress(Exception):  # without a settling nothing is released: some come again, marked
@@ -122,11 +120,7 @@ class Drain:
         return worked
 
     def _read_and_work(self, delivery: GroupDelivery, topic: Topic) -> bool:
-        """Read on and hand out runnable records; return whether there was anything.
-
-        A read that meets damage ends there, and the next one begins with another partition: so each partition
-        is tried before the read is given up.
-        """
+        """Read on and hand out; return whether there was anything. Each partition is tried, if one is damaged."""
         worked = False
         for _ in range(topic.partitions):
             try:
@@ -182,7 +176,6 @@ class Drain:
         return done > 0 or bool(delivery.reader.unreported)
 
     def _work_units(self, delivery: TransactionalDelivery) -> bool:
-        """Work the records that may run now in units, one after the other."""
         done = 0
         while done < _TASKS and self._member.is_live() and (units := delivery.start_units(1)):
             for unit in units:

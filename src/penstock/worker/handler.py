@@ -1,30 +1,31 @@
-"""One handler: a function, the records it is for and how it may be called; and a record on its way to it."""
+"""A handler with the records it is for, the handlers of a group on a topic, and a record on its way to one."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, Self
 
 import msgspec
 
 from penstock.delivery.lane import LaneId
+from penstock.delivery.notes import CatchUp
 from penstock.delivery.verdict import Rules
 from penstock.errors import InvalidHandler
 from penstock.model.event_types import EventTypes
 from penstock.model.record import Record
 
 from .binding import Binding, id_of, required
-from .handler_options import DEFAULT_TIMEOUT_SECONDS, HandlerFunction, HandlerOptions, Origin, RecordPredicate
+from .handler_options import DEFAULT_TIMEOUT_SECONDS, HandlerFunction, HandlerOptions, Origin, RecordPredicate, Start
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Handler(HandlerOptions):
     """A function with its options, ready to be called. Raises InvalidHandler.
 
-    `rules` are its options for failures, with the retry policy in force; `retry_from` is the source of that
-    policy. `reach`: once it is resolved, the types it stands for by name, each with its distance to the
-    matched class. `is_plain`: any free thread may call it for any record at any time.
+    `retry_from` is the source of the retry policy in `rules`. `reach`: once it is resolved, the types it stands for,
+    each with its distance to the matched class. `is_plain`: any free thread may call it for any record.
     """
 
     match: str | RecordPredicate | None = None  # in a class: bound to its instance
@@ -57,11 +58,6 @@ class Handler(HandlerOptions):
         object.__setattr__(self, "last_resort", _last_resort(self.fallback, self.group))
         object.__setattr__(self, "is_plain", free and not binding.is_async)
         _check_transaction(self)
-
-    @property
-    def timeout_seconds(self) -> float | None:
-        """How long one call may take; None for no limit."""
-        return self.timeout
 
     def wants(self, record: Record) -> bool:
         """Return whether this handler is for a record, by its type, a prefix of it, or a predicate."""
@@ -99,10 +95,7 @@ class Handler(HandlerOptions):
         return width, (self.reach or {}).get(type, 0), self.match is not None and type != self.match
 
     def match_texts(self) -> list[str]:
-        """Return its match as texts that other processes can compare; for a predicate only its name.
-
-        A predicate goes by the first id its handler ever had: so renaming the handler changes no filter.
-        """
+        """Return its match as texts that other processes can compare; for a predicate the first id it ever had."""
         if callable(self.match):
             return [f"?{self.aliases[0] if self.aliases else self.id}"]
         if self.match is None:
@@ -167,6 +160,9 @@ def _fail(error: Exception, _record: Record) -> NoReturn:
     raise error
 
 
+_OF_RECORD = ("partition", "offset", "key", "id", "type", "attempt", "trace_id", "span_id")
+
+
 def about_handler(handler: Handler, **more: Any) -> dict[str, Any]:
     """Return the fields of a line about a handler."""
     return {"group": handler.group, "handler": handler.id, "topic": handler.topic, **more}
@@ -174,20 +170,8 @@ def about_handler(handler: Handler, **more: Any) -> dict[str, Any]:
 
 def about_record(handler: Handler, record: Record, **more: Any) -> dict[str, Any]:
     """Return the fields of a line about a record and its handler."""
-    return {
-        "group": handler.group,
-        "handler": handler.id,
-        "topic": record.topic or handler.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "key": record.key,
-        "id": record.id,
-        "type": record.type,
-        "attempt": record.attempt,
-        "trace_id": record.trace_id,
-        "span_id": record.span_id,
-        **more,
-    }
+    of_record = {name: getattr(record, name) for name in _OF_RECORD}
+    return {**about_handler(handler), **of_record, "topic": record.topic or handler.topic, **more}
 
 
 class TaskPlace(NamedTuple):
@@ -198,11 +182,7 @@ class TaskPlace(NamedTuple):
 
 
 class HandlerTask(msgspec.Struct, frozen=True, eq=False):
-    """One record to hand to its handler; `failures` counts its failures before. Compared by identity.
-
-    `next` is the following record of the same key, if it is for the same handler: the same thread calls it
-    when this one has passed. `more` counts those that follow.
-    """
+    """One record to hand to its handler; `next`: the following one of its run, `more`: how many follow."""
 
     place: TaskPlace
     lane: LaneId
@@ -219,3 +199,78 @@ class HandlerTask(msgspec.Struct, frozen=True, eq=False):
         while task is not None:
             yield task
             task = task.next
+
+
+_CACHED_TYPES = 10_000  # types come from outside: the number of cached ones is bounded
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A group on a topic with its handlers, in the order they are tried."""
+
+    group: str
+    topic: str
+    start: Start
+    handlers: tuple[Handler, ...]
+    _by_type: dict[str, tuple[Handler, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _passed_over: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether its handlers commit with their cursors; then all of them do."""
+        return self.handlers[0].transaction
+
+    @property
+    def works_in_sequence(self) -> bool:
+        """Whether all records of a partition are one lane; then they are so for all of its handlers."""
+        return self.handlers[0].lanes == "partition"
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether one of its handlers has a rate."""
+        return any(handler.rate is not None for handler in self.handlers)
+
+    def handler_for(self, record: Record) -> Handler | None:
+        """Return the first handler that wants a record, the narrower match before the wider; None: it is done.
+
+        A predicate that raises counts as a failure of its handler on this record.
+        """
+        type = record.type or ""
+        asked = self._by_type.get(type)
+        if asked is None:
+            asked = self.asked(type)
+        for handler in asked:
+            if not callable(handler.match):
+                return handler
+            try:
+                if handler.match(record):
+                    return handler
+            except Exception as error:
+                return handler.failing(error)
+        return None
+
+    def wants(self, type: str) -> bool:
+        """Return whether a handler may want records of a type."""
+        asked = self._by_type.get(type)
+        return bool(self.asked(type) if asked is None else asked)
+
+    def catch_up(self, within: timedelta) -> CatchUp:
+        """Return the rule for late delivery: a group that starts at the latest record gets none unasked."""
+        within_ms = within // timedelta(milliseconds=1) if self.start == "earliest" else 0
+        return CatchUp(self.wants, within_ms)
+
+    def pass_over(self, type: str) -> bool:
+        """Record that a type is passed over; return whether that is new in this process."""
+        if type in self._passed_over or len(self._passed_over) >= _CACHED_TYPES:
+            return False
+        self._passed_over.add(type)
+        return True
+
+    def asked(self, type: str) -> tuple[Handler, ...]:
+        """Return the handlers that may want records of a type, the nearest first."""
+        wanting = [handler for handler in self.handlers if handler.wants_type(type)]
+        asked = tuple(sorted(wanting, key=lambda handler: handler.nearness(type)))
+        if len(self._by_type) >= _CACHED_TYPES:
+            self._by_type.clear()
+        self._by_type[type] = asked
+        return asked

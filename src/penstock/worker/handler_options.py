@@ -27,7 +27,7 @@ from penstock.model.limits import check_topic, check_type
 from penstock.model.record import Record
 from penstock.model.retry import RetryPolicy
 from penstock.model.retry_settings import RetrySettings
-from penstock.outbox.event import DEFAULT_TOPIC
+from penstock.outbox.staging import DEFAULT_TOPIC
 from penstock.redaction import ErrorText
 
 from .calling.rate import per_second
@@ -53,13 +53,12 @@ _WORDS = {"start": Start, "on_failure": FailureWord, "on_exhausted": ExhaustedWo
 class HandlerOptions:
     """The options of one handler, checked. Raises InvalidHandler, InvalidTopic, InvalidType.
 
-    `match`: a type, a prefix such as "order.*", a predicate, or None for all (of the class it takes, if it
-    takes one). `group` names the cursor. `on_failure`: the records that wait while a record is retried;
-    `on_exhausted`: the fate of its key when the retries are used up. `fallback` is called once before a
-    record is given up. `timeout` is in seconds, None for no limit; `rate` is records per second in all
-    processes, or "5/min"; `batch` the most records of one call, None for one at a time. `transaction`: its
-    writes through `record.tx` commit with its cursor. `lanes`: the records handled in strict order, which
-    wait together: those of a key, or of a partition. `aliases` are ids it had before, the first one first.
+    `match`: a type, a prefix such as "order.*", a predicate, or None for all (of the class it takes, if it takes one).
+    `group` names the cursor. `on_failure`: the records that wait while one is retried; `on_exhausted`: the fate of its
+    key when the retries are used up. `fallback` is called once before a record is given up. `timeout` is in seconds,
+    None for no limit; `rate` is records per second in all processes, or "5/min"; `batch` the most records of one call.
+    `transaction`: its writes through `record.tx` commit with its cursor. `lanes`: the records handled in strict order,
+    those of a key or of a partition. `aliases` are ids it had before, the first one first.
     """
 
     match: Match = None
@@ -193,10 +192,7 @@ def check_policy(policy: object) -> RetryPolicy | None:
 def policy_of(
     function: Callable[..., Any], group: str, *, given: RetryPolicy | None, outbox: RetryPolicy | None
 ) -> tuple[RetryPolicy, Origin]:
-    """Return the policy in force and its source; `given` is the decorator's.
-
-    Raises InvalidHandler for a value that is not a policy, even where another one applies.
-    """
+    """Return the policy in force and its source; `given` is the decorator's. Raises InvalidHandler for a wrong one."""
     own = _own(function, group)
     if given is not None and not isinstance(given, RetryPolicy):
         raise InvalidHandler(group, f"retry={given!r} {_ADVICE}")

@@ -1,10 +1,8 @@
 """The handlers of one outbox: which function is called for which record, in which group.
 
-A record that no handler of a group wants is done there without a call: unknown types use up no retries.
-
-A handler may be a method of a class: declared where the class is defined, registered with an instance. The
-decorator sees a plain function, before there is a class. It is kept here until an instance is given; a method
-without an instance would be a handler that is never called, so it is refused when the handlers are used.
+A record that no handler of a group wants is done there without a call: unknown types use up no retries. The decorator
+sees a method as a plain function, before there is a class; it is kept until an instance is given, and refused without
+one when the handlers are used.
 """
 
 import asyncio
@@ -22,16 +20,13 @@ from penstock.outbox.listeners import Listener
 from penstock.redaction import ErrorText
 
 from .calling.runner import ProcessingSettings
-from .handler import Handler, about_handler
+from .handler import Handler, Subscription, about_handler
 from .handler_options import HandlerFunction, HandlerOptions, Match, check_policy, policy_of
-from .subscription import Subscription
 
 _RECEIVERS = ("self", "cls")
 
 
 class _DecoratedMethod(NamedTuple):
-    """A function of a class with the options of its decorator."""
-
     function: HandlerFunction
     options: HandlerOptions
 
@@ -50,8 +45,8 @@ class DeclaredMethods:
     def of(self, instance: object) -> list[tuple[HandlerFunction, HandlerOptions]]:
         """Return the methods of an instance, bound to it, in the order in which they were decorated.
 
-        An override in a subclass is called in place of the decorated method, with the options of its own
-        decorator if it has one. Raises InvalidInput when there are none.
+        An override in a subclass replaces the decorated method, with the options of its own decorator if it has one.
+        Raises InvalidInput when there are none.
         """
         if isinstance(instance, type):
             raise InvalidInput(f"register({instance.__qualname__}) is a class; give it an instance of it")
@@ -108,7 +103,6 @@ def _layers(attribute: Any) -> Iterator[HandlerFunction]:
 
 
 def _bound_options(options: HandlerOptions, instance: object) -> HandlerOptions:
-    """Return options whose functions, if they are methods of the same class, are bound, too."""
     return replace(options, match=_bound(options.match, instance), fallback=_bound(options.fallback, instance))
 
 
@@ -137,10 +131,7 @@ class Handlers:
         self.is_served = False  # a worker runs with the handlers registered before it
 
     def declare(self, function: HandlerFunction, options: HandlerOptions) -> None:
-        """Register a decorated function: a function now, a method once there is an instance.
-
-        Raises InvalidHandler, DuplicateHandler.
-        """
+        """Register a function now, a method once there is an instance. Raises InvalidHandler, DuplicateHandler."""
         if is_method(function):
             self._methods.add(function, options)
         else:
@@ -154,7 +145,8 @@ class Handlers:
     def add(self, function: HandlerFunction, options: HandlerOptions) -> Handler:
         """Register a function. Raises InvalidHandler, DuplicateHandler."""
         policy, origin = policy_of(function, options.group, given=options.retry, outbox=self._retry)
-        handler = Handler.of(function, options, options.rules_with(policy, _error_text()), origin)
+        error_text = ErrorText(ProcessingSettings.load().error_text)
+        handler = Handler.of(function, options, options.rules_with(policy, error_text), origin)
         for other in self._handlers:
             _check_beside(handler, other)
         self._handlers.append(handler)
@@ -170,11 +162,7 @@ class Handlers:
         return self._types
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """Yield each group on each topic.
-
-        Raises InvalidHandler for a handler that asks for an unregistered class, or is a method without an
-        instance; DuplicateHandler.
-        """
+        """Yield each group on each topic. Raises InvalidHandler and DuplicateHandler, for what only now is known."""
         self._methods.check()
         if self._subscriptions is None or self._types_version != self._types.version:
             self._subscriptions, self._types_version = tuple(self._made()), self._types.version
@@ -187,10 +175,6 @@ class Handlers:
             mine = [handler for handler in self._handlers if (handler.group, handler.topic) == (group, topic)]
             _check_names(mine)
             yield Subscription(group, topic, mine[0].start, tuple(sorted(mine, key=Handler.width)))
-
-
-def _error_text() -> ErrorText:
-    return ErrorText(ProcessingSettings.load().error_text)
 
 
 def _check_beside(handler: Handler, other: Handler) -> None:

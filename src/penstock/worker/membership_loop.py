@@ -1,8 +1,7 @@
 """The membership loop: one thread that keeps the member alive and rebalances with the other members.
 
-It renews the lease whatever handlers do, finds the topics of the groups, computes shares with the other
-members, exchanges slots itself and has the delivery loop exchange cursors. Only this thread uses the member;
-other threads only read its fence, whether it is live, and the living members.
+It renews the lease whatever handlers do, finds topics, computes shares, exchanges slots itself and has the delivery
+loop exchange cursors. Other threads only read the member's fence, its liveness, and the living members.
 """
 
 import logging
@@ -17,18 +16,22 @@ from penstock.errors import SchemaError
 from penstock.log.contract import Log, Topic
 from penstock.membership.filters import filter_of
 from penstock.membership.member import ClusterSettings
-from penstock.membership.serving import SLOTS, Domain, ServedGroup, Serves
+from penstock.membership.serving import SLOTS, Domain, MemberStatus, ServedGroup, Serves
 from penstock.membership.sharing import SharingMember
-from penstock.membership.status import MemberStatus
 from penstock.outbox.sequencer import HeadEnds
 
 from .delivery_loop import DeliveryLoop
 from .group.delivery import topic_of
+from .handler import Subscription
 from .served_groups import AnyDelivery
-from .subscription import Subscription
 
 logger = logging.getLogger("penstock.membership")
 
+_STRANGER = (
+    "group %s is served here for %s, and by member %s for %s: they have nothing in common, so what one of them "
+    "handles is passed over while the other has the partitions; if they are two programs, give each a group name "
+    "of its own"
+)
 _LOOK_SECONDS = 1.5
 _MEASURE_SECONDS = 60.0
 
@@ -37,11 +40,7 @@ NewDelivery = Callable[[Subscription, Topic], tuple[int, AnyDelivery]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServingPlan:
-    """What a worker serves, and how it shares that with others.
-
-    `pins`: the partitions it may own; None: any. `schedules`: those that the program declares, each with the
-    fingerprint of its definition.
-    """
+    """The groups, filters and schedules of a worker, and how it shares them. `pins`: see `WorkerPlan`."""
 
     cluster: ClusterSettings
     polling: PollingSettings
@@ -53,35 +52,20 @@ class ServingPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MembershipCalls:
-    """What the membership loop asks of its worker, and reports to it; all in the loop's thread.
+    """The calls that the membership loop makes to its worker, and when; all in the loop's thread."""
 
-    | call           | when                                                                              |
-    |----------------|-----------------------------------------------------------------------------------|
-    | `new_delivery` | a group's topic was found: make its delivery, and return the group's id with it   |
-    | `refused`      | once, when this code cannot use the tables; then the loop writes nothing more     |
-    | `measure`      | once a minute, for series of the whole store                                      |
-    | `gained`       | there are more slots to sequence than before                                      |
-    | `given_up`     | each turn: the groups that cannot be served now, whose partitions go to others    |
-    | `status`       | each heartbeat: the status of this process                                        |
-    | `joined`       | once, with the number of members at that time                                     |
-    | `announce`     | groups wait for their topics: make them, before there is anything to deliver      |
-    """
-
-    new_delivery: NewDelivery
-    refused: Callable[[SchemaError], object]
-    measure: Callable[[], object]
-    gained: Callable[[], object]
-    given_up: Callable[[], frozenset[str]]
-    status: Callable[[], MemberStatus]
-    joined: Callable[[int], object]
-    announce: Callable[[Sequence[str]], object]
+    new_delivery: NewDelivery  # a group's topic was found: make its delivery, and return the group's id with it
+    refused: Callable[[SchemaError], object]  # once, when this code cannot use the tables; then nothing is written
+    measure: Callable[[], object]  # once a minute, for series of the whole store
+    gained: Callable[[], object]  # there are more slots to sequence than before
+    given_up: Callable[[], frozenset[str]]  # each turn: the groups that cannot be served now
+    status: Callable[[], MemberStatus]  # each heartbeat: the status of this process
+    joined: Callable[[int], object]  # once, with the number of members at that time
+    announce: Callable[[Sequence[str]], object]  # groups wait for their topics: make them, so that they can be paused
 
 
 class MembershipLoop:
-    """Renews the lease, finds topics, computes shares, exchanges slots. In a thread from `start` to `stop`.
-
-    Invariant: only this loop changes the member.
-    """
+    """Renews the lease, finds topics, computes shares, exchanges slots. Only this loop changes the member."""
 
     def __init__(
         self,
@@ -133,11 +117,10 @@ class MembershipLoop:
 
     def moved(self, ends: HeadEnds) -> None:
         """Report the topics that records were moved to: a group may wait for one. From any thread."""
-        if self._waiting:
-            topics = {head.topic_id for head in ends}
-            if not topics <= self._moved_to:
-                self._moved_to |= topics
-                self._wake.set()
+        topics = {head.topic_id for head in ends}
+        if self._waiting and not topics <= self._moved_to:
+            self._moved_to |= topics
+            self._wake.set()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -206,12 +189,9 @@ class MembershipLoop:
         self._look_for_deleted = False
         there = {topic.id for topic in self._log.topics()}
         for subscription, topic_id in [each for each in self._served if each[1] not in there]:
-            logger.warning(
-                "topic %s was deleted; group %s waits for another",
-                subscription.topic,
-                subscription.group,
-                extra={"topic": subscription.topic, "group": subscription.group},
-            )
+            topic, group = subscription.topic, subscription.group
+            fields = {"topic": topic, "group": group}
+            logger.warning("topic %s was deleted; group %s waits for another", topic, group, extra=fields)
             self._served.remove((subscription, topic_id))
             self._groups[subscription.group][1].remove(topic_id)
             self._waiting.append(subscription)
@@ -245,16 +225,8 @@ class MembershipLoop:
             if group_id in strangers and name not in self._warned:
                 self._warned.add(name)
                 member, filter = strangers[group_id]
-                logger.warning(
-                    "group %s is served here for %s, and by member %s for %s: they have nothing in common, "
-                    "so what one of them handles is passed over while the other has the partitions; if they "
-                    "are two programs, give each a group name of its own",
-                    name,
-                    ", ".join(self._plan.filters[name]),
-                    member,
-                    ", ".join(filter),
-                    extra={"group": name, "member": member},
-                )
+                ours, theirs = ", ".join(self._plan.filters[name]), ", ".join(filter)
+                logger.warning(_STRANGER, name, ours, member, theirs, extra={"group": name, "member": member})
 
     def _leave_out(self, now: float) -> None:
         """Update the groups served here; when they have changed, compute shares at once."""

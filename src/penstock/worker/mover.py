@@ -1,7 +1,6 @@
 """The mover: hears the bell, and moves the staged events in the slots of a member into the log.
 
-It has one thread, which waits for the bell no longer than until the next look is due. When the database is
-unavailable, it waits with back-off, logs it once, and goes on when the database is back.
+Its thread waits for the bell no longer than until the next look is due, and with back-off for the database.
 """
 
 import logging
@@ -12,7 +11,7 @@ from threading import Event, Thread
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
-from penstock.database.bell_listener import LOGGED, BellConnection, flood_seconds, is_test, staged_slots
+from penstock.database.bell_listener import LOGGED, BellConnection, flood_seconds, is_test, notify_others, staged_slots
 from penstock.log.store import Store
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings
@@ -29,11 +28,7 @@ _PAUSE_OF_LOOK, _LONGEST_PAUSE_OF_LOOK = 0.5, 4
 
 
 class Mover:
-    """Runs a sequencer in a thread of its own. `start` and `stop` may be called twice.
-
-    Without a member given, it is itself a member that takes every slot no living member owns. In a worker it
-    gets the worker's member, which the membership loop keeps alive, and works on that member's slots.
-    """
+    """Runs a sequencer in a thread of its own, as the given member or as one that takes all free slots."""
 
     def __init__(
         self,
@@ -51,12 +46,11 @@ class Mover:
     ) -> None:
         """`moved` is called after each pass that moved something, or that was asked for and did not.
 
-        It also gets the records moved, if they take no more than `hand_over_bytes`. `logged` is called when
-        the bell says that another process has moved some. Without a bell it polls, and others `ring`.
+        `logged`: when the bell says that another process has moved some. Without a bell it polls, and others `ring`.
         """
         self._cluster = cluster or ClusterSettings.load()
         self._member = member or Member(store.database, self._cluster, clock)
-        self._is_own = member is None
+        self._is_own, self._database = member is None, store.database
         self._sequencer = Sequencer(
             store, sequencer or SequencerSettings.load(), clock, hand_over_bytes=hand_over_bytes
         )
@@ -174,6 +168,8 @@ class Mover:
         self._backoff.is_well()
         if done.moved or is_asked:
             self._moved(done)
+        if done.moved and self._bell is not None and self._database.dialect.notifies and self._member.has_neighbours:
+            notify_others(self._database, LOGGED)
         if looks or done.moved:
             rung = bool(slots) or is_asked
             pause = self._backoff.active(rung=rung) if done.moved else self._backoff.idle()
@@ -214,8 +210,5 @@ class Mover:
         try:
             self._member.leave()
         except Exception as exc:
-            logger.warning(
-                "could not give the slots back; others take them when the lease ends",
-                exc_info=traced(exc),
-                extra={"member": self._member.id, "error": words(exc)},
-            )
+            kept = "could not give the slots back; others take them when the lease ends"
+            logger.warning(kept, exc_info=traced(exc), extra={"member": self._member.id, "error": words(exc)})

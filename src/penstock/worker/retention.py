@@ -1,8 +1,7 @@
 """The retention service: a thread of the worker that deletes what need not be kept, tokens included.
 
-One worker of all does it: the owner of slot 0; for a log that a single process writes, that process. Two that
-do it at once, while that changes hands, delete the same records once. Every worker records, before each pass,
-that its groups have a member.
+The owner of slot 0 does it, or the single process that writes a log; two at once delete the same records once. Every
+worker records, before each pass, that its groups have a member.
 """
 
 from collections.abc import Collection
@@ -39,7 +38,6 @@ class Housekeeping:
         return done
 
     def _tokens(self) -> bool:
-        """Remove old tokens; return whether there may be more."""
         size, before_ms = self._settings.batch_size, self._clock.now_ms() - self._window_ms
         for _ in range(self._settings.batches_per_pass):
             if self._database.run(lambda tx: trim_tokens(tx, before_ms, size)) < size:

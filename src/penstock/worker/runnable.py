@@ -76,25 +76,15 @@ class Several:
             each.use_loop(loop)
 
 
-class Nothing:
+class Nothing(Several):
     """Stands in for a worker where none may run: it starts no thread and touches no table."""
+
+    def __init__(self) -> None:
+        super().__init__(())
 
     def start(self) -> None:
         """Log that nothing begins."""
         logger.warning("processing.enabled is false: no handler runs in this process")
-
-    def stop(self) -> None:
-        """Nothing to end."""
-
-    def cut_short(self) -> None:
-        """Nothing to wait for."""
-
-    def failure(self) -> Error | None:
-        """Nothing can fail."""
-        return None
-
-    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Nothing runs in it."""
 
 
 def is_main_thread() -> bool:
@@ -105,10 +95,8 @@ def is_main_thread() -> bool:
 def run(worker: Runnable, until: Event | None = None) -> None:
     """Run a worker until SIGTERM, Ctrl-C or `until`; after a second signal it does not wait for handlers.
 
-    Nor does it wait long then for a store that hangs: the process ends with exit code 1.
-
-    Signals are handled only in the main thread; elsewhere `until` ends it. Raises the worker's failure, once
-    it has stopped.
+    Nor long for a store that hangs: then the process ends with exit code 1. Only the main thread handles signals.
+    Raises the worker's failure, once it has stopped.
     """
     stopping = until or Event()
     with _signals(worker, stopping):
@@ -122,10 +110,7 @@ def run(worker: Runnable, until: Event | None = None) -> None:
 
 
 async def arun(worker: Runnable) -> None:
-    """Run a worker until SIGTERM, Ctrl-C or cancellation, without blocking the event loop.
-
-    Raises the worker's failure, once it has stopped.
-    """
+    """Run a worker until SIGTERM, Ctrl-C or cancellation, without blocking the loop. Raises the worker's failure."""
     stopping = Event()
     with _signals(worker, stopping):
         async with running(worker):
@@ -138,10 +123,7 @@ async def arun(worker: Runnable) -> None:
 
 
 def _wait(worker: Runnable, stopping: Event) -> Error | None:
-    """Wait until a worker should stop; return its failure if that is the reason.
-
-    In short waits: on some systems a signal does not interrupt a long one.
-    """
+    """Wait, in steps that a signal can interrupt, until a worker should stop; return its failure if that is why."""
     while not stopping.wait(1.0):
         failure = worker.failure()
         if failure is not None:
@@ -188,8 +170,6 @@ def _signals(worker: Runnable, stopping: Event) -> Iterator[None]:
 def _end_by_force(ended: Event) -> None:
     """End the process if its workers do not: a call to a store that hangs cannot be interrupted."""
     if not ended.wait(FORCED_SECONDS):
-        logger.error(
-            "the store does not answer: leaving without giving the work back; other workers take over once "
-            "the lease has ended"
-        )
+        leaving = "the store does not answer: leaving without giving the work back; other workers take over once "
+        logger.error(leaving + "the lease has ended")
         os._exit(1)

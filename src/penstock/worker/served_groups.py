@@ -8,20 +8,18 @@ from penstock.log.contract import Topic
 from penstock.membership.member import Member
 from penstock.membership.serving import Domain
 
-from .calling.limiters import ASYNC_CALLS
+from .calling.calls import ASYNC_CALLS
 from .calling.runner import Runner
 from .group.delivery import GroupDelivery
-from .group.read_cache import ReadCache
 from .group.transactional import TransactionalDelivery
 from .handler import HandlerTask
-from .log_ends import LogEnds
+from .known_log import LogEnds, ReadCache
 
 
 class LeaseCheck:
     """Compares the lapses of a member's lease with those after which ownership was checked.
 
-    While the lease is not renewed, and after a lapse until ownership is checked, no handler starts: another
-    member may have taken over. `may_start` is for any thread, the rest for the delivery loop's.
+    After a lapse no handler starts until then: another member may have taken over. `may_start` is for any thread.
     """
 
     def __init__(self, member: Member) -> None:
@@ -51,8 +49,7 @@ _LEAST_QUEUED = 16  # of these, the records that may always wait for a handler, 
 class RunningGroup:
     """One group on one topic: its delivery, and how many of its records are in flight.
 
-    `units`: hands the group out if its handlers commit with their cursors. `ended`: how many records have
-    ended since the last settling; `pace`: how many lately ended between two settlings.
+    `units` hands them out if they commit with their cursors. `pace`: how many lately ended between two settlings.
     """
 
     delivery: GroupDelivery
@@ -64,8 +61,7 @@ class RunningGroup:
     def may_queue(self, threads: int) -> int:
         """Return how many of its records may be in flight: those with handlers, and as many as will end soon.
 
-        If this process dies, a record that waits for a handler is marked, like one that is with a handler. Of
-        several handlers one may have to wait for its rate, and must not hold up the others.
+        All are marked if this process dies. Of several handlers one may wait for its rate, and must hold up no other.
         """
         handlers = self.delivery.subscription.handlers
         if len(handlers) > 1 and not all(handler.is_plain for handler in handlers):
@@ -82,8 +78,8 @@ class RunningGroup:
 class ServedGroups:
     """Takes in the groups of a process; takes, releases and checks their partitions when something changes.
 
-    The membership decides who should own what; it reports changed domains by `attend`. A step that fails is
-    repeated in the next turn. `adopt` and `attend` are for any thread, the rest for the delivery loop's.
+    The membership reports changed domains by `attend`. A step that fails is repeated in the next turn. `adopt` and
+    `attend` are for any thread, the rest for the delivery loop's.
     """
 
     def __init__(self, member: Member, lease: LeaseCheck, runner: Runner, cache: ReadCache, ends: LogEnds) -> None:
@@ -132,7 +128,7 @@ class ServedGroups:
             self._new
             or self._attention
             or self._lease.unseen() is not None
-            or any(group.delivery.needs_check for group in self)
+            or any(group.delivery.partitions.needs_check for group in self)
         )
 
     def exchange(self) -> None:
@@ -147,22 +143,20 @@ class ServedGroups:
                 seen.add(domain)
             self._attention.popleft()  # only now: a failed check is repeated
         for group in self:
-            if group.delivery.needs_check:
+            if group.delivery.partitions.needs_check:
                 self._see_to(group)
-                group.delivery.checked()
+                group.delivery.partitions.needs_check = False
             group.delivery.release_idle()
 
     def update_share(self, group: RunningGroup) -> None:
         """Set the share of the group's rates to the fraction of partitions that is owned and kept."""
         delivery = group.delivery
         if delivery.subscription.has_rate:
-            self._runner.change_share(delivery.subscription.group, delivery.topic, delivery.share())
+            self._runner.change_share(delivery.subscription.group, delivery.topic, delivery.partitions.share())
 
     def _admit(self, domain: Domain, delivery: AnyDelivery, topic: Topic) -> None:
-        if isinstance(delivery, TransactionalDelivery):
-            group = RunningGroup(delivery.group, delivery)
-        else:
-            group = RunningGroup(delivery, None)
+        units = delivery if isinstance(delivery, TransactionalDelivery) else None
+        group = RunningGroup(delivery.group if isinstance(delivery, TransactionalDelivery) else delivery, units)
         key = group.delivery.subscription.group, topic.name
         if key in self._groups:
             self._replace(self._groups[key], group)
@@ -170,7 +164,7 @@ class ServedGroups:
         self._domains[domain] = group
         self._ends.add(topic)
         self._cache.expect(topic)
-        group.delivery.read_through(self._cache)
+        group.delivery.reader.read_through(self._cache)
         self._attention.append(domain)
 
     def _replace(self, former: RunningGroup, group: RunningGroup) -> None:
@@ -199,3 +193,70 @@ class ServedGroups:
         tasks = self._runner.take_back(is_over)
         group.in_flight -= len(tasks)
         group.delivery.untake(tasks)
+
+
+_MOST_RESULTS = 2000  # results that are settled at once,
+_BUSY_SECONDS = 0.02  # and how long the first of them waits while handlers are busy
+FEW_RESULTS = 100  # fewer that have passed may wait for others,
+GATHER_SECONDS = 0.1  # this long since they were handed out. If the process dies meanwhile, they come again
+
+
+class Unsettled:
+    """Counts results and decides when they are due: soon under load, together in a trickle.
+
+    A settling is a transaction. In a trickle there would be one for each record, so a few plain passes wait for others,
+    no longer than a moment after the first was handed out. A result that failed, or may be a repetition, is settled as
+    soon as nothing else is about to end. One thread at a time.
+    """
+
+    def __init__(self, *, gathers: bool = True) -> None:
+        """`gathers`: whether results may wait for others; not with a clock that a test moves."""
+        self._gather_seconds = GATHER_SECONDS if gathers else 0.0
+        self._count, self._since, self._is_pressing = 0, 0.0, False
+        self._begun: float | None = None  # when the first unsettled record was handed out
+        self._settled = -1.0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def begin(self, now: float) -> None:
+        """Record that records are handed out: their results are due a moment later."""
+        if self._begun is None:
+            self._begun = now
+
+    def add(self, count: int, now: float, *, pressing: bool = False) -> None:
+        """Record results; if one is pressing, none waits for others."""
+        if count:
+            self.begin(now)
+            if not self._count:
+                self._since = now
+        self._count += count
+        self._is_pressing |= pressing
+
+    def clear(self, now: float) -> None:
+        """Record that all is settled."""
+        self._count, self._is_pressing, self._begun, self._settled = 0, False, None, now
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the results so far, and a few more, wait for others; then they are due at a set time."""
+        return 0 < self._count < FEW_RESULTS and not self._is_pressing and self._gather_seconds > 0
+
+    def is_due(self, now: float, *, busy: bool, timed: bool = False) -> bool:
+        """Return whether to settle; `busy`: other results come soon. `timed`: a timer came, so it saves a wake-up."""
+        if not self._count:
+            return False
+        if self.may_wait:
+            assert self._begun is not None
+            return now >= self._begun + self._gather_seconds * (0.5 if timed else 1.0)
+        return not busy or self._count >= _MOST_RESULTS or now >= self._since + _BUSY_SECONDS
+
+    def due(self, now: float) -> float | None:
+        """Return when to check again; also a moment after a settling: in a trickle there are new results by then."""
+        if self.may_wait:
+            assert self._begun is not None
+            return self._begun + self._gather_seconds
+        if self._count:
+            return self._since + _BUSY_SECONDS
+        again = self._settled + self._gather_seconds
+        return again if now < again else None

@@ -1,24 +1,32 @@
-"""A worker's reports: its status to other processes, its health to its own, its start to the log.
+"""A worker's reports: its status to other processes, its health to its own, its start to the log, its gauges.
 
-The status names the calls that take long, and the reasons why other records wait. It is built from any
-thread, at each heartbeat. It covers only conditions that last, within bounds: a heartbeat stays small.
+The status names the calls that take long, and the reasons why other records wait: only conditions that last, within
+bounds. The gauges of the whole store are read in one transaction once a minute, so that they fit together; every count
+has a bound, and a scrape costs the store nothing.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 
 from msgspec.structs import replace
 
-from penstock.clock import Clock, to_ms
-from penstock.membership.status import CallStatus, GroupStatus, LimitStatus, MemberStatus
+from penstock import metrics
+from penstock.clock import SYSTEM, Clock, own_ms, to_ms
+from penstock.database.database import Transaction
+from penstock.delivery.groups import measure_unread, read_cursors, read_waiting
+from penstock.log.contract import Bounds, Position, Topic
+from penstock.log.store import Store
+from penstock.membership.member import Member
+from penstock.membership.serving import CallStatus, GroupStatus, LimitStatus, MemberStatus
+from penstock.metrics import Series
+from penstock.outbox.sequencer import read_backlog
 
 from .calling.hung_calls import GivenUpGroup, HungCalls
 from .calling.limiter import Limiter
-from .handler import HandlerTask
-from .subscription import Subscription
+from .handler import HandlerTask, Subscription
 
 LONG_SECONDS = 1.0  # a call that has lasted this long is reported
 _GROUPS, _CALLS, _LIMITS, _MATCHES, _CHARACTERS = 20, 10, 10, 20, 200
@@ -42,10 +50,11 @@ def status_of(
         return now_ms + int(min(moment - now, _LONGEST_SECONDS) * 1000)
 
     hanging = {each.group: each for each in hung.hanging()}
+    limits = {each[0].handler.group for each in limited}
+    long = sorted(((since, task) for task, since in calls if now - since >= LONG_SECONDS), key=lambda each: each[0])
     groups = []
-    for name in _named(calls, waiting, limited, [*hanging, *hung.given_up]):
-        own = sorted(_of(name, calls, now), key=lambda each: each[0])
-        hangs = hanging.get(name)
+    for name in sorted({task.handler.group for task, _ in calls}.union(waiting, limits, hanging, hung.given_up)):
+        own, hangs = [each for each in long if each[1].handler.group == name], hanging.get(name)
         status = GroupStatus(
             name,
             calls=tuple(_call(task, moment_ms(since)) for since, task in own[:_CALLS]),
@@ -75,24 +84,9 @@ def with_services(status: MemberStatus, *, sequencing: str, polls: str) -> Membe
     return replace(status, troubles=troubles, polls=polls[:_CHARACTERS])
 
 
-def _named(
-    calls: Sequence[tuple[HandlerTask, float]],
-    waiting: Mapping[str, int],
-    limited: Sequence[tuple[Limiter, int, float | None]],
-    hung: Sequence[str],
-) -> list[str]:
-    busy = {task.handler.group for task, _ in calls}
-    return sorted(busy | set(waiting) | {each[0].handler.group for each in limited} | set(hung))
-
-
-def _of(group: str, calls: Sequence[tuple[HandlerTask, float]], now: float) -> list[tuple[float, HandlerTask]]:
-    """Return the calls of a group that take long."""
-    return [(since, task) for task, since in calls if task.handler.group == group and now - since >= LONG_SECONDS]
-
-
 def _call(task: HandlerTask, since_ms: int) -> CallStatus:
     place = f"{task.handler.topic}/{task.place.partition}/{task.place.offset}"
-    return CallStatus(task.handler.id, place, since_ms, task.handler.timeout_seconds)
+    return CallStatus(task.handler.id, place, since_ms, task.handler.timeout)
 
 
 def _limit(limiter: Limiter, waiting: int, until_ms: int | None) -> LimitStatus:
@@ -106,10 +100,9 @@ def _limit(limiter: Limiter, waiting: int, until_ms: int | None) -> LimitStatus:
 class WorkerHealth:
     """The groups of a worker, and those that it does not serve because too many of their calls hang.
 
-    `refusal`: why it has ended, if it can no longer use the tables. `workers`: how many run; 0 if none has
-    been started, or all have ended. `lease_seconds`: how long its lease still runs without another heartbeat,
-    below 0 once it has run out; None while it has not joined. `stopping`: it finishes its work and takes no
-    more. `calls`: how many records of each group are with a handler.
+    `refusal`: why it has ended, if it cannot use the tables. `workers`: how many run. `lease_seconds`: how long its
+    lease still runs, below 0 once it has run out; None before it joins. `stopping`: it takes no more work. `calls`: how
+    many records of each group are with a handler.
     """
 
     groups: tuple[str, ...] = ()
@@ -144,10 +137,7 @@ logger = logging.getLogger("penstock.worker")
 
 
 def log_start(where: str, subscriptions: Sequence[Subscription], member: str, members: int) -> None:
-    """Log the Penstock version, its store and groups, and how many members are present now.
-
-    `where`: the store's address without its password.
-    """
+    """Log the version, the store (its address without a password), the groups, and the members present now."""
     handlers: dict[str, list[str]] = {}
     for each in subscriptions:
         handlers.setdefault(each.group, []).extend(handler.id for handler in each.handlers)
@@ -173,3 +163,110 @@ def own_version() -> str:
         return metadata.version("penstock")
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+_COUNTED = 100_000  # unbounded numbers are counted no further than this
+_BY_GROUP = (
+    metrics.PENDING,
+    metrics.ASSIGNED,
+    metrics.UNASSIGNED,
+    metrics.OLDEST_PENDING,
+    metrics.WAITING_LANES,
+    metrics.HELD_LANES,
+    metrics.DEAD_RECORDS,
+)
+_OF_STORE = (
+    metrics.MEMBERS,
+    metrics.SLOTS_ASSIGNED,
+    metrics.SLOTS_UNASSIGNED,
+    metrics.STAGED,
+    metrics.SCHEDULED,
+    metrics.OLDEST_STAGED,
+    metrics.MEASURED,
+)
+_OF_PROCESS = (metrics.HUNG_CALLS, metrics.GIVEN_UP)
+_OF_HANDLER = (metrics.DELIVERED, metrics.PARKED, metrics.DEAD, metrics.UNDECODABLE, metrics.COMPLETED_BY_FALLBACK)
+
+
+class Measures:
+    """The gauges that one worker sets, of one store."""
+
+    def __init__(self, store: Store, member: Member, clock: Clock = SYSTEM) -> None:
+        self._store, self._member, self._clock = store, member, clock
+        self._groups: set[str] = set()
+
+    def take(self) -> None:
+        """Set them all to the present values; remove those of a deleted group."""
+        found, of_store = self._store.database.look(self._look)
+        name = self._store.name
+        for group, values in found.items():
+            for series, value in values.items():
+                series.set(value, store=name, group=group)
+        for gone in self._groups - found.keys():
+            for series in _BY_GROUP:
+                series.forget(name, gone)
+        self._groups = set(found)
+        for series, value in zip(_OF_STORE, of_store, strict=True):
+            series.set(value, store=name)
+        measure_unread(self._store)
+
+    def forget(self) -> None:
+        """Remove them: the worker has ended, and its values would only grow old."""
+        name = self._store.name
+        for series in (*_OF_STORE, *_BY_GROUP, *_OF_PROCESS):
+            for labels in [each for each in series.values() if each[0] == name]:
+                series.forget(*labels)
+
+    def _look(self, tx: Transaction) -> tuple[dict[str, dict[Series, float]], list[float]]:
+        now_ms = tx.now_ms(own_ms(self._clock))
+        living = self._member.living(tx)
+        groups: dict[str, dict[Series, float]] = {}
+        for name, counts in self._cursors(tx, now_ms, living).items():
+            groups[name] = dict(zip(_BY_GROUP, counts, strict=False))
+        for name, waiting in read_waiting(tx, _COUNTED).items():
+            groups.setdefault(name, {}).update(zip(_BY_GROUP[4:], waiting, strict=True))
+        slots, backlog = self._member.count_slots(tx, living), read_backlog(tx, _COUNTED)
+        oldest = _age(now_ms, [backlog.staged_since_ms, backlog.due_since_ms])
+        return groups, [len(living), *slots, backlog.staged, backlog.scheduled, oldest, now_ms / 1000]
+
+    def _cursors(self, tx: Transaction, now_ms: int, living: list[str]) -> dict[str, list[float]]:
+        """Return for each group its lag, how many cursors we own and no member owns, and its oldest age."""
+        log = self._store.log_in(tx)
+        topics = {each.id: each for each in log.topics()}
+        bounds = log.bounds_of(list(topics.values()))
+        found: dict[str, list[float]] = {}
+        behind: dict[str, list[tuple[Topic, Position]]] = {}
+        for name, topic_id, partition, offset, mine, free in read_cursors(tx, self._member.id, living):
+            counts, places = found.setdefault(name, [0, 0, 0, 0]), behind.setdefault(name, [])
+            start, end = bounds.get(topic_id, {}).get(partition, Bounds(0, 0))
+            if offset < end:
+                counts[0] += end - offset
+                places.append((topics[topic_id], Position(partition, max(start, offset))))
+            counts[1] += bool(mine)
+            counts[2] += bool(free)
+        wanted: dict[Topic, set[Position]] = {}
+        for topic, place in {each for places in behind.values() for each in places}:
+            wanted.setdefault(topic, set()).add(place)
+        times = log.times_at(wanted) if wanted else {}
+        for name, places in behind.items():
+            published = [times.get(topic.id, {}).get(place) for topic, place in places]
+            found[name][3] = _age(now_ms, published)
+        return found
+
+
+def begin_series(store: str, subscriptions: Iterable[Subscription]) -> None:
+    """Give the series of handlers and their groups a first value: a rise from nothing would not be seen."""
+    for subscription in subscriptions:
+        group = subscription.group
+        metrics.PASSED_OVER.add(0, group=group)
+        for gauge in _OF_PROCESS:
+            gauge.set(0, store=store, group=group)
+        for handler in subscription.handlers:
+            metrics.HANDLER_SECONDS.observe(group=group, handler=handler.id)
+            for counter in _OF_HANDLER:
+                counter.add(0, group=group, handler=handler.id)
+
+
+def _age(now_ms: int, moments: Iterable[int | None]) -> float:
+    known = [each for each in moments if each is not None]
+    return max(0, now_ms - min(known)) / 1000 if known else 0.0

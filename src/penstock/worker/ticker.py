@@ -1,13 +1,13 @@
 """The ticks of this program's schedules, and the thread of the worker that takes them when they are due.
 
-To take a tick: look, make the event, then take the tick and stage the event together. The program's function
-is called before the transaction, so no lock is held meanwhile; the write itself finds out whether the tick is
-still there to be taken. The function runs in a thread of its own, one for each schedule, so that one that
-hangs or fails keeps no other schedule from its ticks.
+The program's function is called before the transaction that takes the tick and stages the event, so no lock is held
+meanwhile; the write finds out whether the tick is still free. Each schedule's function has a thread of its own, so that
+one that hangs or fails keeps no other from its ticks.
 """
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
@@ -17,11 +17,10 @@ from penstock.clock import Clock, own_ms
 from penstock.database.database import Database, Transaction
 from penstock.membership.member import declared
 from penstock.model.causes import reason
-from penstock.outbox.event import StagedEvent
+from penstock.outbox.contract import StagedEvent
 from penstock.outbox.periodic import rows
 from penstock.outbox.periodic.declaration import Schedule, Schedules, Tick
-from penstock.outbox.periodic.plan import PeriodicSettings, TickPlan, plan
-from penstock.outbox.periodic.rows import ScheduleRow
+from penstock.outbox.periodic.rows import PeriodicSettings, ScheduleRow, TickPlan, plan
 from penstock.redaction import ErrorText, traced, words
 
 from .calling.runner import ProcessingSettings
@@ -70,13 +69,7 @@ class Ticker:
             row = self._standing(schedule, found.get(schedule.name))
             if row is None or row.paused:
                 continue
-            planned = plan(
-                schedule.definition,
-                next_ms=row.next_ms,
-                since_ms=row.since_ms,
-                now_ms=row.now_ms,
-                settings=self._settings,
-            )
+            planned = plan(schedule.definition, row.next_ms, row.since_ms, row.now_ms, self._settings)
             if planned is None:
                 pause = min(pause, (row.next_ms - row.now_ms) / 1000)
             else:
@@ -84,10 +77,7 @@ class Ticker:
         return due, pause
 
     def take(self, due: DueTick, *, may: Callable[[], bool] = lambda: True) -> bool:
-        """Make the event of a tick, and stage it with the tick taken; return whether its event could be made.
-
-        `may`: called before anything is written. Raises the database's errors.
-        """
+        """Stage the event of a tick with the tick taken; return whether it could be made. `may` comes first."""
         schedule, row, planned = due
         own, event = self._own_ms(), None
         if planned.tick_ms is not None:
@@ -121,23 +111,13 @@ class Ticker:
         now = self._clock.monotonic()
         if row is not None and now < self._yielded.get(name, 0.0):
             return None
-        own = self._own_ms()
-        stands = self._database.run(
-            lambda tx: rows.declare(
-                tx,
-                schedule,
-                own,
-                replaced=row is not None and name in self._declared,
-                declared_by=lambda tx, name: declared(tx, name, self._clock),
-            )
-        )
+        own, others = self._own_ms(), partial(declared, clock=self._clock)
+        replaced = row is not None and name in self._declared
+        stands = self._database.run(lambda tx: rows.declare(tx, schedule, own, replaced=replaced, declared_by=others))
         if stands is None:
             if name not in self._yielded:
-                logger.warning(
-                    "schedule %s waits: a worker that was started later declares it in another way",
-                    name,
-                    extra={"schedule": name},
-                )
+                waits = "schedule %s waits: a worker that was started later declares it in another way"
+                logger.warning(waits, name, extra={"schedule": name})
             self._yielded[name] = now + self._settings.look_interval.total_seconds()
             return None
         declared_as = "schedule %s: %s (version %d)"
@@ -150,29 +130,20 @@ class Ticker:
         name, how = due.schedule.name, self._error_text
         text = reason(error, _ERROR_CHARACTERS, how).replace("\0", "\\0")
         metrics.TICKS.add(1, schedule=name, outcome="failed")
-        logger.error(
-            "schedule %s: the event of a tick could not be made; tried again later",
-            name,
-            exc_info=traced(error, how),
-            extra={"schedule": name, "error": words(error, how)},
-        )
+        later = "schedule %s: the event of a tick could not be made; tried again later"
+        logger.error(later, name, exc_info=traced(error, how), extra={"schedule": name, "error": words(error, how)})
         own = self._own_ms()
         self._database.run(lambda tx: rows.fail(tx, due.row, text, own))
 
     def _tell(self, due: DueTick, event: StagedEvent | None) -> None:
+        name = due.schedule.name
         if due.planned.skipped:
-            logger.warning(
-                "schedule %s: ticks were missed and are left out (catch_up=%s)",
-                due.schedule.name,
-                due.schedule.definition.catch_up,
-                extra={"schedule": due.schedule.name},
-            )
+            missed = "schedule %s: ticks were missed and are left out (catch_up=%s)"
+            logger.warning(missed, name, due.schedule.definition.catch_up, extra={"schedule": name})
         if due.planned.tick_ms is not None:
-            outcome = "none" if event is None else "published"
-            metrics.TICKS.add(1, schedule=due.schedule.name, outcome=outcome)
+            metrics.TICKS.add(1, schedule=name, outcome="none" if event is None else "published")
 
     def _id(self) -> str:
-        """Return the id of the store, read once."""
         if not self._store_id:
             self._store_id = self._database.look(rows.read_store_id)
         return self._store_id

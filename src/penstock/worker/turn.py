@@ -28,10 +28,7 @@ class Taker(Protocol):
     """What is done in a turn. `own` and `guest` return for how many seconds there is nothing to do."""
 
     def own(self, *, timed: bool) -> TurnSteps:
-        """Do everything; yield what waits for the store, to be called outside of the turn.
-
-        `timed`: the wait before it timed out, without a post.
-        """
+        """Do everything; yield writes, to be made outside of the turn. `timed`: no post ended the wait before."""
 
     def guest(self, *, beside: bool) -> float | None:
         """Do what needs no write; None: this one may not be made now. `beside`: a write is under way."""
@@ -41,10 +38,7 @@ class Taker(Protocol):
 
 
 class Turn:
-    """Sees to it that turns are made one at a time: by its own thread, or by a guest that has work for it.
-
-    An error of a turn makes its own thread wait with back-off. All methods are for any thread.
-    """
+    """Sees to it that turns are made one at a time, by its own thread, which waits after an error, or a guest."""
 
     def __init__(self, taker: Taker, clock: Clock, backoff: Backoff) -> None:
         self._taker, self._clock, self._backoff = taker, clock, backoff

@@ -1,8 +1,7 @@
 """The worker: one process that sequences and delivers, and shares the work with others.
 
-Its threads: membership, the mover, the turn's own, retention, ticking if there are schedules, and those that
-run handlers. Each but the last needs one database connection at a time, and the mover another one to hear
-the bell; handlers need the connections they open themselves. `turn.py` draws who does what.
+Its threads: membership, the mover, the turn's own, retention, ticking if there are schedules, and those that run
+handlers. Each but the last needs one database connection at a time, the mover another one to hear the bell.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ from threading import Event, Lock
 
 from penstock.backoff import PollingSettings
 from penstock.clock import Clock, steady
-from penstock.database.bell_listener import LOGGED, BellConnection, notify_others
+from penstock.database.bell_listener import BellConnection
 from penstock.database.schema_watch import SchemaWatch
 from penstock.delivery.groups import make_groups
 from penstock.delivery.store import GroupStore
@@ -22,28 +21,23 @@ from penstock.log.contract import Topic
 from penstock.log.store import Store
 from penstock.membership.domain import touch
 from penstock.membership.member import ClusterSettings
-from penstock.membership.serving import Domain
+from penstock.membership.serving import Domain, MemberStatus
 from penstock.membership.sharing import SharingMember
-from penstock.membership.status import MemberStatus
 from penstock.outbox.bell import BellSettings
-from penstock.outbox.sequencer import Pass
-from penstock.outbox.whole_move import MOST_RECORDS
 
 from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
-from .group.read_cache import MOST_MOVED_BYTES
-from .group.settlements import Settled
-from .group.suspects import Trials
+from .group.settlements import Settled, Trials
 from .group.transactional import TransactionalDelivery
+from .handler import Subscription
 from .handlers import Handlers
-from .measures import Measures, begin_series
+from .known_log import MOST_MOVED_BYTES
 from .membership_loop import MembershipCalls, MembershipLoop, ServingPlan, filters_of
 from .mover import Mover
 from .retention import RetentionService
 from .served_groups import AnyDelivery
-from .status import WorkerHealth, log_start, with_services
-from .subscription import Subscription
+from .status import Measures, WorkerHealth, begin_series, log_start, with_services
 from .ticker import TickingService, TickSource
 
 logger = logging.getLogger("penstock.worker")
@@ -53,11 +47,7 @@ UNSERVED_SECONDS = 5.0  # how long a worker that serves no group waits for hung 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerPlan:
-    """The choices of one worker.
-
-    `pins`: the partitions it may own; None: any. `dedicated`: its process does nothing else, so a record may
-    be the cause of its death.
-    """
+    """The choices of one worker. `pins`: the partitions it may own; None: any. `dedicated`: nothing else runs."""
 
     cluster: ClusterSettings = field(default_factory=ClusterSettings.load)
     polling: PollingSettings = field(default_factory=PollingSettings.load)
@@ -67,10 +57,7 @@ class WorkerPlan:
 
 
 class Worker:
-    """One running worker: makes the services, starts and stops them together, and passes on their reports.
-
-    Call `start` once, then `stop`; both from any thread.
-    """
+    """Makes the services, starts and stops them, passes on their reports. `start` once, then `stop`."""
 
     def __init__(
         self,
@@ -83,11 +70,7 @@ class Worker:
         periodic: TickSource | None = None,
         settled: Settled | None = None,
     ) -> None:
-        """`schema`: a watch that has looked at the tables already, if there is one.
-
-        `periodic`: the schedules. `settled`: called with results once they are written, for a worker of one
-        group on one topic.
-        """
+        """`schema`: a watch that has looked already. `settled`: called with written results of its one group."""
         self._plan = plan = plan or WorkerPlan()
         self._store, self._database, self._clock = store, store.database, steady(clock)
         self._handlers, self._settled, threads = handlers, settled, plan.processing.concurrency
@@ -105,6 +88,7 @@ class Worker:
             trials=self._trials,
             store=store.name,
             is_told=self._hears,
+            unread=lambda ends: self._membership.moved(ends),
         )
         self._mover = Mover(
             store,
@@ -113,7 +97,7 @@ class Worker:
             polling=plan.polling,
             member=self._member,
             bell=self._bell,
-            moved=self._moved,
+            moved=self._delivery.moved,
             logged=self._delivery.ring,
             hand_over_bytes=MOST_MOVED_BYTES,
         )
@@ -205,11 +189,7 @@ class Worker:
             self._mover.flooded(seconds)
 
     def stop(self, grace_seconds: float | None = None) -> None:
-        """Tell the others, let handlers end within the grace period, settle, release, leave; then return.
-
-        May be called twice, and again from another thread to hurry the first call. In a process forked off a
-        running worker it does nothing: the threads are the parent's.
-        """
+        """Tell the others, let handlers end within the grace period, settle, release, leave. A fork does nothing."""
         if self._pid != os.getpid():
             return
         if grace_seconds is None:
@@ -252,11 +232,9 @@ class Worker:
         return GroupsGivenUp(str(each) for each in self._delivery.hung.groups())
 
     def _hears(self) -> bool:
-        """Return whether a bell announces what other processes publish and sequence."""
         return self._bell is not None and self._bell.hears
 
     def _status(self) -> MemberStatus:
-        """Return the status of this process, for other processes to read."""
         polls = "bell.enabled is off" if self._bell is None else self._bell.trouble
         try:
             delivery = self._delivery.status()
@@ -275,16 +253,6 @@ class Worker:
         self._mover.stop()
         self._retention.stop()
         self._refusal = error
-
-    def _moved(self, done: Pass) -> None:
-        """Hand over sequenced records: to the delivery loop here, and to those of other processes."""
-        if not done.moved:  # a write that left nothing staged: perhaps another sequencer's
-            self._delivery.ring()
-            return
-        self._delivery.grown(done.ends, done.entries, few=done.moved <= MOST_RECORDS)
-        self._membership.moved(done.ends)
-        if self._bell is not None and self._database.dialect.notifies and self._member.has_neighbours:
-            notify_others(self._database, LOGGED)
 
     def _new_delivery(self, subscription: Subscription, topic: Topic) -> tuple[int, AnyDelivery]:
         store = GroupStore(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Set
 
 import pytest
 
+from penstock.delivery.cursor_state import NOTED_TYPES, LateMove, PassedOver, PassedRecord, PassedType
 from penstock.delivery.lane import (
     WHOLE,
     LaneId,
@@ -21,7 +22,6 @@ from penstock.delivery.lane import (
     stored_lane,
 )
 from penstock.delivery.machine import Delivery, Partition, Settlement
-from penstock.delivery.unhandled_types import NOTED_TYPES, LateMove, PassedOver, PassedRecord, PassedType
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from tests.property.delivery_model import Rows
 

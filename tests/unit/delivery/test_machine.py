@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.delivery import machine
+from penstock.delivery.cursor_state import GoingOut
 from penstock.delivery.lane import StoredLane, WaitState, alone_in
 from penstock.delivery.machine import LANE_AHEAD, SLOW_WAITING, WINDOW, Delivery, NewDeadLetter, Partition, Settlement
-from penstock.delivery.offset_sets import GoingOut
 from penstock.delivery.verdict import Dead, Parked, Passed
 from tests.property.delivery_model import Rows
 

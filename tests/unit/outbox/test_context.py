@@ -167,7 +167,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from penstock.testing import memory_outbox
-from penstock.worker.trace_context import batch_in_context
+from penstock.worker.binding import batch_in_context
 
 exporter = InMemorySpanExporter()
 provider = TracerProvider()

@@ -10,9 +10,8 @@ from penstock import points
 from penstock.errors import InvalidInput, InvalidSelection, InvalidTime, InvalidTopic, TokenReused
 from penstock.model.limits import LimitsSettings
 from penstock.model.token import check_token, digest
-from penstock.outbox.contract import Step, Steps, arun, run
-from penstock.outbox.event import StagedEvent, staged_event
-from penstock.outbox.staging import Staged, cancel_steps, reschedule_steps, stage_steps
+from penstock.outbox.contract import StagedEvent, Step, Steps, arun, run
+from penstock.outbox.staging import Staged, cancel_steps, reschedule_steps, stage_steps, staged_event
 from penstock.outbox.tokens import find_steps, wait_steps
 
 NOW_MS = 1_700_000_000_000

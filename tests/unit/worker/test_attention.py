@@ -18,7 +18,7 @@ class Looked:
         self._groups, self.looks = groups, 0
         self.meanwhile: list[Domain] = []
         self.fails = False
-        self.needs_check = False
+        self.partitions = SimpleNamespace(needs_check=False)
         self.topic = "events"
         self.subscription = SimpleNamespace(group="g", has_rate=False)
 

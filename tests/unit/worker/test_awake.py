@@ -73,7 +73,7 @@ def reader(engine: StoreEngine) -> Reader:
 
 
 def test_what_is_done_and_settled_is_at_rest_until_the_log_grows(reader: Reader) -> None:
-    assert reader.group.owns() == PARTITIONS
+    assert len(reader.group.partitions) == PARTITIONS
     assert reader.awake == set()
     reader.publish(1, "a")
     reader.told()
@@ -96,7 +96,7 @@ def test_a_look_at_the_log_finds_what_nobody_told_of(reader: Reader) -> None:
 def test_a_partition_that_is_to_be_let_go_is_given_back(reader: Reader) -> None:
     reader.group.let_go()
     reader.group.release_idle()
-    assert reader.group.owns() == 0
+    assert len(reader.group.partitions) == 0
 
 
 def test_results_are_awaited_where_the_log_goes_on(reader: Reader) -> None:

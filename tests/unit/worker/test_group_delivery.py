@@ -12,16 +12,16 @@ from penstock import Record, points
 from penstock.database.database import Database
 from penstock.database.dialects import open_database
 from penstock.database.naming import Names
+from penstock.delivery.cursor_state import Trial, stored_trial
 from penstock.delivery.lane import lane_of
 from penstock.delivery.store import GroupStore
-from penstock.delivery.trial import Trial, stored_trial
 from penstock.delivery.verdict import Dead, Parked, Passed, Verdict
 from penstock.errors import StoreUnreachable
 from penstock.log.sql.log import SqlLog
 from penstock.log.store import store_of
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
-from penstock.worker.group.suspects import ALONE_SECONDS, QUIET_SECONDS, Trials
+from penstock.worker.group.settlements import ALONE_SECONDS, QUIET_SECONDS, Trials
 from penstock.worker.handler import HandlerTask
 from tests.conformance.engines import StoreEngine
 from tests.suites.handling_suite import Seen, publish_values, subscribe
@@ -105,15 +105,16 @@ def test_of_each_key_one_record_is_out_and_the_next_follows(make: Make, engine: 
 def test_what_is_to_be_let_go_counts_no_more_for_the_share(make: Make, engine: StoreEngine) -> None:
     publish(engine, ("a", 1))
     mine = make()
-    assert mine.share() == 0.0
+    assert mine.partitions.share() == 0.0
     tasks = taken(mine, engine)
-    assert (mine.owns(), mine.share()) == (1, 1.0)
+    assert (len(mine.partitions), mine.partitions.share()) == (1, 1.0)
     mine.let_go()
     mine.release_idle()
-    assert (mine.owns(), mine.share()) == (1, 0.0)  # something is out: it is ours still, but not for long
+    # something is out: it is ours still, but not for long
+    assert (len(mine.partitions), mine.partitions.share()) == (1, 0.0)
     finish(mine, tasks)
     mine.release_idle()
-    assert mine.owns() == 0
+    assert len(mine.partitions) == 0
 
 
 def test_what_a_lost_owner_had_is_handed_out_again_and_marked(make: Make, engine: StoreEngine) -> None:
@@ -378,7 +379,7 @@ def test_a_log_that_became_shorter_is_read_anew_and_what_comes_again_is_marked(m
         conn.commit()
     finish(mine, tasks)
     fill(mine, engine)
-    assert (mine.owns(), mine.needs_check) == (0, True)
+    assert (len(mine.partitions), mine.partitions.needs_check) == (0, True)
     mine.check()
     again = taken(mine, engine, "me")
     assert [(task.record.value, task.record.redelivered) for task in again] == [(1, True)]
@@ -488,7 +489,7 @@ def test_a_settling_in_doubt_is_taken_afresh(
         points.disarm()
         patch.undo()
     mine.settle()
-    assert mine.owns() == 0
+    assert len(mine.partitions) == 0
     mine.check()
     assert values(taken(mine, engine, "me")) == [2]
 

@@ -176,9 +176,9 @@ def test_the_options_of_a_handler_are_kept_in_one_unit() -> None:
     plain = handlers.add(one, HandlerOptions("b", group="g", id="b"))
     lasting = handlers.add(many, HandlerOptions("c", group="g", id="c", timeout=None, batch=10))
     assert first.aliases == ("old",)
-    assert (first.timeout_seconds, first.rate, first.concurrency, first.batch) == (60.0, 0.5, 2, None)
-    assert (plain.timeout_seconds, plain.rate, plain.concurrency) == (600.0, None, None)
-    assert (lasting.timeout_seconds, lasting.batch) == (None, 10)
+    assert (first.timeout, first.rate, first.concurrency, first.batch) == (60.0, 0.5, 2, None)
+    assert (plain.timeout, plain.rate, plain.concurrency) == (600.0, None, None)
+    assert (lasting.timeout, lasting.batch) == (None, 10)
     assert [each.is_plain for each in (first, plain, lasting)] == [False, True, False]
 
 
@@ -282,7 +282,7 @@ def test_a_predicate_that_raises_is_a_failure_of_its_own_handler(add: Callable[.
 def test_types_without_end_do_not_fill_the_memory(
     add: Callable[..., Handlers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.worker.subscription._CACHED_TYPES", 10)
+    monkeypatch.setattr("penstock.worker.handler._CACHED_TYPES", 10)
     (subscription,) = add(match="a").subscriptions()
     for number in range(100):
         subscription.handler_for(a_record(type=f"t-{number}"))

@@ -73,9 +73,9 @@ class World:
         owner.delivery.take(lambda tx: [owner.name])
 
     def _hand_out(self, owner: Owner) -> None:
-        if owner.delivery.needs_check:
+        if owner.delivery.partitions.needs_check:
             self._check(owner)
-        if not owner.delivery.owns():
+        if not len(owner.delivery.partitions):
             self._take(owner)
         fill(owner.delivery, self._engine)
         owner.delivery.suspects.trials.grant(quiet=not owner.running)
@@ -140,7 +140,7 @@ class World:
         for run in [run for run in owner.queued if owner.delivery.is_over(run[0])]:
             owner.queued.remove(run)
             owner.delivery.untake(reversed(run))
-        owner.delivery.checked()
+        owner.delivery.partitions.needs_check = False
 
     def _die(self, owner: Owner) -> None:
         self.losses += 1

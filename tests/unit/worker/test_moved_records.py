@@ -10,8 +10,8 @@ from penstock import Outbox
 from penstock.clock import SYSTEM
 from penstock.log.entry import Entry
 from penstock.log.sql.log import SqlLog
-from penstock.worker.group import read_cache
-from penstock.worker.group.read_cache import MovedRecords
+from penstock.worker import known_log
+from penstock.worker.known_log import MovedRecords
 from tests.conformance.engines import StoreEngine
 from tests.crash.waiting import wait_until
 from tests.suites.handling_suite import Seen, subscribe
@@ -32,7 +32,7 @@ def test_what_was_put_is_fetched_once_and_in_order() -> None:
 
 
 def test_what_nobody_fetches_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_cache, "_WAITING_BYTES", 1000)
+    monkeypatch.setattr(known_log, "_WAITING_BYTES", 1000)
     moved = MovedRecords()
     for offset in range(10):
         moved.put([entry(offset, b"x" * 100)])
@@ -100,7 +100,7 @@ class TestInAWorker:
     def test_what_is_dropped_on_the_way_is_read(
         self, outbox: Outbox, reads: list[Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(read_cache, "_WAITING_BYTES", 0)
+        monkeypatch.setattr(known_log, "_WAITING_BYTES", 0)
         seen = Seen()
         subscribe(outbox, "g", seen)
         with working(outbox):

@@ -57,7 +57,8 @@ def mover_of(clock: FakeClock, sequencer: Any, bell: Bell | None = None, **more:
     nothing: Any = Store(None, None)  # type: ignore[arg-type]
     member: Any = SimpleNamespace(fence=None)
     made = Mover(nothing, clock, polling=POLLING, member=member, bell=bell, **more)  # type: ignore[arg-type]
-    made._sequencer = sequencer
+    made._sequencer, silent = sequencer, SimpleNamespace(notifies=False)
+    made._database = SimpleNamespace(dialect=silent)  # type: ignore[assignment]
     return made
 
 

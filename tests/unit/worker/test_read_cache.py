@@ -13,8 +13,8 @@ from penstock.database.naming import Names
 from penstock.log.contract import Chunk, OffsetRange, Topic
 from penstock.log.sql.log import SqlLog
 from penstock.testing import FakeClock
-from penstock.worker.group import read_cache as cache_module
-from penstock.worker.group.read_cache import ReadCache
+from penstock.worker import known_log
+from penstock.worker.known_log import ReadCache
 from tests.conformance.engines import StoreEngine
 from tests.suites.records import a_record
 
@@ -123,7 +123,7 @@ def test_it_is_thrown_away_after_a_second(cache: ReadCache, log: CountingLog, to
 def test_it_holds_no_more_than_so_many_bytes(
     cache: ReadCache, log: CountingLog, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_module, "KEPT_BYTES", 5_000)
+    monkeypatch.setattr(known_log, "KEPT_BYTES", 5_000)
     for number in range(4):
         cache.read_ranges(topic, [OffsetRange(number, 0, 20)], max_bytes=ALL)
         assert sum(each.content.size + 140 for each in cache._rows.values()) <= 5_000

@@ -286,7 +286,7 @@ def test_the_watch_comes_back_to_a_rate_that_has_run_dry(
     loop: Callable[..., Loop], monkeypatch: pytest.MonkeyPatch, is_async: bool
 ) -> None:
     """One call goes on for long, so it is not its end that says when the next may begin."""
-    monkeypatch.setattr("penstock.worker.calling.timeouts._LONGEST_LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr("penstock.worker.calling.runner._LONGEST_LOOK_SECONDS", 3600.0)
     begun, go = threading.Semaphore(0), threading.Event()
 
     def first_is_slow(record: Record) -> None:

@@ -4,8 +4,7 @@ from collections import Counter
 
 from penstock import Fixed
 from penstock.delivery.verdict import Dead, Rules
-from penstock.worker.calling.begun_calls import FallbackCall
-from penstock.worker.calling.thread_pool import QueuedCall, ThreadQueue
+from penstock.worker.calling.thread_pool import FallbackCall, QueuedCall, ThreadQueue
 from penstock.worker.handler import Handler, HandlerTask, TaskPlace
 from tests.suites.records import a_record
 

@@ -204,7 +204,7 @@ class Served:
     def __init__(self) -> None:
         self.units: object = None
         self.in_flight = 0
-        self.delivery = SimpleNamespace(is_plain=True, needs_check=False)
+        self.delivery = SimpleNamespace(is_plain=True, partitions=SimpleNamespace(needs_check=False))
 
 
 def others(loop: DeliveryLoop, served: Served, what: str) -> None:
@@ -215,7 +215,7 @@ def others(loop: DeliveryLoop, served: Served, what: str) -> None:
         case "a new group":
             loop._groups._new.append(None)  # type: ignore[arg-type]
         case "a check":
-            served.delivery.needs_check = True
+            served.delivery.partitions.needs_check = True
         case "an owner was lost":
             served.delivery.is_plain = False
         case "units":

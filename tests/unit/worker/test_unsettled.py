@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.worker.unsettled import FEW_RESULTS, GATHER_SECONDS, Unsettled
+from penstock.worker.served_groups import FEW_RESULTS, GATHER_SECONDS, Unsettled
 
 JUST_BEFORE = GATHER_SECONDS * 0.99
 

@@ -4,7 +4,7 @@ A member writes its status with its heartbeat, so an answer may be some seconds 
 """
 
 from penstock.membership.filters import wanted
-from penstock.membership.status import CallStatus, GroupStatus
+from penstock.membership.serving import CallStatus, GroupStatus
 
 from . import sentences as say
 from .answer import Code, Reason, ahead, counted, lasting

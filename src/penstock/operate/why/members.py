@@ -10,8 +10,7 @@ from penstock.membership.assignment import may_hold
 from penstock.membership.filters import Filter, wanted
 from penstock.membership.member import MemberState
 from penstock.membership.process import Process, lease_clocks
-from penstock.membership.serving import Domain, Present, decode_serves
-from penstock.membership.status import SILENT, MemberStatus, decode_status
+from penstock.membership.serving import SILENT, Domain, MemberStatus, Present, decode_serves, decode_status
 
 from .answer import lasting
 

@@ -11,10 +11,9 @@ import msgspec
 
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
+from penstock.delivery.cursor_state import DoneSet, Trial, stored_trial
 from penstock.delivery.lane import SHARED, WHOLE, LaneId, WaitState, columns_of, key_lane, stored_lane
 from penstock.delivery.notes import Note
-from penstock.delivery.offset_sets import DoneSet
-from penstock.delivery.trial import Trial, stored_trial
 from penstock.log.contract import Topic
 from penstock.log.entry import key_bytes
 from penstock.membership.filters import Filter, wanted

@@ -19,8 +19,8 @@
 from dataclasses import replace
 from shlex import quote
 
+from penstock.delivery.cursor_state import ALONE_DEATHS
 from penstock.delivery.notes import OPEN, Note
-from penstock.delivery.trial import ALONE_DEATHS
 from penstock.log.contract import Log, Position
 from penstock.membership.filters import wanted
 from penstock.worker.group import bounds

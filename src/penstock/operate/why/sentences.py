@@ -2,10 +2,10 @@
 
 from shlex import quote
 
+from penstock.delivery.cursor_state import Trial
 from penstock.delivery.lane import WaitState
-from penstock.delivery.trial import Trial
 from penstock.membership.filters import have_nothing_in_common
-from penstock.membership.status import CallStatus
+from penstock.membership.serving import CallStatus
 from penstock.worker.group import bounds
 
 from .answer import QuestionKind, ago, ahead, counted, lasting, short, times

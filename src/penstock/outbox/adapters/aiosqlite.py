@@ -1,8 +1,7 @@
 """Publishing on an `aiosqlite.Connection`.
 
-It is a `sqlite3.Connection` in its own thread, so the sync adapter runs there too. It calls `_execute`, as
-the driver's own methods do, since the public ones cost a second trip to close their cursor and cannot read
-the newer `autocommit`, which only that thread may.
+It is a `sqlite3.Connection` in its own thread, so the sync adapter runs there too, by `_execute`: the public methods
+cost a second trip to close their cursor and cannot read the newer `autocommit`.
 """
 
 import sqlite3

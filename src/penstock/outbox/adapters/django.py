@@ -16,13 +16,11 @@ from penstock.database.contract import Row
 from penstock.database.naming import Names
 from penstock.database.sqlite.dialect import missing_table
 from penstock.database.statements import statement
-from penstock.errors import NoTransaction, UnsupportedConnection
+from penstock.errors import NoTransaction
 
 from ..contract import Step
-from .driver import is_known, is_open
+from .driver import dialect_named, is_known, is_open
 from .postgres_calls import missing_relation, postgres_call, postgres_sql
-
-_DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
 
 
 class DjangoAdapter:
@@ -32,10 +30,7 @@ class DjangoAdapter:
 
     def dialect_of(self, conn: Any) -> str:
         """Return the dialect behind the connection. Raises UnsupportedConnection."""
-        vendor = getattr(conn, "vendor", None)
-        if vendor not in _DIALECTS:
-            raise UnsupportedConnection(conn, f"its database is {vendor}; supported are {', '.join(_DIALECTS)}")
-        return _DIALECTS[vendor]
+        return dialect_named(conn, getattr(conn, "vendor", None))
 
     def check(self, conn: Any) -> None:
         """Refuse Django's autocommit, which `atomic` turns off."""
@@ -93,7 +88,6 @@ class DjangoAdapter:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Raise SchemaMissing for the driver's error about a missing table."""
     try:
         yield
     except DatabaseError as exc:

@@ -20,12 +20,11 @@ from penstock.database.statements import statement
 from penstock.errors import NoTransaction, UnsupportedConnection
 
 from ..contract import Step
-from .driver import commits_alone, innermost, is_known, is_open
+from .driver import commits_alone, dialect_named, innermost, is_known, is_open
 from .postgres_calls import missing_relation, numbered_sql, postgres_call, postgres_sql
 
 Conn = Connection | Session | scoped_session[Session]
 _AFTER_COMMIT = "penstock.after_commit"  # in a session's `info`
-_DIALECTS = {"sqlite": "sqlite", "postgresql": "postgres"}
 SEVERAL = (
     "it has several engines: pass {}session.connection(bind_arguments={{'mapper': Order}}), with one of your "
     "models in the database of the outbox"
@@ -100,7 +99,6 @@ def _committed(session: Session) -> None:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Raise SchemaMissing for the driver's error about a missing table."""
     try:
         yield
     except DBAPIError as exc:
@@ -108,13 +106,6 @@ def _translated() -> Iterator[None]:
         if missing is None:
             raise
         raise missing from exc
-
-
-def dialect_named(conn: object, name: str) -> str:
-    """Return our name for one of SQLAlchemy's dialects. Raises UnsupportedConnection."""
-    if name not in _DIALECTS:
-        raise UnsupportedConnection(conn, f"its database is {name}; supported are {', '.join(_DIALECTS)}")
-    return _DIALECTS[name]
 
 
 def _connection(conn: Conn) -> Connection:

@@ -14,8 +14,9 @@ from penstock.database.naming import Names
 from penstock.errors import UnsupportedConnection
 
 from ..contract import Step
+from .driver import dialect_named
 from .sqlalchemy import ADAPTER as SYNC
-from .sqlalchemy import SEVERAL, dialect_named
+from .sqlalchemy import SEVERAL
 
 AsyncConn = AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]
 
@@ -64,7 +65,6 @@ class SqlalchemyAsyncAdapter:
 
 
 def _itself(conn: AsyncConn) -> AsyncConnection | AsyncSession:
-    """Return the session behind a scoped one."""
     return conn() if isinstance(conn, async_scoped_session) else conn
 
 

@@ -5,6 +5,7 @@ it would commit at once, so an open transaction is required.
 """
 
 import sqlite3
+from typing import NoReturn
 
 from penstock.database.contract import Row
 from penstock.database.naming import Names
@@ -37,10 +38,7 @@ class SqliteAdapter(DriverAdapter):
                 return conn.execute(sql, step.rows[0]).rowcount
             return conn.executemany(sql, step.rows).rowcount
         except sqlite3.OperationalError as exc:
-            missing = missing_table(exc)
-            if missing is None:
-                raise
-            raise missing from exc
+            _raise_translated(exc)
 
     def rows(self, conn: sqlite3.Connection, step: Step, names: Names) -> list[Row]:
         """Run the statement once for each row of values."""
@@ -50,10 +48,14 @@ class SqliteAdapter(DriverAdapter):
         try:
             return [found for values in step.rows for found in cursor.execute(sql, values)]
         except sqlite3.OperationalError as exc:
-            missing = missing_table(exc)
-            if missing is None:
-                raise
-            raise missing from exc
+            _raise_translated(exc)
+
+
+def _raise_translated(error: sqlite3.OperationalError) -> NoReturn:
+    missing = missing_table(error)
+    if missing is None:
+        raise error
+    raise missing from error
 
 
 def would_commit(conn: sqlite3.Connection) -> bool:

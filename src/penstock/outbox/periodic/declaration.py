@@ -14,7 +14,8 @@ from penstock.model.limits import NAME_CHARACTERS, check_key, check_topic, check
 from penstock.model.record import RawHeaders
 from penstock.model.schedule import Definition, Every, define, fingerprint
 
-from ..event import DEFAULT_TOPIC, NOT_GIVEN, StagedEvent, with_id
+from ..contract import StagedEvent
+from ..staging import DEFAULT_TOPIC, NOT_GIVEN, with_id
 
 SCHEDULE, TICK = "penstock-schedule", "penstock-tick"  # headers of the event of a tick
 
@@ -123,15 +124,9 @@ class Schedules:
             raise InvalidSchedule(chosen, "key, topic, headers and owner need a type; a registered event has its own")
         check_topic(topic)
         check_key(options.get("key"))
-        made = Schedule(
-            chosen,
-            define(chosen, every, timezone=timezone, catch_up=catch_up, type=type, topic=topic),
-            options,
-            make,
-            make is not None and _takes_tick(chosen, make),
-            value,
-        )
-        self._all[chosen] = made
+        definition = define(chosen, every, timezone=timezone, catch_up=catch_up, type=type, topic=topic)
+        takes_tick = make is not None and _takes_tick(chosen, make)
+        made = self._all[chosen] = Schedule(chosen, definition, options, make, takes_tick, value)
         return made
 
 

@@ -8,7 +8,8 @@ from penstock.model.limits import Headers, check_headers, check_owner
 from penstock.model.schedule import CatchUpWord, Every
 
 from ..async_publisher import AsyncPublisher
-from ..event import DEFAULT_TOPIC, StagedEvent
+from ..contract import StagedEvent
+from ..staging import DEFAULT_TOPIC
 from .declaration import Schedule, Schedules, Tick
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,28 +38,18 @@ class PeriodicPublisher(AsyncPublisher):
     ) -> Callable[[F], F]:
         """Publish the result of a function as an event at each tick, once over all workers.
 
-        `every`: a cron expression of five fields, read in `timezone` (UTC by default), or an interval as a
-        timedelta or seconds. The function takes nothing or the moment of the tick, and returns the value of
-        the event or, without a `type`, an event of a registered class; None publishes nothing. Several
-        workers may call it for one tick, and one result is published; do the work in handlers. `name` names
-        the schedule, by default after the type, and must stay the same across deploys. `catch_up`: which
-        missed ticks to publish, "none", the "last", or "all". Raises InvalidSchedule, InvalidType,
-        InvalidTopic, InvalidKey, InvalidHeaders, InvalidOwner, NoOutbox.
+        `every`: a cron expression of five fields, read in `timezone` (UTC by default), or an interval as a timedelta or
+        seconds. The function takes nothing or the moment of the tick, and returns the value of the event or, without a
+        `type`, an event of a registered class; None publishes nothing. Several workers may call it for one tick, and
+        one result is published; do the work in handlers. `name` names the schedule, by default after the type, and must
+        stay the same across deploys. `catch_up`: which missed ticks to publish, "none", the "last", or "all". Raises
+        InvalidSchedule, InvalidType, InvalidTopic, InvalidKey, InvalidHeaders, InvalidOwner, NoOutbox.
         """
         self._check_outbox("a schedule")
 
         def register(function: F) -> F:
-            self._schedules.declare(
-                name,
-                every,
-                type=type,
-                topic=topic,
-                timezone=timezone,
-                catch_up=catch_up,
-                make=function,
-                key=key,
-                **self._checked_options(headers, owner),
-            )
+            options = {"key": key, "type": type, "topic": topic, "timezone": timezone, "catch_up": catch_up}
+            self._declare(name, every, headers, owner, **options, make=function)
             return function
 
         return register
@@ -81,21 +72,17 @@ class PeriodicPublisher(AsyncPublisher):
         """Publish an event with the same value at each tick, once over all workers; otherwise as `every`."""
         self._check_outbox("a schedule")
         encode_value(type, value)
-        self._schedules.declare(
-            name,
-            every,
-            type=type,
-            topic=topic,
-            timezone=timezone,
-            catch_up=catch_up,
-            value=value,
-            key=key,
-            **self._checked_options(headers, owner),
-        )
+        options = {"key": key, "type": type, "topic": topic, "timezone": timezone, "catch_up": catch_up}
+        self._declare(name, every, headers, owner, **options, value=value)
 
-    def _checked_options(self, headers: Headers | None, owner: str | None) -> dict[str, Any]:
-        """Return the checked options. Raises InvalidHeaders, InvalidOwner."""
-        return {"headers": check_headers(headers, self._limits), "owner": check_owner(owner, self._limits)}
+    def _declare(
+        self, name: str | None, every: Every, headers: Headers | None, owner: str | None, **options: Any
+    ) -> None:
+        checked: dict[str, Any] = {
+            "headers": check_headers(headers, self._limits),
+            "owner": check_owner(owner, self._limits),
+        }
+        self._schedules.declare(name, every, **checked, **options)
 
     def _tick_event(self, schedule: Schedule, tick: Tick, now_ms: int) -> StagedEvent | None:
         """Return the checked event of a tick; None if its function wants none. Runs the caller's code."""

@@ -41,10 +41,7 @@ def current(outbox: object) -> Block:
 
 @contextmanager
 def tracking(outbox: object, skip: Skip, force: bool, metadata: Mapping[str, Any] | None) -> Iterator[None]:
-    """Apply a block: its metadata and skips are added to the outer ones, and `force` removes outer skips.
-
-    Raises InvalidTracking, InvalidHeaders.
-    """
+    """Apply a block inside the outer one; `force` removes outer skips. Raises InvalidTracking, InvalidHeaders."""
     around = current(outbox)
     skipped = _classes(skip)
     if force and skipped:

@@ -1,16 +1,21 @@
 """The declaration of a tracked model: the writes that have events, and the content of those events.
 
-It is checked when declared, and independent of any ORM.
+It is checked when declared, and independent of any ORM. `parts_of` makes the events of a write, as mappings
+for `publish_many`.
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from penstock.errors import InvalidKey, InvalidTracking
+from penstock.errors import InvalidKey, InvalidTracking, InvalidValue
+from penstock.model.content import encode_value
 from penstock.model.limits import NAME_CHARACTERS, check_topic, check_type
+
+from .block import ACTION, CHANGED, ENTITY, Block
 
 TrackedAction = Literal["insert", "update", "delete"]
 # The actions that may be tracked, and the suffix of the event type for each.
@@ -149,3 +154,63 @@ def _check_attribute(model: type, name: str, what: str, fields: Collection[str] 
 
 def _several(names: str | Iterable[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+ImageOf = Callable[[Any, AbstractSet[str]], dict[str, Any]]  # of an object, without hidden attributes
+
+
+def parts_of(
+    declaration: Declaration,
+    action: str,
+    target: Any,
+    *,
+    identity: str,
+    image_of: ImageOf,
+    changed: Iterable[str] | None = None,
+) -> list[dict[str, Any]]:
+    """Return the events of a write, one for each declared type."""
+    reference = f"{declaration.table}:{identity}"
+    headers = {ACTION: action.upper(), ENTITY: reference}
+    if changed is not None:
+        headers[CHANGED] = ",".join(changed)
+    return [
+        {
+            "type": each,
+            "value": _content(declaration, each, target, reference, image_of),
+            "key": identity if declaration.key_of is None else declaration.key_of(target),
+            "topic": declaration.topic,
+            "headers": headers,
+            "owner": declaration.owner_of(target),
+        }
+        for each in declaration.types_for(action, target)
+    ]
+
+
+def with_metadata(events: Iterable[Mapping[str, Any]], block: Block) -> list[dict[str, Any]]:
+    """Return events with the metadata of their block."""
+    return [{**each, "headers": {**block.metadata, **each["headers"]}} for each in events]
+
+
+def blame_column(events: Sequence[Mapping[str, Any]], error: InvalidValue) -> None:
+    """Raise InvalidTracking if a column of an image is the value without a JSON form."""
+    for each in events:
+        if isinstance(each["value"], dict):
+            for column, value in each["value"].items():
+                try:
+                    encode_value(each["type"], {column: value})
+                except InvalidValue:
+                    why = (
+                        f"its column {column!r} holds a {type(value).__qualname__}, which has no JSON form; "
+                        "leave it out with exclude=, or pass a function as value="
+                    )
+                    raise InvalidTracking(each["headers"][ENTITY], why) from error
+
+
+def _content(declaration: Declaration, type: str, target: Any, reference: str, image_of: ImageOf) -> Any:
+    wanted = declaration.value_for(type)
+    if wanted == REFERENCE:
+        return reference
+    if wanted == IMAGE:
+        return image_of(target, declaration.exclude)
+    assert callable(wanted)
+    return wanted(target)

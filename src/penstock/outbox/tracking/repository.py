@@ -1,22 +1,114 @@
 """Events declared on plain models: a program that writes rows with its own SQL marks its writing functions.
 
-When a marked function returns, the events of the objects it has written are staged on its connection, in the
-caller's transaction: so they never come before the statement that locks the row, and a function that raises
-stages none. Nothing here writes a row of the program.
+When a marked function returns, the events of the objects it has written are staged on its connection, in the caller's
+transaction; a function that raises stages none. Nothing here writes a row of the program.
 """
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import wraps
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+
+import msgspec
 
 from penstock.errors import InvalidTracking, InvalidValue
 from penstock.model.connections import AsyncConnection, Connection
 
+from ..adapters import is_connection
 from . import block
-from .declaration import Declaration, declare
-from .parts import blame_column, parts_of, with_metadata
-from .plain import Calls, fields_of, identity_of, image_of
+from .block import Block
+from .declaration import Declaration, blame_column, declare, parts_of, text_of, with_metadata
+
+
+def fields_of(model: type) -> tuple[str, ...] | None:
+    """Return the fields that a class declares; None for a class without declared fields."""
+    if dataclasses.is_dataclass(model):
+        return tuple(each.name for each in dataclasses.fields(model))
+    if issubclass(model, msgspec.Struct):
+        return model.__struct_fields__
+    if hasattr(model, "model_fields"):  # pydantic
+        return tuple(model.model_fields)
+    return None
+
+
+def image_of(target: Any, hidden: AbstractSet[str]) -> dict[str, Any]:
+    """Return the fields or, for a class that declares none, the attributes that do not begin with `_`."""
+    names = fields_of(type(target))
+    if names is None:
+        names = tuple(name for name in _attributes(target) if not name.startswith("_"))
+    return {name: getattr(target, name) for name in names if name not in hidden}
+
+
+def identity_of(target: Any, names: tuple[str, ...]) -> str:
+    """Return the id as text, for several attributes `7,a`. Raises InvalidTracking when it has none yet."""
+    found = [getattr(target, name, None) for name in names]
+    if None in found:
+        why = (
+            f"its {names[found.index(None)]} is None; set it before the write ends, "
+            "or return the object that has it from the function"
+        )
+        raise InvalidTracking(type(target), why)
+    return ",".join(map(text_of, found))
+
+
+def _attributes(target: Any) -> Iterator[str]:
+    """Yield the names of an object's attributes, in its slots and its `__dict__`."""
+    for cls in reversed(type(target).__mro__):
+        slots = vars(cls).get("__slots__", ())
+        yield from (each for each in ((slots,) if isinstance(slots, str) else slots) if hasattr(target, each))
+    yield from getattr(target, "__dict__", ())
+
+
+class Calls:
+    """Inspects the arguments and results of the functions that write one model."""
+
+    def __init__(self, model: type, connection: Callable[..., Any] | None) -> None:
+        self._model, self._connection = model, connection
+
+    def connection(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return the connection of a call, before the call: without one it writes nothing. Raises InvalidTracking."""
+        if self._connection is not None:
+            return self._connection(*args, **kwargs)
+        found = next((each for each in (*args, *kwargs.values()) if is_connection(each)), None)
+        if found is None:
+            why = (
+                f"{_name(function)} was called without a connection; pass the one that it writes on, or "
+                "a function that returns it: connection=lambda self, *rest: self.conn"
+            )
+            raise InvalidTracking(self._model, why)
+        return found
+
+    def written(self, function: Any, result: Any, arguments: tuple[Any, ...], held: Block) -> list[Any]:
+        """Return the objects of a call's result, else of its arguments; False or 0: none. Raises InvalidTracking."""
+        if (result is False or (type(result) is int and result == 0)) and not held.force:
+            return []
+        for several in ((result,), arguments):
+            if found := [each for value in several for each in self._objects(value)]:
+                return found
+        if any(isinstance(value, list | tuple) and not value for value in (result, *arguments)):
+            return []
+        why = (
+            f"{_name(function)} took no {self._model.__qualname__} and returned none; it must take or return "
+            "the objects that it has written"
+        )
+        raise InvalidTracking(self._model, why)
+
+    def check(self, objects: Iterable[Any]) -> None:
+        """Refuse objects of another class than the model. Raises InvalidTracking."""
+        for each in objects:
+            if not isinstance(each, self._model):
+                raise InvalidTracking(self._model, f"a {type(each).__qualname__} is not one of its objects")
+
+    def _objects(self, value: Any) -> list[Any]:
+        values = value if isinstance(value, list | tuple) else (value,)
+        return [each for each in values if isinstance(each, self._model)]
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__qualname__", function))
+
 
 M = TypeVar("M")
 P = ParamSpec("P")
@@ -67,10 +159,7 @@ class Repository(Generic[M]):
     def inserted(
         self, conn: Connection, *objects: M, skip: bool = False, force: bool = False, metadata: Metadata = None
     ) -> list[str]:
-        """Publish that objects were inserted on this connection; return the ids of the events.
-
-        `skip`, `force` and `metadata` are as for `outbox.tracking`, for this call.
-        """
+        """Publish that objects were inserted; return the ids of the events. Options as for `outbox.tracking`."""
         return self._report(INSERT, conn, objects, skip, force, metadata)
 
     def updated(
@@ -102,8 +191,6 @@ class Repository(Generic[M]):
     ) -> list[str]:
         """Publish that objects were deleted on an async connection; else as `inserted`."""
         return await self._areport(DELETE, conn, objects, skip, force, metadata)
-
-    # --- staging ----------------------------------------------------------------------------------
 
     def _report(
         self, action: str, conn: Any, objects: tuple[M, ...], skip: bool, force: bool, metadata: Metadata

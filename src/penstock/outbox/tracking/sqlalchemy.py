@@ -1,14 +1,12 @@
 """Tracking of SQLAlchemy's models: the writes of a flush are staged at its end, in its transaction.
 
-SQLAlchemy reports each row by mapper events before and after the row's own statement; the changes are
-collected on the session and staged in `after_flush`, by one statement per connection. So an event never comes
-before the statement that locks its row, and a failing event fails the flush. Writes without mapper events are
-not tracked: bulk statements, and the database's own cascades and triggers.
+Mapper events report each row before and after its statement; the changes are collected on the session and staged in
+`after_flush`, by one statement per connection. So an event never comes before the statement that locks its row, and a
+failing event fails the flush. Bulk statements, and the database's cascades and triggers, are not tracked.
 
-Several outboxes may track one model. Events go to the database of the row's own connection, whichever outbox
-stages them. So of the outboxes that track the model, those whose store is that database stage them, once for
-each set of tables. If no address matches (an alias, a pooler, an engine with a `creator`), those for that
-kind of database do.
+Several outboxes may track one model. Events go to the database of the row's own connection, so the outboxes whose store
+is that database stage them, once for each set of tables. If no address matches (an alias, a pooler, an engine with a
+`creator`), those for that kind of database do.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,8 +27,7 @@ from penstock.database.naming import Names
 from penstock.errors import InvalidTracking, InvalidValue
 
 from .block import Block
-from .declaration import Declaration, text_of
-from .parts import blame_column, parts_of, with_metadata
+from .declaration import Declaration, blame_column, parts_of, text_of, with_metadata
 
 _columns: WeakKeyDictionary[Mapper[Any], tuple[str, ...]] = WeakKeyDictionary()
 
@@ -189,7 +186,6 @@ class Tracker:
                 raise
 
     def _parts(self, change: Change) -> list[dict[str, Any]]:
-        """Return the events of a change, as mappings for `publish_many`."""
         target, changed = change.target, None
         if change.action == "update":
             changed = [key for key in columns_of(target) if key in change.changed]
@@ -238,7 +234,6 @@ class Tracker:
         return by_tracker.setdefault(self, {})
 
     def _declaration(self, target: Any) -> Declaration | None:
-        """Return the declaration of the object's class, or of its nearest base."""
         return next((self._declared[cls] for cls in type(target).__mro__ if cls in self._declared), None)
 
 

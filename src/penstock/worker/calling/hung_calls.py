@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
+from typing import NamedTuple
 
 from penstock import metrics
 from penstock.clock import Clock, from_ms
@@ -14,15 +15,16 @@ from ..handler import Handler, about_handler
 
 logger = logging.getLogger("penstock.handlers")
 
+_GIVEN_UP = (
+    "%s is given up in this process: its partitions go to other workers, until fewer than half of these calls hang. "
+    "Restart the process; give what the handler waits for a time limit of its own, shorter than its timeout="
+)
 _LEAST = 4  # hung calls that a group may have, however few threads there are
 
 
 @dataclass(frozen=True, slots=True)
 class GivenUpGroup:
-    """A group that this process does not serve, because too many of its calls hang.
-
-    `handler`: the one with the most of them. `since`: when the first of the hanging calls began.
-    """
+    """A group not served here: too many calls hang, most of `handler`, the first of them since `since`."""
 
     group: str
     handler: str
@@ -35,8 +37,7 @@ class GivenUpGroup:
         return f"group {self.group} ({calls}, the first since {self.since:%Y-%m-%d %H:%M:%S} UTC)"
 
 
-@dataclass(frozen=True, slots=True)
-class HungCall:
+class HungCall(NamedTuple):
     """One such call: whose it is, and when it began."""
 
     handler: Handler
@@ -46,11 +47,10 @@ class HungCall:
 class HungCalls:
     """Counts, for each group, the threads abandoned in calls that hang; gives groups up.
 
-    A thread cannot be ended from outside, so each group may abandon as many threads as the pool has, at least
-    four: a few slow calls do no harm, and a stall of all calls that a group can have under way gives it up.
-    At the bound this process calls no more of the group's handlers, and the membership releases its
-    partitions; calls already running may still hang, too. When fewer than half as many hang, the group is
-    served again. From any thread; `given_up` is a value that is replaced, never changed.
+    A thread cannot be ended from outside, so each group may abandon as many as the pool has, at least four: a few slow
+    calls do no harm. At the bound this process calls no more of the group's handlers, and the membership releases its
+    partitions. When fewer than half as many hang, the group is served again. From any thread; `given_up` is replaced,
+    never changed.
     """
 
     def __init__(
@@ -140,11 +140,5 @@ class HungCalls:
         metrics.GIVEN_UP.set(1, store=self._store, group=group)
         told = next((each for each in self.groups() if each.group == group), None)
         if told is not None:
-            logger.error(
-                "%s is given up in this process: its partitions go to other workers, until fewer than half "
-                "of these calls hang. Restart the process; give what the handler waits for a time limit of "
-                "its own, shorter than its timeout=",
-                told,
-                extra={"group": told.group, "handler": told.handler},
-            )
+            logger.error(_GIVEN_UP, told, extra={"group": told.group, "handler": told.handler})
         self._changed()

@@ -1,6 +1,4 @@
-"""The limiter of one handler that not every free thread may call: it is async, takes batches, or has a bound
-or a rate.
-"""
+"""The limiter of one handler that not every free thread may call: async, in batches, or with a bound or a rate."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -55,9 +53,8 @@ class LimitedCall:
 class Limiter:
     """The waiting tasks of one handler, and how many of them may begin: they wait here and hold up no others.
 
-    It grants calls, as many as the handler's bound and rate allow. The thread or loop that makes a call
-    begins it with the tasks it gets, and ends it. Invariant: at most `limit` calls are granted or under way.
-    From any thread.
+    The thread or loop that makes a granted call begins it with the tasks it gets, and ends it. Invariant: at most
+    `limit` calls are granted or under way. From any thread.
     """
 
     def __init__(
@@ -69,10 +66,7 @@ class Limiter:
         share: float = 1.0,
         rate_is_dry: Callable[[], None] = lambda: None,
     ) -> None:
-        """`share`: the fraction of the handler's rate that is for this process.
-
-        `rate_is_dry` is called when tasks wait for nothing but the rate.
-        """
+        """`share`: the part of its rate for this process. `rate_is_dry`: called when tasks wait only for the rate."""
         self.handler, self._rate_is_dry = handler, rate_is_dry
         self.limit = limit
         self._size = handler.batch or 1
@@ -145,10 +139,7 @@ class Limiter:
             return self._bucket.due(now) if self._bucket is not None and len(self) else None
 
     def status(self, now: float) -> tuple[int, float | None] | None:
-        """Return how many tasks wait for nothing but this limiter, and for how long the rate is dry.
-
-        None when none does: no task waits, or a thread or the loop is about to begin a granted call.
-        """
+        """Return how many tasks wait only for this limiter, and until when the rate is dry; None when none does."""
         with self._lock:
             if not len(self):
                 return None

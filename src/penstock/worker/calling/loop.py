@@ -1,8 +1,7 @@
 """The event loop of async handlers: the caller's, or one in a thread of its own that starts when needed.
 
-A drain calls all handlers one after the other, by `InlineCalls`. Its async handlers share one event loop, so
-that a resource that one of them creates in it (a session, a pool) serves the next. A caller that runs inside
-a loop of its own cannot run another there: then they run in a thread, while it waits.
+A drain calls all handlers one after the other, by `InlineCalls`; its async ones share one loop, and so the sessions and
+pools made in it. Inside a loop of the caller's they run in a thread, while it waits.
 """
 
 import asyncio
@@ -12,7 +11,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from threading import Lock, Thread
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from penstock.errors import HandlerTimeout
@@ -27,10 +25,7 @@ class InlineCalls:
         self._runner = asyncio.Runner()
 
     def answer(self, function: Callable[..., Any], *args: Any, limit: HandlerTimeout | None = None) -> Any:
-        """Call a function, wait for its answer if it is async, and return it.
-
-        Raises `limit` when an async function takes longer than that; a sync one cannot be interrupted.
-        """
+        """Call a function and return its answer, awaited if it is async: then it raises `limit` after that time."""
         result = function(*args)
         if not inspect.isawaitable(result):
             return result
@@ -39,9 +34,7 @@ class InlineCalls:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _apart(self._runner.close)
 
 
@@ -104,10 +97,7 @@ class AsyncLoop:
         return task
 
     def answer(self, function: Callable[..., Any], *args: Any, limit: HandlerTimeout | None = None) -> Any:
-        """Call a function in this thread; if its answer must be awaited, the loop does that meanwhile.
-
-        An exception that would end the thread (such as SystemExit) is raised as a RuntimeError.
-        """
+        """Call a function here, and have the loop await its answer. What would end the thread is a RuntimeError."""
         try:
             result = function(*args)
             if not inspect.isawaitable(result):
@@ -127,7 +117,7 @@ class AsyncLoop:
         if thread is None:  # the caller's own loop goes on; only our tasks in it are cancelled
             loop.call_soon_threadsafe(self._cancel)
             return
-        loop.call_soon_threadsafe(self._end)
+        loop.call_soon_threadsafe(loop.stop)
         thread.join(seconds)
         if thread.is_alive():
             logger.warning("an async handler blocks the event loop; it is left behind")
@@ -161,7 +151,3 @@ class AsyncLoop:
     def _cancel(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-
-    def _end(self) -> None:
-        assert self._loop is not None
-        self._loop.stop()

@@ -1,8 +1,7 @@
 """The rate of a handler, in records per second: its notation, and the token bucket of one process.
 
-A rate holds for the whole cluster. Each process fills a bucket with its share of it, the fraction of the
-topic's partitions that it owns; no coordination is needed, since owners never overlap
-(docs/decisions/archive/0016-rate-limits-by-partition.md).
+A rate holds for the whole cluster. Each process fills a bucket with the fraction of the topic's partitions that it
+owns, without coordination (docs/decisions/archive/0016-rate-limits-by-partition.md).
 """
 
 import re
@@ -32,9 +31,8 @@ def per_second(rate: Any) -> float | None:
 class Bucket:
     """A token bucket that fills at a share of the rate. Its limiter has the lock it needs.
 
-    Invariant: changing the share adds no tokens. So in any span of time all processes together take no more
-    than the rate, one burst, and one token for each process; a process that starts in it adds its share of a
-    burst.
+    Invariant: changing the share adds no tokens. So in any span of time all processes together take no more than the
+    rate, one burst, and one token each.
     """
 
     def __init__(self, per_second: float, at_once: int, now: float, share: float = 1.0) -> None:
@@ -61,5 +59,4 @@ class Bucket:
         self._tokens.fill(now)
 
     def _size(self, share: float) -> float:
-        """Return the most tokens kept: a share of the burst, but at least one whole token."""
         return max(1.0, self._burst * share)

@@ -1,47 +1,36 @@
 """Calls handlers for the delivery loop: sync ones in a pool of threads, async ones in one event loop.
 
-The delivery loop, one thread, hands in tasks and fetches verdicts; it is woken when results wait, but not for
-each result. Threads take tasks of sync handlers without limits from the groups' queues, one at a time, so
-that a slow task delays no other; the rest wait at limiters.
+The delivery loop, one thread, hands in tasks and fetches verdicts; it is woken when results wait, but not for each.
+Threads take tasks of sync handlers without limits from the groups' queues, one at a time, so that a slow task delays no
+other; the rest wait at limiters.
 
-| part            | owns                                                                   |
-|-----------------|------------------------------------------------------------------------|
-| `Permission`    | whether calls may begin                                                |
-| `ThreadQueue`   | the calls that wait for a thread, and which of them may begin          |
-| `ThreadPool`    | the threads: how many, and which of them sleep                         |
-| `HungCalls`     | the abandoned threads, and the groups that are given up                |
-| `SyncCalls`     | the calls made in threads                                              |
-| `AsyncCalls`    | the calls made in the event loop                                       |
-| `Limiters`      | tasks that wait for a bound, batch or rate; the groups' rate shares      |
-| `BegunCalls`    | the calls that have begun, and so whose answer counts                  |
-| `Verdicts`      | the consequences of how a call ended                                   |
-| `Results`       | the verdicts that wait for the delivery loop                           |
-| `Timeouts`      | the handling of calls that take too long                               |
-| `Watch`         | the thread that checks for them                                        |
+The way of a task: `ThreadQueue` or `Limiters` hold it until it may begin (`Permission`); `SyncCalls` in a thread of
+the `ThreadPool`, or `AsyncCalls` in the loop, make the call; `Verdicts` decides on its end, and `Results` keeps the
+verdict. `BegunCalls` knows whose answer counts; `Watch` and `Timeouts` give up calls that take too long, `HungCalls`
+groups with many of them.
 """
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
 from datetime import timedelta
-from threading import Event
+from math import inf
+from threading import Event, Thread
 
-from penstock.clock import Clock
+from penstock.clock import SYSTEM, Clock
 from penstock.delivery.verdict import Verdict
+from penstock.errors import HandlerTimeout
 from penstock.settings import Settings, setting
 
-from ..handler import HandlerTask
-from .async_calls import AsyncCalls
-from .begun_calls import NOT_BEGUN, BegunCalls, Permission, tasks_of
+from ..handler import Handler, HandlerTask, about_record
+from .calls import AsyncCalls, Limiters, RunnerState, SyncCalls
 from .hung_calls import HungCalls
 from .limiter import LimitedCall, Limiter
-from .limiters import Limiters
 from .loop import AsyncLoop
-from .sync_calls import SyncCalls
-from .thread_pool import ThreadPool, ThreadQueue
-from .timeouts import Timeouts, Watch
-from .verdicts import Results, RunnerState, Verdicts
+from .thread_pool import NOT_BEGUN, BegunCall, BegunCalls, Permission, ThreadPool, ThreadQueue, tasks_of
+from .verdicts import Results, Verdicts
 
 _STEP_SECONDS = 0.02
 _SHORTEST_PAUSE = 0.001
@@ -75,11 +64,7 @@ class ProcessingSettings(Settings, room="processing"):
 
 
 class Runner:
-    """Joins the parts that call handlers, and is the only part that the delivery loop uses.
-
-    Its own state is one count: the tasks that were handed in and not returned yet. All methods are for one
-    thread, the delivery loop's, unless they say otherwise.
-    """
+    """Joins the parts that call handlers. All methods are for the delivery loop's thread, unless they say otherwise."""
 
     def __init__(
         self,
@@ -90,10 +75,7 @@ class Runner:
         may_start: Callable[[], bool] | None = None,
         hung: HungCalls | None = None,
     ) -> None:
-        """`wake` is called from other threads when results wait; `may_start` before each call begins.
-
-        `hung`: the counter of calls that hang, if it is shared with others.
-        """
+        """`wake` is called when results wait, `may_start` before each call; `hung` may be shared with others."""
         self._bell, self._clock, self._outstanding = Event(), clock, 0
         self._permission, self._begun = Permission(may_start), BegunCalls()
         self._hung = hung or HungCalls(threads=threads, clock=clock)
@@ -101,18 +83,8 @@ class Runner:
         self._pool = ThreadPool(self._queue, lambda lock: sync.work(lock))
         self._loop = AsyncLoop()
         self._verdicts = Verdicts(clock, self._results, self._queue, self._begun, self._pool.wake)
-        state = RunnerState(
-            clock=clock,
-            context=copy_context(),
-            permission=self._permission,
-            hung=self._hung,
-            begun=self._begun,
-            results=self._results,
-            verdicts=self._verdicts,
-            queue=self._queue,
-            pool=self._pool,
-            loop=self._loop,
-        )
+        calls = self._permission, self._hung, self._begun, self._results, self._verdicts
+        state = RunnerState(clock, copy_context(), *calls, self._queue, self._pool, self._loop)
         sync = SyncCalls(state)
         self._limiters = Limiters(state, sync, AsyncCalls(state), rate_is_dry=self._bell.set)
         self._timeouts = Timeouts(state, self._limiters)
@@ -121,10 +93,6 @@ class Runner:
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let async handlers run in a loop that the caller runs; before the first task."""
         self._loop.use(loop)
-
-    def share(self, group: str, topic: str) -> float | None:
-        """Return the fraction of its rates that a group may use here, if it was set."""
-        return self._limiters.share(group, topic)
 
     def change_share(self, group: str, topic: str, share: float) -> None:
         """Set the fraction of a topic's partitions that a group owns here: it may use that part of a rate."""
@@ -141,14 +109,12 @@ class Runner:
             limited = [task for task in tasks if not task.handler.is_plain]
         self._queue.add(plain)
         self._pool.wake()
-        self._limiters.submit(limited)
+        if limited:
+            self._limiters.submit(limited)
         self._watch.keep()
 
     def finished(self) -> list[tuple[HandlerTask, Verdict | None]]:
-        """Return the verdicts that have come in since the last call; never waits.
-
-        None: the task was not begun, because the one before it in its run did not pass.
-        """
+        """Return the verdicts since the last call; None: not begun, because the one before it did not pass."""
         found = self._results.take()
         self._outstanding -= len(found)
         return found
@@ -159,7 +125,7 @@ class Runner:
 
     def take_back(self, wanted: Callable[[HandlerTask], bool] | None = None) -> list[HandlerTask]:
         """Remove the tasks that have not begun, all or those that match, and return them."""
-        wanted = wanted or _any
+        wanted = wanted or (lambda task: True)
         found = self._queue.take_back(wanted) + self._limiters.take_back(wanted)
         self._outstanding -= len(found)
         if not self._permission.is_closing:
@@ -188,10 +154,7 @@ class Runner:
         return self._limiters.dry(self._clock.monotonic())
 
     def close(self, grace_seconds: float) -> list[HandlerTask]:
-        """Start nothing more, wait `grace_seconds` for running calls, and return the tasks that still run.
-
-        Their later answers are dropped. `take_back` and `finished` still return the tasks and verdicts left.
-        """
+        """Start nothing more, wait `grace_seconds`, and return the tasks that still run: their answers are dropped."""
         self._permission.is_closing = True
         self._pool.wake_all()
         for _ in range(int(grace_seconds / _STEP_SECONDS) + 1):
@@ -216,7 +179,6 @@ class Runner:
         self._limiters.look(all=again)
 
     def _give_up(self) -> list[HandlerTask]:
-        """Stop waiting for running calls, and return their tasks."""
         left = list[HandlerTask]()
         for call in list(self._begun):
             since = self._begun.pop(call, None)
@@ -241,5 +203,126 @@ class Runner:
         return max(_SHORTEST_PAUSE, pause if due is None else min(due - now, pause))
 
 
-def _any(task: HandlerTask) -> bool:
-    return True
+logger = logging.getLogger("penstock.handlers")
+
+_LONGEST_LOOK_SECONDS = 1.0  # the longest time between two checks, whatever the time-outs
+_STUBBORN_SECONDS = 5.0  # how long an async handler may take to be cancelled
+
+
+class Timeouts:
+    """Ends the wait for calls that are over their time: the record counts as failed, and the rest goes on.
+
+    An async call is cancelled, and given up if it does not end then. The thread of a sync one is abandoned and counted
+    as hung, and its later answer is dropped. From any thread.
+    """
+
+    def __init__(self, state: RunnerState, limiters: Limiters) -> None:
+        self._state, self._limiters = state, limiters
+        self._shortest = inf
+
+    @property
+    def look_seconds(self) -> float:
+        """How long to wait between two checks while calls are under way."""
+        return min(self._shortest / 4, _LONGEST_LOOK_SECONDS)
+
+    def expect(self, handlers: Iterable[Handler]) -> None:
+        """Record the time-outs of handlers that are about to be called."""
+        for handler in handlers:
+            self._shortest = min(self._shortest, handler.timeout or inf)
+
+    def look(self) -> None:
+        """Give up the calls that are over their time."""
+        now = self._state.clock.monotonic()
+        for call, since in list(self._state.begun.items()):
+            limit = call.handler.timeout
+            if limit is not None and now - since >= limit and not self._is_cancelled(call, now):
+                self._give_up(call, limit)
+
+    def _is_cancelled(self, call: BegunCall, now: float) -> bool:
+        """Cancel an async call that is over its time; return whether it may still end by that."""
+        if not isinstance(call, LimitedCall) or not call.is_async:
+            return False
+        if call.running is None:
+            return True  # the loop is just beginning it: cancelled at the next look
+        if call.cancelled_at is None:
+            call.cancelled_at = now
+            self._state.loop.call(call.running.cancel)
+            return True
+        return now - call.cancelled_at < _STUBBORN_SECONDS
+
+    def _give_up(self, call: BegunCall, limit: float) -> None:
+        if self._state.begun.pop(call, None) is None:
+            return  # it has just ended
+        error, verdicts = HandlerTimeout(call.handler.id, limit), self._state.verdicts
+        if not isinstance(call, LimitedCall) or not call.is_async:
+            self._state.hung.begin(call, call.handler, limit)
+            self._state.queue.end(call.handler.group)
+            self._state.pool.leave_behind()
+        if isinstance(call, LimitedCall):
+            verdicts.after_limited(call, None, error, limit)
+            self._limiters.grant(call.limiter)
+        elif isinstance(call, HandlerTask):
+            verdicts.leave_out(call)
+            verdicts.after_failure(call, error, limit)
+        else:
+            fields = about_record(call.handler, call.task.record, error=str(error))
+            logger.error("the fallback of handler %s: %s", call.handler.id, error, extra=fields)
+            verdicts.report(call.task, call.verdict, limit)
+
+
+_IDLE_SECONDS, _IDLE_CHECKS = 1.0, 10  # without work it checks so often before it sleeps
+_RESULTS_SECONDS = 0.003  # how long results that are to be announced soon wait at most
+
+
+class Watch:
+    """A thread that checks running calls for time-outs, rates for tokens, and the lease for a renewal.
+
+    It also wakes the delivery loop for results that were to be announced soon. It starts with the first work, sleeps
+    once there has been none for a while, and ends once it is closed and nothing runs. The bell triggers a check at
+    once.
+    """
+
+    def __init__(
+        self,
+        bell: Event,
+        results: Results,
+        *,
+        look: Callable[[], None],
+        pause: Callable[[], float | None],
+        is_over: Callable[[], bool],
+    ) -> None:
+        """`pause` returns how long there is nothing to check; None: until there is work again."""
+        self._bell, self._results = bell, results
+        self._look, self._pause, self._is_over = look, pause, is_over
+        self._wait_ends, self._idle_checks, self._never = -inf, 0, Event()
+        self._thread: Thread | None = None
+
+    def keep(self) -> None:
+        """Ensure that the watch runs and checks soon enough, now that there is work."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="penstock-handler-watch", daemon=True)
+            self._thread.start()
+        elif SYSTEM.monotonic() + (self._pause() or 0.0) >= self._wait_ends:
+            return
+        self._bell.set()
+
+    def _run(self) -> None:
+        while not self._is_over():
+            self._bell.wait(self._next_pause())
+            self._wait_ends = -inf  # what comes in from here on is seen when the next pause is computed
+            self._bell.clear()
+            if self._results.is_due_soon:
+                self._never.wait(_RESULTS_SECONDS)
+                self._results.wake_if_due()
+            self._look()
+
+    def _next_pause(self) -> float | None:
+        pause = self._pause()
+        self._idle_checks = 0 if pause is not None else self._idle_checks + 1
+        if pause is None and self._idle_checks <= _IDLE_CHECKS:
+            pause = _IDLE_SECONDS
+        self._wait_ends = inf if pause is None else SYSTEM.monotonic() + pause
+        again = self._pause()  # checked again: work that came in before compared with an earlier end
+        if pause is None or again is None:
+            return again if pause is None else pause
+        return min(pause, again)

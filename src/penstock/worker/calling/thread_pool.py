@@ -1,4 +1,4 @@
-"""Threads for sync handlers, the calls that wait for them, and how groups share them.
+"""Threads for sync handlers, the calls that wait for them or have begun, and how groups share them.
 
 Threads are started when needed, asleep when idle, and replaced when they hang.
 """
@@ -8,9 +8,69 @@ from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
 from typing import Any
 
-from ..handler import HandlerTask
-from .begun_calls import FallbackCall
-from .limiter import Limiter
+from penstock.delivery.verdict import Verdict
+
+from ..handler import Handler, HandlerTask
+from .limiter import LimitedCall, Limiter
+
+NOT_BEGUN = float("inf")  # the start of a fallback that still waits for a thread
+
+
+class FallbackCall:
+    """The call of a handler's fallback for a record that is about to be given up with this verdict."""
+
+    __slots__ = ("task", "verdict")
+
+    def __init__(self, task: HandlerTask, verdict: Verdict) -> None:
+        self.task, self.verdict = task, verdict
+
+    @property
+    def handler(self) -> Handler:
+        """The handler whose fallback it is."""
+        return self.task.handler
+
+
+BegunCall = HandlerTask | LimitedCall | FallbackCall
+
+
+class BegunCalls(dict[BegunCall, float]):
+    """Each call that has begun, with the moment it began. From any thread: each step is one operation.
+
+    Invariant: only the one that removes a call decides its outcome: a thread or the loop when the handler ends, the
+    watch when its time is over, `close` when the wait is over.
+    """
+
+
+def tasks_of(call: BegunCall) -> list[HandlerTask]:
+    """Return the tasks of a call."""
+    if isinstance(call, LimitedCall):
+        return call.tasks
+    return [call] if isinstance(call, HandlerTask) else [call.task]
+
+
+class Permission:
+    """Whether a call may begin: not once the runner is closing, and not while the member has no lease.
+
+    A call that may not begin stays in its queue, and the refusal is recorded here for the watch. From any thread.
+    """
+
+    def __init__(self, may_start: Callable[[], bool] | None) -> None:
+        """`may_start` is called before each call; None: always allowed."""
+        self.may_start = may_start or (lambda: True)
+        self.is_closing = False
+        self.was_refused = False
+
+    def is_given(self) -> bool:
+        """Return whether a call may begin now."""
+        return not self.is_closing and self.may_start()
+
+    def is_given_again(self) -> bool:
+        """Return, once, that refused calls may begin now."""
+        if not self.was_refused or not self.may_start():
+            return False
+        self.was_refused = False
+        return True
+
 
 QueuedCall = HandlerTask | Limiter | FallbackCall  # a limiter stands for one call that it has granted
 
@@ -29,11 +89,10 @@ class GroupCalls:
 class ThreadQueue:
     """The calls that wait for a thread, group by group, and which of them is next.
 
-    A call may begin while fewer than `threads` are under way, or while its own group has fewer than its
-    share: `threads` divided by the groups, at least one. So a single group may use all threads, and a group
-    that comes later need not wait for slow calls of others: it gets its share in threads beyond that number.
-    The next call is one of the group that has the fewest under way; fallbacks come first, since a record
-    waits for each. Queued calls are of different keys, so their order does not matter. From any thread.
+    A call may begin while fewer than `threads` are under way, or while its group has fewer than its share: `threads`
+    divided by the groups, at least one. So a single group may use all threads, and one that comes later gets its share
+    beyond that number. The next call is one of the group with the fewest under way; fallbacks come first, since a
+    record waits for each. From any thread.
     """
 
     def __init__(self, threads: int) -> None:
@@ -44,7 +103,6 @@ class ThreadQueue:
         self._lock = Lock()
 
     def __bool__(self) -> bool:
-        """Return whether a task or a granted call waits."""
         return any(group.tasks for group in self._turns)
 
     @property
@@ -65,10 +123,7 @@ class ThreadQueue:
             self._fallbacks += 1
 
     def take(self, ended: str | None, *, fallbacks_only: bool) -> QueuedCall | None:
-        """Remove and return the next call that may begin, and count it as under way.
-
-        `ended`: the group of the call that has just ended in the calling thread.
-        """
+        """Remove and return the next call, and count it; `ended`: the group whose call ended in this thread."""
         with self._lock:
             if ended is not None:
                 own = self._groups[ended]
@@ -132,14 +187,11 @@ class ThreadQueue:
 
     def waiting_by_group(self) -> Counter[str]:
         """Return how many records of each group wait for a thread; a granted call counts as one."""
+        counts = Counter[str]()
         with self._lock:
-            return Counter(
-                {
-                    name: sum(1 + (call.more if isinstance(call, HandlerTask) else 0) for call in group.tasks)
-                    for name, group in self._groups.items()
-                    if group.tasks
-                }
-            )
+            for name, group in self._groups.items():
+                counts[name] += sum(1 + (call.more if isinstance(call, HandlerTask) else 0) for call in group.tasks)
+        return +counts  # without zeros
 
     def _group(self, name: str) -> GroupCalls:
         known = self._groups.get(name)
@@ -174,17 +226,12 @@ class ThreadQueue:
 class ThreadPool:
     """The threads of the pool, and the count of those abandoned in calls that hang.
 
-    A thread starts when a call may begin and none is idle. A thread whose call is over its time is abandoned
-    and replaced; if its call ends after all, it rejoins the pool where a thread is missing. `HungCalls`
-    decides how many may be abandoned. The pool counts and wakes threads; the function it is given does the
-    work. Methods are for any thread.
+    A thread starts when a call may begin and none is idle. A thread whose call is over its time is abandoned and
+    replaced; if the call ends after all, it rejoins where a thread is missing. From any thread.
     """
 
     def __init__(self, queue: ThreadQueue, work: Callable[[Any], bool]) -> None:
-        """`work` runs in each thread, with the lock that the thread sleeps on.
-
-        It returns whether the thread still belongs to the pool at its end.
-        """
+        """`work` runs in each thread, with the lock it sleeps on; it returns whether the thread still belongs here."""
         self.has_ended = Event()  # set when a thread ends
         self._queue, self._work = queue, work
         self._idle: deque[Any] = deque()  # the locks that idle threads sleep on, the latest sleeper last

@@ -11,11 +11,3 @@ ENTRIES_BOUND = 100_000  # records in them
 LATE_RECORDS = 200  # of a partition that wait to be delivered late, at once
 LATE_OFFSETS = 1000  # of a partition that are looked through for such records at once,
 LATE_PARTITIONS = 4  # and in how many partitions
-
-
-def as_much_again(count: int) -> int:
-    """Return how many more records of a partition may follow `count` records before the next write.
-
-    After a loss these are marked, too, though they may not have been handed out.
-    """
-    return min(max(count, LEAST_AGAIN), AHEAD)

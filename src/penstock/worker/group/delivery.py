@@ -1,8 +1,7 @@
 """Delivery to one group on one topic: reads the log, hands out records, settles results.
 
-It joins the partitions' state machines with their rows and with the records' payloads. It calls no handler
-and manages no thread: a loop above it does (`drain` in the caller's thread, the delivery loop of a running
-worker).
+It joins the partitions' state machines with their rows and payloads. A loop above it (`drain`, or the delivery loop of
+a worker) calls the handlers.
 
 | part              | owns                                                                   |
 |-------------------|------------------------------------------------------------------------|
@@ -24,25 +23,19 @@ from penstock.delivery.verdict import Parked, Passed, Verdict
 from penstock.errors import UnknownTopic
 from penstock.log.contract import Log, Topic
 
-from ..handler import HandlerTask
-from ..subscription import Subscription
+from ..handler import HandlerTask, Subscription
 from .group_reader import GroupReader
 from .late_records import LateRecords
 from .owned_partitions import LOOK_SECONDS, Barriers, OwnedPartitions
 from .partition_work import RecordBuffer, Taken, put_back, tasks_of
-from .read_cache import ReadCache
-from .settlements import HandOut, Settled, Settlements
-from .suspects import Suspects, Trials
+from .settlements import HandOut, Settled, Settlements, Suspects, Trials
 
+_COUNT_SECONDS = 10.0
 _INTERRUPTED = "its worker stopped before it had ended"
 
 
 class GroupDelivery:
-    """Delivery to one group by one member. Not thread-safe: one loop owns it.
-
-    Apart from its parts, its only state is whether a caller waits for results to be settled. Records go out
-    one by one, by `start`, or in units of work, by `TransactionalDelivery`, which uses the same parts.
-    """
+    """Delivery to one group by one member: by `start`, or in units of work. Not thread-safe: one loop owns it."""
 
     def __init__(
         self,
@@ -57,17 +50,16 @@ class GroupDelivery:
     ) -> None:
         """`trials`: of the process; without it no record is tried as the cause of a process's death.
 
-        `settled`: called with results once they are written down; results then do not wait for others.
-        `barrier_seconds`: how soon to check again whether a partition added by growth may be read.
+        `settled`: called with results once they are written; then they do not wait for others.
         """
         self._store, self._clock, self.subscription = store, clock, subscription
         self.records = RecordBuffer()
         self.partitions = OwnedPartitions(store, self.records, one_lane=subscription.works_in_sequence)
         self.reader = GroupReader(log, store, subscription, self.partitions, self.records)
-        self.late = LateRecords(log, store, subscription, self.partitions, clock)
+        self.late = LateRecords(log, store, subscription, self.partitions)
         self.suspects = Suspects(trials or Trials(clock), store, self.partitions, self.reader, self.records)
         self.barriers = Barriers(store, self.partitions, clock, barrier_seconds)
-        self._is_awaited = settled is not None
+        self._is_awaited, self._next_count = settled is not None, 0.0
         self.settlements = Settlements(subscription.group, store, self.partitions, self.suspects, settled)
         self.hand_out = HandOut(store, self.partitions, self.suspects, self.settlements)
 
@@ -82,21 +74,6 @@ class GroupDelivery:
         return self._store.topic.id
 
     @property
-    def needs_check(self) -> bool:
-        """Whether partitions that were lost may still be ours according to the rows: `check` finds out."""
-        return self.partitions.needs_check
-
-    @property
-    def is_held_up(self) -> bool:
-        """Whether reading on in some partition must wait until results there are settled."""
-        return self.reader.is_held_up
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether it may read on at once: the last read did not reach the end of the log."""
-        return self.reader.is_behind
-
-    @property
     def is_held_back(self) -> bool:
         """Whether records that no handler wants must be settled before later records of their keys go on."""
         return any(work.machine.has_skipped for work in self.partitions.awake())
@@ -107,11 +84,7 @@ class GroupDelivery:
         return not any(work.is_pressing or work.owned.late for work in self.partitions.awake())
 
     def is_all_out(self, in_flight: int) -> bool:
-        """Return whether this many in flight are all there is, and no lane waits for their results.
-
-        Records beyond them may wait in the log: a partition is read only a limited distance ahead of its
-        results.
-        """
+        """Return whether these are all there is, also in the log, and no lane waits for their results."""
         held = 0
         for work in self.partitions.awake():
             owned, end = work.owned, self.reader.end(work)
@@ -124,10 +97,6 @@ class GroupDelivery:
             held += len(work.records)
         return held == in_flight
 
-    def read_through(self, cache: ReadCache) -> None:
-        """Share reads with other groups."""
-        self.reader.read_through(cache)
-
     # -- partitions come and go
 
     def take(self, living: Living) -> None:
@@ -139,17 +108,10 @@ class GroupDelivery:
         self.partitions.take_wanted(living)
 
     def check(self) -> None:
-        """Drop the partitions that the rows say are no longer ours; start releasing those meant for another.
-
-        Also learn a person's decisions on dead letters.
-        """
+        """Drop lost partitions, begin to release those meant for another, learn decisions on dead letters."""
         self.partitions.check()
         if any(work.lanes_changed and not work.borrowed for work in self.partitions):
             self.settle()
-
-    def checked(self) -> None:
-        """Record that lost partitions have been checked and taken again."""
-        self.partitions.needs_check = False
 
     def is_paused(self) -> bool:
         """Return whether deliveries to the group are paused until a person resumes it."""
@@ -158,27 +120,19 @@ class GroupDelivery:
     def let_go(self) -> None:
         """Begin to release everything: nothing more is started."""
         self.partitions.let_go()
-        self.late.count(now=True)
+        self.count_passed_over(now=True)
 
     def release_idle(self) -> None:
         """Settle and release the partitions that are leaving and have nothing in flight."""
         idle = self.partitions.idle()
         if idle:
-            self.late.count(now=True)
+            self.count_passed_over(now=True)
             self.settle()
             self.partitions.release(idle)
 
     def release(self) -> None:
         """Release everything."""
         self.partitions.release_all()
-
-    def owns(self) -> int:
-        """Return how many partitions are owned."""
-        return len(self.partitions)
-
-    def share(self) -> float:
-        """Return the fraction of the topic's partitions that is owned and not about to be released."""
-        return self.partitions.share()
 
     def is_over(self, task: HandlerTask) -> bool:
         """Return whether a task's partition is leaving or was lost, even if it has come back since."""
@@ -188,10 +142,7 @@ class GroupDelivery:
     # -- records in, tasks out
 
     def fill(self, ends: dict[int, int], grown: Collection[int] = ()) -> bool:
-        """Read the log beyond the known position; return whether there was anything.
-
-        `grown`: the partitions that have grown since the last call, if `ends` is the same mapping.
-        """
+        """Read on; return whether there was anything. `grown`: since the last call, if `ends` is the same mapping."""
         self.barriers.refresh()
         filled = self.reader.fill(ends, grown)
         if self.reader.stopped is not None:
@@ -206,10 +157,7 @@ class GroupDelivery:
         return filled
 
     def start(self, limit: int, run: int = 1, *, writes: bool = True) -> list[HandlerTask]:
-        """Hand out up to `limit` records: the oldest of each lane, and up to `run` records of a run.
-
-        `writes`: it may first write down how far it hands out; otherwise it keeps to the present rows.
-        """
+        """Hand out up to `limit` records, in runs of up to `run`; without `writes`, none beyond the present rows."""
         if self.reader.stopped is not None:
             return []
         now_ms, taken, turn = self._clock.now_ms(), list[Taken](), self.suspects.trials.turn()
@@ -253,9 +201,8 @@ class GroupDelivery:
     def finish(self, task: HandlerTask, verdict: Verdict | None) -> bool:
         """Record the outcome of a task; None: it was not begun. Return whether to settle it soon.
 
-        A plain pass may wait for others. A record that has failed before may not, nor may anything in a
-        partition that has lost an owner or is to be released: there the rows must say which records may have
-        been handed out.
+        A plain pass may wait for others; not a record that failed before, nor anything where the rows must say which
+        records may have been handed out.
         """
         if verdict is None:
             self.untake([task])
@@ -296,21 +243,23 @@ class GroupDelivery:
                 work.machine.untake(task.place.offset)
 
     def settle(self) -> None:
-        """Write all changes; drop the partitions that another owner has taken.
-
-        Raises the store's errors; then the next call repeats the same writing first.
-        """
-        self.late.count()
+        """Write all changes. Raises the store's errors; then the next call repeats the same writing first."""
+        self.count_passed_over()
         self.settlements.settle()
         self.reader.let_rest()
 
+    def count_passed_over(self, *, now: bool = False) -> None:
+        """Have the counts of passed-over records written with the next settlement, if it is time or `now`."""
+        if now or self._clock.monotonic() >= self._next_count:
+            self._next_count = self._clock.monotonic() + _COUNT_SECONDS
+            self.partitions.wake_all()
+            for work in self.partitions:
+                if not work.borrowed:
+                    work.machine.flush_passed_over()
+
 
 def topic_of(log: Log, subscription: Subscription) -> Topic | None:
-    """Return the topic of a group, if it exists.
-
-    A group that starts at the latest record needs the topic now, to fix its starting offset: so it is
-    created.
-    """
+    """Return the topic of a group if it exists; created for one that starts at its end, to fix its offset."""
     try:
         return log.topic(subscription.topic)
     except UnknownTopic:

@@ -12,12 +12,11 @@ from penstock.log.entry import readable
 from penstock.model.limits import ERASED
 from penstock.model.record import Record
 
-from ..handler import Handler
-from ..subscription import Subscription
+from ..handler import Handler, Subscription
+from ..known_log import ReadCache
 from . import bounds
 from .owned_partitions import OwnedPartitions
 from .partition_work import PartitionWork, RecordBuffer, Taken
-from .read_cache import ReadCache
 
 logger = logging.getLogger("penstock.delivery")
 
@@ -27,10 +26,8 @@ Read = list[tuple[Record, Exception | None]]  # a record that cannot be read com
 class GroupReader:
     """Reads the log for the owned partitions and feeds their machines, as far as the bounds allow.
 
-    `fill` reads on: first the records that a former owner had not settled, then the records that come next.
-    `fetch` reads the records of lanes that waited, from their own copies where they have some. It tracks the
-    ends of the log, and whether reading on in a partition must wait until its results are settled. Used by
-    one thread, the delivery loop's.
+    `fill` reads on: first the records that a former owner had not settled, then those that come next. `fetch` reads the
+    records of lanes that waited, from their own copies where they have some. One thread, the delivery loop's.
     """
 
     def __init__(
@@ -58,18 +55,11 @@ class GroupReader:
         self._source = cache
 
     def end(self, work: PartitionWork) -> int | None:
-        """Return the end of the log in a partition; None until there was a look at it since the take.
-
-        An end known before may be lower than the offsets its former owner has read and handed out.
-        """
+        """Return the end of the log in a partition; None if the last look came before the partition was taken."""
         return None if self._ends is None or work.take > self._takes else self._ends.get(work.number, 0)
 
     def fill(self, ends: dict[int, int], grown: Collection[int] = ()) -> bool:
-        """Read the log beyond the known position; return whether there was anything.
-
-        `grown`: the partitions that have grown since the last call, if `ends` is the same mapping; other
-        mappings are compared partition by partition.
-        """
+        """Read on; return whether there was anything. `grown`: since the last call, if `ends` is the same mapping."""
         former, self.is_held_up, self.is_behind = self._ends, False, False
         taken, self._takes = self._takes != self._partitions.takes, self._partitions.takes
         if former is None:
@@ -153,10 +143,7 @@ class GroupReader:
             self._partitions.rest(self._ends)
 
     def fetch(self, taken: Sequence[Taken]) -> set[tuple[int, int]]:
-        """Read the records of lanes that waited: from their own copies if they have some, or from the log.
-
-        Return the places that were not read this time, because of the size bound.
-        """
+        """Read the records of lanes that waited; return the places left out this time, because of the size bound."""
         missing = sorted((work.number, each.offset) for work, each in taken if each.offset not in work.records)
         if not missing:
             return set()
@@ -174,10 +161,7 @@ class GroupReader:
         return unread
 
     def _jump(self, places: list[Position], ends: dict[int, int]) -> bool:
-        """Jump to the next offset that the log holds, in partitions with a gap; return whether one jumped.
-
-        So a group that retention has waited for long enough resumes at the oldest kept record.
-        """
+        """Jump to the next offset that the log holds, where retention deleted some; return whether one jumped."""
         if not places:
             return False
         firsts = self._log.first_offsets(self._store.topic, places)
@@ -196,26 +180,18 @@ class GroupReader:
     def _look_back(self, former: dict[int, int], ends: dict[int, int]) -> None:
         """Release the partitions whose log has become shorter: its history was rolled back, as by a restore.
 
-        They are taken again from the group's position in that history; records handed out from the lost
-        history are marked if they come again. The log's incarnation is raised, so that pipelines stop.
+        They are taken again from the group's position there. The log's incarnation is raised, so that pipelines stop.
         """
         for work in [each for each in self._partitions if not each.borrowed]:
             number, end = work.number, ends.get(work.number, 0)
             if end < former.get(number, 0):
-                logger.error(
+                back = (
                     "partition %d of %s ends at %d, and ended at %d before: its history was taken back, as "
-                    "by a restored backup; the group goes on from where it stands there",
-                    number,
-                    self._store.topic.name,
-                    end,
-                    former[number],
-                    extra={
-                        "group": self._subscription.group,
-                        "topic": self._store.topic.name,
-                        "partition": number,
-                        "offset": end,
-                    },
+                    "by a restored backup; the group goes on from where it stands there"
                 )
+                topic = self._store.topic.name
+                fields = {"group": self._subscription.group, "topic": topic, "partition": number, "offset": end}
+                logger.error(back, number, topic, end, former[number], extra=fields)
                 self._incarnation = self._log.raise_incarnation(self._incarnation).incarnation
                 position = work.machine.position
                 self._partitions.note_lost(number, set(range(max(0, position - WINDOW), position)))
@@ -266,7 +242,6 @@ class GroupReader:
             self._records.keep(work, offset, record, handler)
 
     def _keep_all(self, records: Iterable[tuple[Record, Exception | None]]) -> list[tuple[int, int]]:
-        """Keep records that were read, and return their places."""
         places = []
         for record, error in records:
             assert record.partition is not None

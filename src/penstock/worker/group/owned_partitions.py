@@ -13,12 +13,9 @@ from .partition_work import PartitionWork, RecordBuffer
 class OwnedPartitions:
     """Takes partitions, gives them back, and notices that one was lost to another owner.
 
-    It remembers the records that were handed out but not settled when a partition was lost: they are marked
-    as redelivered if the partition comes back. It also rotates the partition to serve first. One thread, the
-    delivery loop's.
-
-    Most partitions are idle most of the time. Those that may have work are `awake`; each turn skips the
-    others. Code that gives work to a resting partition wakes it; a look at the log wakes all.
+    Records that were handed out and not settled when a partition was lost are marked if it comes back. Most partitions
+    are idle most of the time: each turn skips those that are not `awake`. Code that gives work to a resting partition
+    wakes it; a look at the log wakes all. One thread, the delivery loop's.
     """
 
     def __init__(self, store: GroupStore, records: RecordBuffer, *, one_lane: bool = False) -> None:
@@ -88,8 +85,6 @@ class OwnedPartitions:
         """Return the fraction of the topic's partitions that is owned and not about to be released."""
         return sum(not work.leaving for work in self._works.values()) / self._store.partitions
 
-    # -- taking
-
     def take(self, living: Living) -> None:
         """Own the partitions that have work and no living owner."""
         self._own(self._store.take(living))
@@ -110,29 +105,18 @@ class OwnedPartitions:
             if number in self._lost_out:  # it was out when this process lost the partition
                 owned.repeats |= self._lost_out.pop(number)
                 owned.crashes = max(1, owned.crashes)
-            reach = machine.position
-            self._works[number] = self._awake[number] = PartitionWork(
-                number,
-                owned,
-                machine,
-                since=machine.base,
-                untouched=machine.waiting_below(owned.doubtful.to) - perhaps_out,
-                take=self.takes,
-                topic_id=self._store.topic.id,
-                settled_to=reach,
-                is_unsure=crashed,
-            )
+            untouched, since = machine.waiting_below(owned.doubtful.to) - perhaps_out, machine.base
+            work = PartitionWork(number, owned, machine, untouched, since, self.takes, self._store.topic.id)
+            work.settled_to, work.is_unsure = machine.position, crashed
+            self._works[number] = self._awake[number] = work
             if owned.barrier != OPEN or machine.has_moved:
-                self.grown[number] = self._works[number]
+                self.grown[number] = work
             owned.trial.keep(machine.waits_for)
-
-    # -- releasing
 
     def check(self) -> None:
         """Compare with the rows: drop partitions no longer ours, mark those meant for another as leaving.
 
-        A partition that is ours in the rows but unknown to this process (a settling in doubt, a topic reset)
-        is released, to be taken again.
+        One that is ours only in the rows (a settling in doubt, a topic reset) is released, to be taken again.
         """
         rows = self._store.owned()
         for number in [n for n, work in self._works.items() if rows.get(n, (-1,))[0] != work.owned.epoch]:
@@ -169,10 +153,7 @@ class OwnedPartitions:
             self.lose(number)
 
     def release_all(self) -> None:
-        """Release everything, also partitions left by a commit in doubt: a lost connection is not a crash.
-
-        Records still in flight may have begun: they come again, and are marked.
-        """
+        """Release everything, also after a commit in doubt; records still in flight come again, and are marked."""
         doubtful, self._in_doubt = self._in_doubt, set()
         doubtful |= {number for number, work in self._works.items() if work.machine.out()}
         gone = list(self._works)
@@ -206,11 +187,7 @@ _SELDOM_SECONDS = 1.0  # and the longest, while nothing changes
 
 
 class Barriers:
-    """Checks periodically the work that the group still has in the partitions where these keys were before.
-
-    It costs nothing while no partition is closed and no key waits for another partition. One thread, the
-    delivery loop's.
-    """
+    """Checks periodically the work left where keys were before, while some wait for it. For the delivery loop."""
 
     def __init__(self, store: GroupStore, partitions: OwnedPartitions, clock: Clock, every_seconds: float) -> None:
         self._store, self._partitions, self._clock = store, partitions, clock
@@ -225,7 +202,7 @@ class Barriers:
         waiting = {
             number: work
             for number, work in self._partitions.grown.items()
-            if not work.borrowed and not work.leaving and _waits(work)
+            if not (work.borrowed or work.leaving) and (work.machine.has_moved or not work.owned.barrier.is_open)
         }
         now = self._clock.monotonic()
         if not waiting:
@@ -237,7 +214,3 @@ class Barriers:
                 work.owned.close(barriers[number])
             self._pause = self._least if is_changed else min(2 * self._pause, _SELDOM_SECONDS)
             self.next_look = now + self._pause
-
-
-def _waits(work: PartitionWork) -> bool:
-    return not work.owned.barrier.is_open or work.machine.has_moved

@@ -1,8 +1,4 @@
-"""One owned partition at work: its state machine, its records in memory, and the tasks made of them.
-
-`PartitionWork` is the value that the parts of a group's delivery pass around; `RecordBuffer` counts the
-records in memory; `tasks_of` turns records that a machine hands out into tasks for their handlers.
-"""
+"""One owned partition at work: its state machine, its records in memory, and the tasks made of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,9 +20,9 @@ from . import bounds
 class PartitionWork:
     """An owned partition: its state machine, the records in memory, and those that may come a second time.
 
-    Each field has one writer: the held records write `records`; the settling writes `settled_to`, `finished`
-    and `writing`; the reader writes `has_holes` and `unhandled`; the owned partitions write `leaving`, `lost`
-    and `lanes_changed`. While a unit of work has borrowed the partition, only that unit uses the machine.
+    Each field has one writer: the buffer `records`; the settling `settled_to`, `finished` and `writing`; the reader
+    `has_holes` and `unhandled`; the owned partitions `leaving`, `lost` and `lanes_changed`. While a unit of work has
+    borrowed the partition, only that unit uses the machine.
     """
 
     number: int
@@ -86,12 +82,13 @@ class PartitionWork:
 Taken = tuple[PartitionWork, Delivery]  # a record that was handed out, and its partition
 
 
-def pass_unhandled(work: PartitionWork, delivery: Delivery) -> None:
-    """Pass a record that waited and no longer has a handler.
+def as_much_again(count: int) -> int:
+    """Return how many more records may follow `count` before the next write; after a loss these are marked, too."""
+    return min(max(count, bounds.LEAST_AGAIN), bounds.AHEAD)
 
-    If the handler for its type is gone, it is noted for late delivery, and marked if it was handed out
-    before. Otherwise the record itself or its topic is gone.
-    """
+
+def pass_unhandled(work: PartitionWork, delivery: Delivery) -> None:
+    """Pass a record that waited and has no handler now; if the handler for its type is gone, it is noted."""
     offset, machine = delivery.offset, work.machine
     type = work.unhandled.pop(offset, None)
     if type is None:
@@ -107,11 +104,7 @@ def put_back(taken: list[Taken]) -> None:
 
 
 class RecordBuffer:
-    """Records that are read and not finished, each with its handler, and the number of bytes they take.
-
-    They are stored in their partitions (`PartitionWork.records`), where all parts may look them up; only this
-    class adds and removes them, so that the sum stays right. One thread, the delivery loop's.
-    """
+    """Counts and changes the records in memory (`PartitionWork.records`). One thread, the delivery loop's."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -139,7 +132,6 @@ class RecordBuffer:
 
 
 def _size(record: Record) -> int:
-    """Return about how many bytes a record takes: headers are held like values."""
     size = len(record.data or b"")
     if record.raw_headers:
         for name, value in record.raw_headers:
@@ -163,9 +155,7 @@ def tasks_of(taken: Sequence[Taken]) -> list[HandlerTask]:
     return tasks
 
 
-def task_of(
-    work: PartitionWork, delivery: Delivery, following: HandlerTask | None = None, more: int = 0
-) -> HandlerTask:
+def task_of(work: PartitionWork, delivery: Delivery, behind: HandlerTask | None = None, more: int = 0) -> HandlerTask:
     """Return the task for a handed-out record, with the record as its handler receives it."""
     record, handler = work.records[delivery.offset]
     if delivery.again or work.is_doubtful(delivery.offset):
@@ -173,7 +163,7 @@ def task_of(
     if is_late(delivery.lane):
         record = structs.replace(record, late=True)
     place = TaskPlace(work.number, delivery.offset)
-    return HandlerTask(place, delivery.lane, handler, record, delivery.failures, following, more, work.topic_id)
+    return HandlerTask(place, delivery.lane, handler, record, delivery.failures, behind, more, work.topic_id)
 
 
 def _run(work: PartitionWork, run: list[Delivery]) -> HandlerTask | None:

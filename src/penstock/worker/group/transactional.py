@@ -18,10 +18,9 @@ _FIRST_RECORDS = 16  # of a unit, until it is known how many it has time for
 class TransactionalDelivery:
     """Hands out a group's records in units of work, and records how they end.
 
-    The group does everything else: taking partitions, reading, settling records outside units. A partition is
-    in one unit at a time and its records run there in the order of offsets; partitions run concurrently. A
-    record that undid a unit runs alone from then on, so that it rolls back no other record. Its own state is
-    those records, and the number of units in progress. Not thread-safe: one loop owns it.
+    The group does everything else. A partition is in one unit at a time and its records run there in the order of
+    offsets; partitions run concurrently. A record that undid a unit runs alone from then on, so that it rolls back no
+    other record. Not thread-safe: one loop owns it.
     """
 
     def __init__(self, database: Database, store: GroupStore, group: GroupDelivery, clock: Clock) -> None:
@@ -96,8 +95,6 @@ class TransactionalDelivery:
             work.borrowed = False
         _undo(unit, works, unit.called)
 
-    # -- inside
-
     def _choose(self, limit: int, single: list[_PartitionRun], shared: list[_PartitionRun]) -> None:
         """Take the records for `limit` units: those that run alone, and runs that may share one."""
         group, now_ms, room = self.group, self._clock.now_ms(), limit * self._size
@@ -114,7 +111,8 @@ class TransactionalDelivery:
                 if turn.work is work:
                     single += [[each] for each in group.suspects.take(work, now_ms, 1)]
                 continue
-            mine = self._take(work, now_ms, min(room, self._size))
+            taken = sorted(work.machine.take(now_ms, 2 * UNIT_RECORDS, UNIT_RECORDS))
+            mine = self._together(work, taken, min(room, self._size))
             if not mine:
                 continue
             if group.suspects.are_among(mine):
@@ -130,11 +128,6 @@ class TransactionalDelivery:
                 single.append(mine)
             else:
                 put_back(mine)
-
-    def _take(self, work: PartitionWork, now_ms: int, most: int) -> _PartitionRun:
-        """Take records that may run now, oldest first; a record that failed, or undid a unit, alone."""
-        taken = sorted(work.machine.take(now_ms, 2 * UNIT_RECORDS, UNIT_RECORDS))
-        return self._together(work, taken, most)
 
     def _suspected(self, work: PartitionWork, now_ms: int) -> _PartitionRun:
         """Take the suspects that may begin now and run together; one that must run alone, alone."""
@@ -174,7 +167,6 @@ class TransactionalDelivery:
                 works[number].settled_to = max(works[number].settled_to, settlement.reach)
 
     def _lose(self, unit: Unit, works: dict[int, PartitionWork]) -> None:
-        """Drop the partitions of a unit whose commit is in doubt."""
         partitions = self.group.partitions
         for number in works:
             partitions.lose_in_doubt(number)

@@ -1,12 +1,11 @@
 """A unit of work: records handled in one transaction that also moves their cursors.
 
-For handlers with `transaction=True`: their writes through `record.tx`, the events they publish on it and
-their progress commit together or not at all. The last statements before the commit compare and move the
-cursors, so no lock of ours is held while a handler runs, and a unit that was replaced meanwhile commits
-nothing. While it works, only the unit touches the machines of its partitions.
+For handlers with `transaction=True`: their writes through `record.tx`, the events they publish on it and their progress
+commit together or not at all. The cursors are compared and moved last, so no lock of ours is held while a handler runs,
+and a unit that was replaced meanwhile commits nothing.
 
-Only passed records commit. When one record does not pass, everything is rolled back and that record reported;
-it is retried alone, the others without it.
+Only passed records commit. When one record does not pass, everything is rolled back and that record reported; it is
+retried alone, the others without it.
 """
 
 import logging
@@ -24,11 +23,19 @@ from penstock.errors import HandlerTimeout, TransactionEnded
 from penstock.model.outcome import Done
 from penstock.redaction import words
 
-from ..calling.attempt import PASSED, after_answer, after_error, last_try, needs_last_try
+from ..calling.verdicts import PASSED, after_answer, after_error, last_try, needs_last_try
 from ..handler import HandlerTask, about_record
-from .transaction_calls import (
+from .unit_outcome import (
+    Broken,
+    Claim,
+    Committed,
+    CursorLost,
+    CursorMove,
     FallbackInTransaction,
+    Part,
     SessionLost,
+    Undone,
+    UnitOutcome,
     call_handler,
     causes,
     error_after,
@@ -38,7 +45,6 @@ from .transaction_calls import (
     what_broke,
     with_tx,
 )
-from .unit_outcome import Broken, Claim, Committed, CursorLost, CursorMove, Part, Undone, UnitOutcome
 
 logger = logging.getLogger("penstock.handlers")
 
@@ -65,11 +71,7 @@ class _TooLate(Exception):
 
 
 class Unit:
-    """Records that are handled and commit together. Works in one thread.
-
-    `claim` and `time_out` are for another thread, which gives it up. Its own state is the count of
-    records begun; the claim decides who ends it, and the move holds the written cursors.
-    """
+    """Records that are handled and commit together, in one thread; another may give it up: the claim decides."""
 
     def __init__(
         self, database: Database, store: GroupStore, parts: list[Part], clock: Clock, *, verdict: Verdict | None = None
@@ -88,11 +90,7 @@ class Unit:
         self._is_again = False  # its one record was called before, and the transaction had a conflict
 
     def work(self, caught: type[BaseException] = Exception) -> bool:
-        """Handle the records and commit; return False if another thread has ended the unit meanwhile.
-
-        `caught`: the exceptions that count as a handler's failure; others pass through, and all is rolled
-        back.
-        """
+        """Handle the records and commit; return False if another thread ended it. Others than `caught` pass through."""
         outcome, replays = None, _REPLAYS
         while outcome is None:
             try:
@@ -110,29 +108,19 @@ class Unit:
         return True
 
     def time_out(self, task: HandlerTask, limit: float) -> "Unit | None":
-        """End a unit whose handler takes too long: its connection is severed, nothing is committed.
-
-        Return the unit that continues in its place, if the fallback is still to be called.
-        """
+        """Sever the connection of a unit that takes too long; return the one that calls the fallback, if any."""
         try:
             self._database.dialect.sever(self._conn)
         except Exception as exc:
-            logger.warning(
-                "the transaction of handler %s could not be ended: %s",
-                task.handler.id,
-                words(exc),
-                extra=about_record(task.handler, task.record, error=words(exc)),
-            )
+            fields = about_record(task.handler, task.record, error=words(exc))
+            open_still = "the transaction of handler %s could not be ended: %s"
+            logger.warning(open_still, task.handler.id, words(exc), extra=fields)
         self.seconds = [limit]
         error, verdict = HandlerTimeout(task.handler.id, limit), self._verdict
         whose = "handler" if verdict is None else "the fallback of handler"
-        logger.error(
-            "%s %s did not end within %g s; its transaction is undone",
-            whose,
-            task.handler.id,
-            limit,
-            extra=about_record(task.handler, task.record, error=str(error)),
-        )
+        fields = about_record(task.handler, task.record, error=str(error))
+        undone = "%s %s did not end within %g s; its transaction is undone"
+        logger.error(undone, whose, task.handler.id, limit, extra=fields)
         if verdict is None and len(self.tasks) == 1:
             verdict = self._verdict_on(task, error, None)
             if needs_last_try(task.handler, verdict, task.failures):
@@ -160,8 +148,6 @@ class Unit:
             case Undone(task, verdict, _) if verdict is not None:
                 return [(task, verdict)]
         return []
-
-    # -- inside
 
     def _work(self, caught: type[BaseException], *, again: bool) -> UnitOutcome | None:
         """Return the outcome; None: a single record that should be retried at once."""
@@ -272,10 +258,7 @@ class Unit:
         return after_answer(handler, record, answer, failures=failures, clock=self._clock)
 
     def _last_try(self, verdict: Verdict, caught: type[BaseException], *, again: bool) -> UnitOutcome | None:
-        """Call the fallback in a transaction of its own, which passes the record if the fallback passes.
-
-        None: it failed because of other transactions or lost its session, and should be retried at once.
-        """
+        """Call the fallback in a transaction of its own; None: it should be retried at once."""
         (task,), calls, mine = self.tasks, FallbackInTransaction(caught), False
         self._begun = 1
         try:

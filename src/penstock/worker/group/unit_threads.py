@@ -1,7 +1,7 @@
 """Threads for units of work: each runs one unit at a time, and one that hangs is abandoned.
 
-For one thread, the delivery loop's. It is woken when a unit has ended. A watch in a thread of its own gives
-up units that are over their time: the delivery loop may itself wait for a lock that such a unit holds.
+A watch in a thread of its own gives up units that are over their time: the delivery loop may itself wait for a lock
+that such a unit holds.
 """
 
 import logging
@@ -15,8 +15,8 @@ from penstock.clock import Clock
 from penstock.delivery.verdict import Verdict
 from penstock.redaction import traced, words
 
-from ..calling.attempt import count
 from ..calling.hung_calls import HungCalls
+from ..calling.verdicts import count
 from ..handler import Handler, HandlerTask, about_handler
 from .unit import Unit
 from .unit_outcome import Broken
@@ -30,11 +30,8 @@ _WATCH_SECONDS = 1.0  # the longest time between two checks of the watch while u
 class UnitThreads:
     """Runs units of work and gives up those that take too long.
 
-    It runs as many units at once as it has threads, and beyond that number those of a group that has fewer
-    than its share: slow units of other groups do not make it wait.
-
-    It owns the threads, the running units, and the ended units not fetched yet. Methods are for the delivery
-    loop's thread unless they say otherwise.
+    It runs as many units at once as it has threads, and beyond that number those of a group that has fewer than its
+    share. Methods are for the delivery loop's thread unless they say otherwise.
     """
 
     def __init__(
@@ -46,25 +43,18 @@ class UnitThreads:
         hung: HungCalls,
         may_start: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`wake` is called from other threads when a unit has ended; `hung` counts the abandoned ones.
-
-        `may_start` is called before each call of a handler.
-        """
+        """`wake` is called when a unit has ended, `may_start` before each call; `hung` counts abandoned ones."""
         self._size, self._clock, self._wake, self._hung = threads, clock, wake, hung
         self._may_start = may_start
         self._queue: SimpleQueue[Unit | None] = SimpleQueue()
         self._running: set[Unit] = set()
-        self._ended: deque[Unit] = deque()
+        self.ended: deque[Unit] = deque()  # and not fetched yet
         self._threads, self._made, self._lock, self._quiet = 0, 0, Lock(), Event()
         self._watch: Thread | None = None
         self._bell, self._closed = Event(), False
 
     def room(self, out: int, *, left: int, groups: int) -> int:
-        """Return how many more units a group may begin that has `out` in progress.
-
-        `left` groups, including it, share the threads that are free now; all `groups` have their share at any
-        time.
-        """
+        """Return how many more units a group may begin: `left` groups share the free threads, all have their share."""
         free = -(-(self._size - len(self._running)) // left)
         return max(free, max(1, self._size // groups) - out)
 
@@ -81,7 +71,7 @@ class UnitThreads:
 
     def finished(self) -> list[Unit]:
         """Return the units that have ended since the last call; never waits."""
-        found = [self._ended.popleft() for _ in range(len(self._ended))]
+        found = [self.ended.popleft() for _ in range(len(self.ended))]
         self._running.difference_update(found)
         for unit in found:
             count_unit(unit)
@@ -92,7 +82,7 @@ class UnitThreads:
         now, due = self._clock.monotonic(), [_WATCH_SECONDS]
         for unit in list(self._running):
             current = unit.claim.current
-            limit = None if current is None else current[0].handler.timeout_seconds
+            limit = None if current is None else current[0].handler.timeout
             if current is None or limit is None:
                 continue
             task, since = current
@@ -146,14 +136,11 @@ class UnitThreads:
                     self._hung.end(unit, unit.tasks[0].handler)
                     return  # it was given up, and this thread replaced
             except BaseException as exc:  # a fault of ours: the partitions are taken again
-                logger.error(
-                    "a unit of work of handler %s failed",
-                    unit.tasks[0].handler.id,
-                    exc_info=traced(exc),
-                    extra=about_handler(unit.tasks[0].handler, error=words(exc)),
-                )
+                handler = unit.tasks[0].handler
+                fields = about_handler(handler, error=words(exc))
+                logger.error("a unit of work of handler %s failed", handler.id, exc_info=traced(exc), extra=fields)
                 unit.outcome = Broken(RuntimeError(f"a unit of work failed: {words(exc)}"), in_doubt=True)
-            self._ended.append(unit)
+            self.ended.append(unit)
             self._quiet.set()
             self._wake()
 
@@ -163,7 +150,7 @@ class UnitThreads:
         self._hung.begin(unit, task.handler, limit)
         following = unit.time_out(task, limit)
         if following is None:
-            self._ended.append(unit)
+            self.ended.append(unit)
             self._wake()
         else:  # call its fallback, in another thread: this one watches
             self._running.add(following)

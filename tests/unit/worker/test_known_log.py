@@ -8,7 +8,7 @@ from penstock.backoff import Backoff, PollingSettings
 from penstock.errors import StoreUnreachable
 from penstock.log.contract import Topic
 from penstock.log.sql.heads import HeadKey
-from penstock.worker.log_ends import LogEnds
+from penstock.worker.known_log import LogEnds
 
 
 class Heads:

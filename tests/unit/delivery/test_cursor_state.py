@@ -1,6 +1,6 @@
 """Which records of a partition may have been handed out."""
 
-from penstock.delivery.offset_sets import GoingOut
+from penstock.delivery.cursor_state import GoingOut
 
 
 def test_only_these_records_go_out_of_what_is_not_passed() -> None:

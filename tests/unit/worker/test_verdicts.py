@@ -15,8 +15,8 @@ from penstock.delivery.verdict import Dead, OnExhausted, OnFailure, Parked, Pass
 from penstock.model.record import Record
 from penstock.redaction import ErrorText
 from penstock.testing import FakeClock
-from penstock.worker.calling.attempt import attempt
 from penstock.worker.calling.loop import InlineCalls
+from penstock.worker.calling.verdicts import attempt
 from penstock.worker.handler import Handler
 from tests.suites.records import a_record
 

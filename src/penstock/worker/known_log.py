@@ -1,19 +1,95 @@
-"""The read cache: the records this process has just read from the log, or moved into it, kept for its groups.
+"""The log as far as this process knows it: its ends, and the records just read from it or moved into it.
 
-Records never change, except when they are erased, and then their partitions change owners. So a row that was
-read once serves every group; each group gets records of its own, with its own fence. Rows are kept for a
-second, within a bound of bytes: rows read from the log only for topics that several groups read, rows moved
-here for every topic that a group reads. A range is served from the cache up to the first gap, if the cache
-holds its first offset; everything else is read. `MovedRecords` are on their way from the mover to the cache.
+Records never change, except when they are erased, and then their partitions change owners. So a row that was read once
+serves every group, each with its own fence. Rows are kept for a second, within a bound of bytes: those read only for
+topics that several groups read, those moved here for every topic that a group reads. `MovedRecords` are on their way
+from the mover to the cache.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from threading import Lock
 
+from penstock.backoff import Backoff
 from penstock.clock import Clock
 from penstock.log.contract import Chunk, Log, OffsetRange, Topic
 from penstock.log.entry import Entry
+from penstock.outbox.sequencer import HeadEnds
+
+
+class LogEnds:
+    """The ends of the partitions of all topics that are read here, looked up for all groups at once.
+
+    A look is due when the bell rings and from time to time. The sequencer of this process reports what it has moved:
+    that needs no look. `ring` and `grown` are for any thread, the rest for the delivery loop's.
+    """
+
+    def __init__(self, log: Log, backoff: Backoff) -> None:
+        self._log, self._backoff = log, backoff
+        self._topics: dict[str, Topic] = {}
+        self._ends: dict[int, dict[int, int]] = {}  # by the id of the topic: a recreated one has another
+        self._grown: deque[HeadEnds] = deque()
+        self._news: dict[int, set[int]] = {}  # by the id of the topic: partitions grown since `told`
+        self._rung = True
+        self.next_look = 0.0
+
+    def ring(self) -> None:
+        """Report that the log has grown; the next look comes at once."""
+        self._rung = True
+
+    def grown(self, ends: HeadEnds) -> None:
+        """Report how far the log has grown: no look is needed to know it."""
+        self._grown.append(ends)
+
+    def add(self, topic: Topic) -> None:
+        """Track the ends of one more topic; a recreated topic replaces the former one."""
+        former = self._topics.get(topic.name)
+        if former is not None and former.id != topic.id:
+            del self._ends[former.id]
+        self._ends.setdefault(topic.id, {})
+        self._topics[topic.name] = topic
+
+    def has(self, ends: HeadEnds) -> bool:
+        """Return whether all these topics are read here."""
+        return all(head.topic_id in self._ends for head in ends)
+
+    def of(self, topic_id: int) -> dict[int, int]:
+        """Return the end of each partition of a topic, if it is known and was not recreated."""
+        return self._ends.get(topic_id, {})
+
+    def news(self, topic_id: int) -> Collection[int]:
+        """Return the partitions of a topic that have grown since `told`."""
+        return self._news.get(topic_id, ())
+
+    def told(self) -> None:
+        """Record that all groups know the present ends."""
+        self._news.clear()
+
+    def refresh(self, now: float) -> bool:
+        """Look if that is due, and take in the reported ends; return whether there was a look."""
+        looked = self._rung or now >= self.next_look
+        if looked:
+            self._rung = False
+            try:
+                for topic in self._topics.values():
+                    found = self._log.ends(topic)
+                    if found != self._ends[topic.id]:  # else groups need not look at each partition
+                        self._ends[topic.id] = found
+            except BaseException:
+                self._rung = True
+                raise
+        while self._grown:
+            for (topic_id, partition), end in self._grown.popleft().items():
+                known = self._ends.get(topic_id)
+                if known is not None and end > known.get(partition, 0):
+                    known[partition] = end
+                    self._news.setdefault(topic_id, set()).add(partition)
+        return looked
+
+    def plan_next(self, now: float, *, found: bool) -> None:
+        """Plan the next look, after one; it comes sooner if that found anything."""
+        self.next_look = now + (self._backoff.active() if found else self._backoff.idle())
+
 
 KEPT_BYTES = 16_000_000
 _KEPT_SECONDS = 1.0
@@ -21,7 +97,10 @@ _OBJECT_BYTES = 140  # memory of an entry beside its counted size
 
 
 class ReadCache:
-    """Reads the log for the groups of one delivery loop, and keeps the rows for a moment. Not thread-safe."""
+    """Reads the log for the groups of one delivery loop, and keeps the rows for a moment. Not thread-safe.
+
+    A range is served from the cache up to the first gap, if it holds its first offset; all else is read.
+    """
 
     def __init__(self, log: Log, clock: Clock) -> None:
         self._log, self._clock = log, clock
