@@ -84,12 +84,30 @@ def behind(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[Ba
         yield error.__context__
 
 
+def chain(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[BaseException]:
+    """Yield an error, then every error in its chain that may be shown, each once: cycles are possible."""
+    waiting, seen = [error], {id(error)}
+    while waiting:
+        current = waiting.pop()
+        yield current
+        for each in behind(current, how):
+            if id(each) not in seen:
+                seen.add(id(each))
+                waiting.append(each)
+
+
+def reason(error: BaseException, at_most: int, how: ErrorText = ErrorText.REDACTED) -> str:
+    """Return the whole chain as text, the root cause first, in at most `at_most` characters."""
+    said = " <- ".join(reversed([words(each, how) for each in chain(error, how)]))
+    return said if len(said) <= at_most else said[: at_most - 1] + "…"
+
+
 def traced(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> BaseException:
     """Return an error for `exc_info=`: itself, or a stand-in that may be shown in full.
 
     A stand-in has the name, the traceback and the causes of the error, each with its permitted text.
     """
-    if how is ErrorText.FULL or (how is ErrorText.REDACTED and not _quotes(error, set())):
+    if how is ErrorText.FULL or (how is ErrorText.REDACTED and not any(map(_quotes, chain(error)))):
         return error
     return _stand_in(error, how, {})
 
@@ -101,14 +119,9 @@ def _is_about_payload(error: BaseException) -> bool:
     return any(f"{cls.__module__}.{cls.__qualname__}" in _WITHOUT_CAUSE for cls in type(error).__mro__)
 
 
-def _quotes(error: BaseException, seen: set[int]) -> bool:
-    """Return whether a traceback of this error would show redacted text."""
-    if id(error) in seen:
-        return False
-    seen.add(id(error))
-    if known_text(error) is not None or list(behind(error)) != list(behind(error, ErrorText.REDACTED)):
-        return True
-    return any(_quotes(each, seen) for each in behind(error))
+def _quotes(error: BaseException) -> bool:
+    """Return whether a traceback would show redacted text of this error, or a cause that is not shown."""
+    return known_text(error) is not None or list(behind(error)) != list(behind(error, ErrorText.REDACTED))
 
 
 def _stand_in(error: BaseException, how: ErrorText, made: dict[int, BaseException]) -> BaseException:

@@ -29,7 +29,7 @@ from penstock.pipeline.lake.identity import ByOffsets
 from penstock.pipeline.lake.sink import DeltaSink, DeltaStreamWriter, IcebergSink
 from penstock.pipeline.lake.upsert.latest import Order
 from penstock.pipeline.source.data_source import PenstockSource
-from penstock.pipeline.writeback.writer import BackStreamWriter
+from penstock.pipeline.writeback import BackStreamWriter
 from tests.crash.waiting import wait_until
 
 RECORDS_PER_BATCH = 100

@@ -7,15 +7,14 @@ record, with the access rules and limits of the REST API.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
-
-import msgspec
 
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import InvalidInput
 from penstock.model.cloudevents_http import content_headers
-from penstock.model.content import JSON
+from penstock.model.content import JSON, has_json
 from penstock.operate.producer import AppendedRecord, RecordWanted, publish_by_hand
 
 from .visit import PageVisit, address
@@ -110,26 +109,11 @@ def _target(to: str, at: str) -> str | int:
     return f"{at}Z" if to == "time" and "Z" not in at and "+" not in at else at
 
 
-def requeue(visit: PageVisit) -> ActPlan:
-    """Requeue dead letters."""
-    return _decided(visit, "requeue", "Requeue", "be delivered again", "requeued")
-
-
-def skip(visit: PageVisit) -> ActPlan:
-    """Release the keys that dead letters hold; the letters stay."""
-    return _decided(visit, "skip", "Skip", "stay, and release their keys", "skipped")
-
-
-def discard(visit: PageVisit) -> ActPlan:
-    """Discard dead letters for good."""
-    return _decided(visit, "discard", "Discard", "be discarded for good", "discarded", is_harsh=True)
-
-
 def _letters(count: int) -> str:
     return f"{number(count)} dead {'letter' if count == 1 else 'letters'}"
 
 
-def _decided(visit: PageVisit, word: str, label: str, means: str, past: str, *, is_harsh: bool = False) -> ActPlan:
+def _decided(visit: PageVisit, *, word: str, means: str, past: str, is_harsh: bool = False) -> ActPlan:
     """Plan a decision on the picked letters, or on all of a group that match."""
     selections = list(_selections(visit))
     dry = [_decide(visit, word, group, selection, dry_run=True) for group, selection in selections]
@@ -141,7 +125,7 @@ def _decided(visit: PageVisit, word: str, label: str, means: str, past: str, *, 
     for _, selection in selections[:1]:
         details += [f"Only {name}: {value}" for name, value in selection.items() if name in _DEAD_FIELDS]
     return ActPlan(
-        f"{label} {_letters(count)}?",
+        f"{word.capitalize()} {_letters(count)}?",
         tuple(
             lambda group=group, selection=selection: _decide(visit, word, group, selection)  # type: ignore[misc]
             for group, selection in selections
@@ -176,31 +160,22 @@ def _decide(visit: PageVisit, word: str, group: str, selection: dict[str, Any], 
     return visit.ask("decide_dead", {"decision": word, "dry_run": dry_run, **selection}, group=group)
 
 
-def cancel_scheduled(visit: PageVisit) -> ActPlan:
-    """Cancel a scheduled event."""
-    id = visit.needed("id")
-    event = visit.ask("show_scheduled", id=id)
-    return ActPlan(
-        f"Cancel {event.type}?",
-        (lambda: visit.ask("cancel_scheduled", id=id),),
-        lambda found: "it is cancelled" if found[0].changed else "too late: it is no longer scheduled",
-        address("scheduled"),
-        (f"It is due at {event.due_at:%Y-%m-%d %H:%M:%S} UTC; cancelled, it is never delivered.",),
-        is_harsh=True,
-    )
+def _of_scheduled(word: str, question: str, means: str, done: str, late: str = "") -> Callable[[PageVisit], ActPlan]:
+    """Return the plan of an act on a scheduled event. `late`: what to say if it changed nothing."""
 
+    def plan(visit: PageVisit) -> ActPlan:
+        id = visit.needed("id")
+        event = visit.ask("show_scheduled", id=id)
+        return ActPlan(
+            question.format(event.type),
+            (lambda: visit.ask(f"{word}_scheduled", id=id),),
+            lambda found: done if not late or found[0].changed else late,
+            address("scheduled"),
+            (f"It is due at {event.due_at:%Y-%m-%d %H:%M:%S} UTC; {means}.",),
+            is_harsh=bool(late),
+        )
 
-def run_scheduled(visit: PageVisit) -> ActPlan:
-    """Make a scheduled event due now."""
-    id = visit.needed("id")
-    event = visit.ask("show_scheduled", id=id)
-    return ActPlan(
-        f"Run {event.type} now?",
-        (lambda: visit.ask("run_scheduled", id=id),),
-        lambda _: "it is due now",
-        address("scheduled"),
-        (f"It is due at {event.due_at:%Y-%m-%d %H:%M:%S} UTC; it runs now instead.",),
-    )
+    return plan
 
 
 def _of_schedule(word: str, question: str, means: str, past: str) -> Callable[[PageVisit], ActPlan]:
@@ -215,7 +190,6 @@ def _of_schedule(word: str, question: str, means: str, past: str) -> Callable[[P
             (means,),
         )
 
-    plan.__doc__ = means
     return plan
 
 
@@ -250,7 +224,7 @@ def _wanted(visit: PageVisit) -> tuple[RecordWanted, bool]:
     if not text:
         raise InvalidInput("the field value is empty; tick No value for a record without one")
     data = text.encode("utf-8", "surrogatepass")
-    is_json = _is_json(data)
+    is_json = has_json(data)
     headers = content_headers(JSON if is_json else _TEXT, data)
     return RecordWanted(data, visit.text("type"), visit.text("key"), headers), is_json
 
@@ -265,14 +239,6 @@ def _publish(
     return publish_by_hand(call.store, name, record, token=token, actor=call.actor, dry_run=dry_run)
 
 
-def _is_json(data: bytes) -> bool:
-    try:
-        msgspec.json.decode(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 ACTS = {
     each.word: each
     for each in (
@@ -280,11 +246,31 @@ ACTS = {
         ConsoleAct("pause-group", "Pause", pause_group),
         ConsoleAct("resume-group", "Resume", resume_group),
         ConsoleAct("move-group", "Move", move_group),
-        ConsoleAct("requeue", "Requeue", requeue),
-        ConsoleAct("skip", "Skip", skip),
-        ConsoleAct("discard", "Discard", discard),
-        ConsoleAct("cancel-scheduled", "Cancel it", cancel_scheduled),
-        ConsoleAct("run-scheduled", "Run now", run_scheduled),
+        ConsoleAct(
+            "requeue", "Requeue", partial(_decided, word="requeue", means="be delivered again", past="requeued")
+        ),
+        ConsoleAct(
+            "skip", "Skip", partial(_decided, word="skip", means="stay, and release their keys", past="skipped")
+        ),
+        ConsoleAct(
+            "discard",
+            "Discard",
+            partial(_decided, word="discard", means="be discarded for good", past="discarded", is_harsh=True),
+        ),
+        ConsoleAct(
+            "cancel-scheduled",
+            "Cancel it",
+            _of_scheduled(
+                "cancel",
+                "Cancel {}?",
+                "cancelled, it is never delivered",
+                "it is cancelled",
+                "too late: it is no longer scheduled",
+            ),
+        ),
+        ConsoleAct(
+            "run-scheduled", "Run now", _of_scheduled("run", "Run {} now?", "it runs now instead", "it is due now")
+        ),
         ConsoleAct(
             "pause-schedule",
             "Pause",

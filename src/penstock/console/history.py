@@ -16,8 +16,6 @@ from penstock.operate.overview import StoreOverview
 
 WIDTH, HEIGHT = 160.0, 36.0
 _EDGE = 2.0
-
-
 LOOK_SECONDS = 1.0
 SPAN_SECONDS = 120.0  # the width of a curve
 KEPT = 300

@@ -124,9 +124,6 @@ class UnknownScheduled(LogError, code="unknown_scheduled"):
 class UnknownEvent(LogError, code="unknown_event"):
     """No event of that id was found."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-
 
 class PartsMissing(LogError, code="parts_missing", fault=Fault.OURS, retryable=True):
     """Parts of a staged write are missing or incomplete, so none of them is released."""

@@ -6,7 +6,7 @@ caller of this door cannot have caused is 500.
 
 from penstock import errors as e
 from penstock.errors import Error, Fault
-from penstock.errors.table import ErrorTable
+from penstock.errors.base import ErrorTable
 
 
 def _by_fault(cls: type[Error]) -> int:

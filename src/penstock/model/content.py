@@ -81,6 +81,15 @@ def is_json(content_type: str) -> bool:
     return kind == JSON or kind.endswith("+json")
 
 
+def has_json(data: bytes) -> bool:
+    """Return whether bytes are JSON."""
+    try:
+        _decode(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _plain(value: Any) -> Any:
     """Return a pydantic model, which msgspec does not know, as JSON-like data."""
     dump = getattr(value, "model_dump", None)

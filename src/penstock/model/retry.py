@@ -23,13 +23,12 @@ from typing import Any, Protocol
 
 from penstock.backoff import CHANCE
 from penstock.errors import InvalidPolicy
-from penstock.redaction import traced, words
-
-from .causes import Matcher, any_matches, chain
+from penstock.redaction import chain, traced, words
 
 logger = logging.getLogger("penstock.retry")
 
 Duration = timedelta | float  # a number is in seconds
+Matcher = type[BaseException] | str  # a class, or its dotted name
 Predicate = Callable[[BaseException], bool]
 
 _LARGEST = sys.float_info.max
@@ -231,9 +230,15 @@ def _fits(wanted: Iterable[Any], error: BaseException, *, in_doubt: bool) -> boo
     matchers, predicates = list[Matcher](), list[Predicate]()
     for one in wanted:
         (matchers if isinstance(one, str | type) else predicates).append(one)
-    if matchers and any_matches(matchers, chain(error)):
+    if matchers and any(_matches(matcher, each) for each in chain(error) for matcher in matchers):
         return True
     return any(_ask(predicate, error, in_doubt) for predicate in predicates)
+
+
+def _matches(matcher: Matcher, error: BaseException) -> bool:
+    if isinstance(matcher, str):
+        return any(matcher in (cls.__qualname__, f"{cls.__module__}.{cls.__qualname__}") for cls in type(error).__mro__)
+    return isinstance(error, matcher)
 
 
 def _ask(predicate: Predicate, error: BaseException, in_doubt: bool) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Literal, Protocol
+from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -33,16 +33,6 @@ class MissedTicks(StrEnum):
     NONE = "none"  # skip them
     LAST = "last"  # publish the newest of them
     ALL = "all"  # publish each, up to a limit
-
-
-class TickRule(Protocol):
-    """The moments of a schedule."""
-
-    def after(self, moment_ms: int) -> int:
-        """Return the first tick after a moment."""
-
-    def newest(self, after_ms: int, until_ms: int, most: int) -> list[int]:
-        """Return the newest `most` ticks after one moment and up to another, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +106,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     interval_ms: int | None = None
 
     @property
-    def rule(self) -> TickRule:
+    def rule(self) -> IntervalRule | CronRule:
         """The rule for its ticks."""
         if self.interval_ms is not None:
             return IntervalRule(self.interval_ms)

@@ -27,7 +27,7 @@ from penstock.model.record import Record
 
 from .address import is_kafka
 from .declared import Pipeline
-from .offsets import PLACE, Piece
+from .offsets import PLACE, Piece, merged
 from .source.view import removed, report_removed
 from .versions import freeze_modules
 
@@ -119,15 +119,6 @@ def _call(declared: Pipeline, record: Record) -> None:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
-    """Yield runs of consecutive positions as they come."""
-    run: Piece | None = None
-    for batch in batches:
-        for partition, offset in zip(*(batch.column(name).to_pylist() for name in PLACE), strict=True):
-            if run is not None and run.partition == partition and run.end == offset:
-                run = run._replace(end=offset + 1)
-                continue
-            if run is not None:
-                yield run
-            run = Piece(partition, offset, offset + 1)
-    if run is not None:
-        yield run
+    """Return the positions of rows as runs, in their order."""
+    places = (zip(*(batch.column(name).to_pylist() for name in PLACE), strict=True) for batch in batches)
+    return merged(Piece(partition, offset, offset + 1) for some in places for partition, offset in some)

@@ -56,11 +56,11 @@ class LogNow:
     marks: Mapping[Position, int]
 
 
-def log_now(log: Log, topic: Topic, places: Collection[Position]) -> LogNow:
+def log_now(log: Log, topic: Topic, places: Collection[Position], bounds: Mapping[int, Bounds] | None = None) -> LogNow:
     """Return the state of a log now, with the marks of the records at some positions."""
     found = log.at(topic, places, bare=True) if places else ()
     marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
-    return LogNow(log.identity(), topic, log.all_bounds(topic), marks)
+    return LogNow(log.identity(), topic, bounds or log.all_bounds(topic), marks)
 
 
 def check_past(past: Past, present: LogNow) -> None:

@@ -173,13 +173,21 @@ def before_starts(pieces: Iterable[Piece], starts: Mapping[int, int]) -> list[Pi
 
 def joined(pieces: Iterable[Piece]) -> list[Piece]:
     """Return pieces sorted, with overlapping and adjacent ones merged."""
-    found = list[Piece]()
-    for piece in sorted(pieces):
-        if found and found[-1].partition == piece.partition and piece.start <= found[-1].end:
-            found[-1] = found[-1]._replace(end=max(piece.end, found[-1].end))
-        else:
-            found.append(piece)
-    return found
+    return list(merged(sorted(pieces)))
+
+
+def merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield pieces with overlapping and adjacent ones, which come one after another, merged."""
+    run: Piece | None = None
+    for piece in pieces:
+        if run is not None and run.partition == piece.partition and run.start <= piece.start <= run.end:
+            run = run._replace(end=max(piece.end, run.end))
+            continue
+        if run is not None:
+            yield run
+        run = piece
+    if run is not None:
+        yield run
 
 
 def _cut(piece: Piece, size: int) -> list[Piece]:
@@ -276,18 +284,13 @@ class Places:
         return found
 
     def runs(self) -> Iterator[Piece]:
-        """Yield the positions in order, as runs without gaps."""
-        run: Piece | None = None
-        for (partition, number), block in sorted(self._blocks.items(), key=lambda each: each[0]):
-            for start, end in _runs(np.flatnonzero(np.unpackbits(block)) + number * _BLOCK):
-                if run is not None and (run.partition, run.end) == (partition, start):
-                    run = run._replace(end=end)
-                    continue
-                if run is not None:
-                    yield run
-                run = Piece(partition, start, end)
-        if run is not None:
-            yield run
+        """Return the positions in order, as runs without gaps."""
+        blocks = sorted(self._blocks.items(), key=lambda each: each[0])
+        return merged(
+            Piece(partition, start, end)
+            for (partition, number), block in blocks
+            for start, end in _runs(np.flatnonzero(np.unpackbits(block)) + number * _BLOCK)
+        )
 
 
 def numbers_of(places: Sequence[Sequence[Any]]) -> Iterator[Numbers]:

@@ -15,8 +15,8 @@ from typing import Any
 
 from penstock.errors import MissingExtra, SparkNotStarted
 
+from . import register
 from .address import is_connect, said_of, without_token
-from .formats import register
 from .java import find_java
 from .settings import PipelineSettings
 
@@ -29,7 +29,6 @@ try:
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
-__all__ = ["register", "session", "spark_session"]
 _ARROW_BYTES = 64 << 20
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 

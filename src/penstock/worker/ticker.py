@@ -16,13 +16,12 @@ from penstock.backoff import CHANCE, Backoff, PollingSettings
 from penstock.clock import Clock, own_ms
 from penstock.database.database import Database, Transaction
 from penstock.membership.member import declared
-from penstock.model.causes import reason
 from penstock.outbox.event import StagedEvent
 from penstock.outbox.periodic import rows
 from penstock.outbox.periodic.declaration import Schedule, Schedules, Tick
 from penstock.outbox.periodic.plan import PeriodicSettings, TickPlan, plan
 from penstock.outbox.periodic.rows import ScheduleRow
-from penstock.redaction import ErrorText, traced, words
+from penstock.redaction import ErrorText, reason, traced, words
 
 from .calling.runner import ProcessingSettings
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from penstock.errors import InvalidInput, OffsetOutOfRange
 from penstock.gateway.rest.records import browsed_records
 from penstock.gateway.rest.shapes import RecordShown
+from penstock.model.content import has_json
 from penstock.operate.browse import BrowsedRecord
 
 from ..visit import PageView, PageVisit
@@ -85,11 +86,8 @@ def forms_of(data: bytes | None) -> dict[str, str]:
     if data is None:
         return {"none": ""}
     part, forms = data[:SHOWN_BYTES], dict[str, str]()
-    try:
-        msgspec.json.decode(data)
+    if has_json(data):
         forms["json"] = indented(data)[:SHOWN_BYTES]
-    except (ValueError, RecursionError):
-        pass
     if "\ufffd" not in (text := part.decode("utf-8", "replace")):
         forms["text"] = text
     return {**forms, "hex": hexed(data, SHOWN_BYTES // 16)}

@@ -2,7 +2,7 @@
 
 from penstock import errors as e
 from penstock.errors import Error
-from penstock.errors.table import ErrorTable
+from penstock.errors.base import ErrorTable
 from penstock.wire.tinyq.codes import TinyqCode as C
 
 from ..statuses import STATUSES

@@ -9,6 +9,7 @@ import sqlite3
 from typing import Any
 
 from penstock.database.contract import Dialect
+from penstock.errors import NoTransaction, UnsupportedConnection
 
 from .sqlite import would_commit
 
@@ -25,6 +26,18 @@ def is_known(raw: Any) -> bool:
     return isinstance(raw, sqlite3.Connection) or any(
         (base.__module__, base.__name__) == ("psycopg", "Connection") for base in type(raw).__mro__
     )
+
+
+def vendor_of_handler(tx: Any, asked: str) -> str:
+    """Return the database of `record.tx`, sqlite or postgresql; `asked`: the function that got it.
+
+    Raises UnsupportedConnection, and NoTransaction outside its handler.
+    """
+    if not is_known(tx):
+        raise UnsupportedConnection(tx, "pass record.tx of a handler with transaction=True", asked=asked)
+    if commits_alone(tx, autocommit=bool(getattr(tx, "autocommit", False))):
+        raise NoTransaction("pass record.tx, inside its handler")
+    return "sqlite" if isinstance(tx, sqlite3.Connection) else "postgresql"
 
 
 def session_of(raw: Any) -> Any:

@@ -21,10 +21,6 @@ class KafkaView(TopicView):
     def __init__(self, url: str, topic: str, settings: KafkaSettings | None = None) -> None:
         self._reader = KafkaTopicReader(url, topic, settings)
 
-    def log_id(self) -> str:
-        """Return the id of the cluster."""
-        return self.identity().id
-
     def identity(self) -> LogIdentity:
         """Return the id of the cluster, with a constant incarnation, for a cluster has none."""
         return self._reader.known().identity

@@ -26,7 +26,21 @@ from .options import LATEST, ReadingPlace, SourceOptions
 from .view import Heads, HeldView, TopicView, admit_bytes, removed, report_removed
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _CheckpointedReader(DataSourceStreamReader):
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Do nothing: the checkpoint keeps the position, and Spark does not call this for the last batch."""
+
+
+class _TaskReader(_CheckpointedReader, SupportsTriggerAvailableNow):
+    _options: SourceOptions
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one task."""
+        assert isinstance(partition, Task)
+        return read_task(self._options, partition)
+
+
+class StreamReader(_TaskReader):
     """A topic from a position on. Its state is in Spark's checkpoint; this object may be lost at any time."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -121,14 +135,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 check_past(past, view.present(view.heads(), past.places()))
         return plan(self._options, batch)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one task."""
-        assert isinstance(partition, Task)
-        return read_task(self._options, partition)
-
-    def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: the checkpoint keeps the position, and Spark does not call this for the last batch."""
-
     def stop(self) -> None:
         """Close the store."""
         self._view.close()
@@ -180,7 +186,7 @@ def _lasts(batch: Range) -> list[Position]:
     return [Position(partition, end - 1) for partition, end in batch.ends.items() if end]
 
 
-class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class SeveralTopics(_TaskReader):
     """One reader for each topic. A topic subscribed to later begins where a new query would.
 
     A topic that is no longer subscribed to keeps its position, in case it comes back.
@@ -228,14 +234,6 @@ class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for task in self._reader(topic).partitions(starts.get(topic, form), form)
         ]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one task."""
-        assert isinstance(partition, Task)
-        return read_task(self._options, partition)
-
-    def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: the checkpoint keeps the position."""
-
     def stop(self) -> None:
         """Close the store."""
         for each in self._readers.values():
@@ -270,7 +268,7 @@ def _count(start: Form, end: Form) -> int:
     return 0 if start == end else Range.from_json(end).count()
 
 
-class PositionKeeper(DataSourceStreamReader):
+class PositionKeeper(_CheckpointedReader):
     """Calls a reader of one or several topics in the way Spark does since 4.2. Used by one thread."""
 
     def __init__(self, reader: Any) -> None:
@@ -298,9 +296,6 @@ class PositionKeeper(DataSourceStreamReader):
         """Yield the records of one task."""
         found: Iterator[pa.RecordBatch] = self._reader.read(partition)
         return found
-
-    def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: the checkpoint keeps the position."""
 
     def stop(self) -> None:
         """Close the store."""

@@ -10,7 +10,7 @@ from psycopg.sql import SQL, Identifier
 from penstock.database.postgres.dialect import PostgresDialect
 from penstock.errors import LabFailed
 
-from .worlds import FileWorlds
+from .worlds import Worlds
 
 _CREATE = "CREATE DATABASE {}"
 _COPY = "CREATE DATABASE {} TEMPLATE {}"
@@ -19,7 +19,7 @@ _AT_WORK = "SELECT count(*), pg_sleep(0.01) FROM pg_stat_activity WHERE datname 
 _MOST_LOOKS = 1000
 
 
-class PostgresWorlds(FileWorlds):
+class PostgresWorlds(Worlds):
     """Separate databases, created and dropped through the given address; each with a folder."""
 
     def __init__(self, root: Path, server: str) -> None:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 from penstock.app import Outbox
 
@@ -66,27 +65,8 @@ class World:
             os.close(to)
 
 
-class Worlds(Protocol):
-    """The storage for the worlds of one laboratory."""
-
-    url: str
-    folder: Path
-
-    def keep(self) -> None:
-        """Save the present world; every later one starts as its copy."""
-
-    def renew(self) -> None:
-        """Restore the saved world."""
-
-    def calm(self) -> None:
-        """Wait until nothing of a killed process is still running."""
-
-    def drop(self) -> None:
-        """Remove everything outside the folder."""
-
-
-class FileWorlds:
-    """Worlds in SQLite files."""
+class Worlds:
+    """The storage for the worlds of one laboratory: SQLite files in a folder."""
 
     def __init__(self, root: Path) -> None:
         self.folder, self._kept = root / "world", root / "kept"
@@ -94,19 +74,19 @@ class FileWorlds:
         self.url = f"sqlite:///{self.folder / _DATABASE}"
 
     def keep(self) -> None:
-        """Copy the folder; it is not in use."""
+        """Save the present world, which is not in use; every later one starts as its copy."""
         shutil.copytree(self.folder, self._kept)
 
     def renew(self) -> None:
-        """Copy it back."""
+        """Restore the saved world."""
         shutil.rmtree(self.folder)
         shutil.copytree(self._kept, self.folder)
 
     def calm(self) -> None:
-        """Nothing to wait for: locks end with their process."""
+        """Wait until nothing of a killed process still runs; locks of files end with their process."""
 
     def drop(self) -> None:
-        """Nothing to remove."""
+        """Remove everything outside the folder: nothing."""
 
 
 @contextmanager
@@ -131,7 +111,7 @@ def _memory() -> Path | None:
 
 def _worlds(root: Path, server: str | None) -> Worlds:
     if server is None:
-        return FileWorlds(root)
+        return Worlds(root)
     from .postgres_worlds import PostgresWorlds
 
     return PostgresWorlds(root, server)
