@@ -72,10 +72,7 @@ def own_ms(clock: Clock) -> int | None:
 
 
 def host_ms(clock: Clock) -> int:
-    """Return monotonic milliseconds that all processes of a host share; or a test clock's.
-
-    They stand still while the machine sleeps, as its processes do, so a sleep ends no lease.
-    """
+    """Return monotonic milliseconds shared by a host, or a test clock's. They stop in sleep, so it ends no lease."""
     return int(clock.monotonic() * 1000)
 
 

@@ -32,10 +32,7 @@ class SeriesKind(Enum):
 
 @dataclass(slots=True)
 class Buckets:
-    """The observations of one histogram, and their sum.
-
-    Each is counted once: under the lowest bound at or above it, or in the last place if it exceeds all.
-    """
+    """The observations of a histogram: each counted under the lowest bound at or above it, or last; and their sum."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     total: float = 0.0

@@ -55,10 +55,7 @@ def is_armed(*points: Point) -> bool:
 
 
 def arm(name: str, action: Action, *, visit: int = 1) -> None:
-    """Run `action` once, at the given visit of a point.
-
-    Raises UnknownPoint when no room declared that name.
-    """
+    """Run `action` once, at the given visit of a point. Raises UnknownPoint when no room declared it."""
     assert visit >= 1, f"visits are counted from 1, not {visit}"
     point = Point(name)
     if point not in _declared:

@@ -103,10 +103,7 @@ def reason(error: BaseException, at_most: int, how: ErrorText = ErrorText.REDACT
 
 
 def traced(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> BaseException:
-    """Return an error for `exc_info=`: itself, or a stand-in that may be shown in full.
-
-    A stand-in has the name, the traceback and the causes of the error, each with its permitted text.
-    """
+    """Return an error for `exc_info=`: itself, or a stand-in with its name, traceback, causes and permitted texts."""
     if how is ErrorText.FULL or (how is ErrorText.REDACTED and not any(map(_quotes, chain(error)))):
         return error
     return _stand_in(error, how, {})

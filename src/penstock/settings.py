@@ -239,13 +239,9 @@ def read_file(file: str | Path | None = None) -> tuple[Path, dict[str, dict[str,
 def _declared(room: str, each: "Field[Any]") -> Declared:
     assert _RULE in each.metadata, f"{room}.{each.name} is not declared with setting()"
     assert each.default is not MISSING
-    return Declared(room, each.name, _kind(each), each.default, each.metadata[_RULE])
-
-
-def _kind(each: "Field[Any]") -> str:
-    """Return a field's type by name: bool, int, float, str, timedelta or tuple (of strings)."""
-    name = each.type if isinstance(each.type, str) else getattr(each.type, "__name__", str(each.type))
-    return name.partition("[")[0].partition(".")[0]
+    kind = each.type if isinstance(each.type, str) else getattr(each.type, "__name__", str(each.type))
+    kind = kind.partition("[")[0].partition(".")[0]  # bool, int, float, str, timedelta or tuple (of strings)
+    return Declared(room, each.name, kind, each.default, each.metadata[_RULE])
 
 
 def _check(one: Declared, value: Any, source: str) -> None:

@@ -30,10 +30,7 @@ ActStep = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True)
 class ActPlan:
-    """The plan of an act: a question, details, the steps, and the page to return to.
-
-    `done` turns the results of the steps into a sentence for the visitor.
-    """
+    """The plan of an act: a question, the steps, the page to return to. `done`: from their results to a sentence."""
 
     question: str
     steps: tuple[ActStep, ...]

@@ -49,21 +49,12 @@ class Asking:
 
 
 def _read(parameter: Parameter, given: Mapping[str, Any]) -> ParameterValue:
-    text = _text(given.get(_word(parameter.name)))
-    if text is None and parameter.place == "path":
+    value = given.get("from_" if parameter.name == "from" else parameter.name.replace("-", "_"))
+    if value not in (None, ""):
+        return parameter.read(str(value).lower() if isinstance(value, bool) else str(value))
+    if parameter.place == "path":
         raise InvalidInput(f"the address lacks the parameter {parameter.name}")
-    return parameter.read(text)
-
-
-def _word(name: str) -> str:
-    """Return a parameter's name as a Python keyword argument."""
-    return "from_" if name == "from" else name.replace("-", "_")
-
-
-def _text(value: Any) -> str | None:
-    if value is None or value == "":
-        return None
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return parameter.read(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +68,7 @@ class PageView:
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """The input of a view. `ask` calls operations; `can_act`: whether to show buttons.
-
-    `is_live`: this is the refresh of an open page.
-    """
+    """The input of a view. `ask` calls operations; `can_act`: whether to show buttons; `is_live`: a refresh."""
 
     ask: Asking
     query: ImmutableMultiDict[str, str]

@@ -95,7 +95,8 @@ def shown_record(found: DeadRecord) -> list[tuple[str, Any]]:
     """Return a dead letter with its record, field by field."""
     letter, record = found.letter, found.record
     try:
-        value = repr(record.data) if record.data is None else _value_text(record.value)
+        plain = record.data is None or isinstance(record.value, bytes)
+        value = repr(record.data) if plain else msgspec.json.format(msgspec.json.encode(record.value), indent=2).decode()
     except Undecodable:
         value = repr(record.data)
     return [
@@ -114,12 +115,6 @@ def shown_record(found: DeadRecord) -> list[tuple[str, Any]]:
         ("value", value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]} …"),
         ("damage", found.damage or "none"),
     ]
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return repr(value)
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def _place(letter: DeadLetter) -> str:

@@ -112,10 +112,7 @@ def _ways(vendor: str) -> tuple[type, Callable[[Any, Any], AbstractContextManage
 
 
 def _check_same_database(tx: Any, vendor: str, alias: str) -> None:
-    """Refuse a transaction in another database, found by a query to both, once in a process.
-
-    Addresses do not tell: a host has several names, a pooler another port. Raises UnsupportedConnection.
-    """
+    """Refuse a transaction in another database, found once by a query: addresses do not tell, for there are poolers."""
     own = connections.create_connection(alias)
     if own.vendor != vendor:
         raise _refusal(tx, alias, f"Django's is {own.vendor}")

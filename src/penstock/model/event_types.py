@@ -55,10 +55,7 @@ Parents = Parent | Iterable[Parent]
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """One registered class: its name, its topic, and its encoding.
-
-    `upgrades` are functions by alias: from a value stored under that name to a current one.
-    """
+    """One registered class. `upgrades`: by alias, from a value stored under that name to a current one."""
 
     name: str
     cls: type

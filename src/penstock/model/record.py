@@ -69,10 +69,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
 
     @property
     def value(self) -> Any:
-        """The decoded value, decoded once; None for a tombstone.
-
-        Raises Undecodable.
-        """
+        """The decoded value, decoded once; None for a tombstone. Raises Undecodable."""
         if self._value is msgspec.UNSET:
             content_type = self.headers.get(CONTENT_TYPE) or JSON
             msgspec.structs.force_setattr(self, "_value", decode_value(self.data, content_type))

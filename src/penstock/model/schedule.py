@@ -82,10 +82,7 @@ class CronRule:
             window_ms *= 4
 
     def _ticks(self, after_ms: int) -> Iterator[int]:
-        """Yield the ticks after a moment.
-
-        In a repeated hour cronsim starts again from its first pass: earlier ticks are skipped.
-        """
+        """Yield the ticks after a moment; in a repeated hour cronsim starts again from its first pass."""
         for tick in CronSim(self.expression, from_ms(after_ms).astimezone(self.zone)):
             tick_ms = to_ms(tick.astimezone(UTC))
             if tick_ms > after_ms:

@@ -105,10 +105,7 @@ def _column(fetched: pa.RecordBatch, topic: str, name: str) -> pa.Array:
 
 
 def _headers(framed: pa.Array) -> pa.Array:
-    """Return headers in Kafka's framing as lists; equal ones are decoded once, for most are equal.
-
-    A reader gets an empty list both for no headers and for an empty list.
-    """
+    """Return headers in Kafka's framing as lists, empty for none; equal ones, as most are, are decoded once."""
     encoded = pc.fill_null(framed, b"").dictionary_encode()
     names: list[str] = []
     values: list[bytes | None] = []

@@ -6,7 +6,7 @@ incarnation, and for each partition a mark of the last record: a hash of the rec
 differs when the log no longer holds the records that were read.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -74,7 +74,9 @@ def check_past(past: Past, present: LogNow) -> None:
         raise AnotherLog(past.keeper, was, now + anew)
     wrong = list(_differences(past, present))
     if wrong or past.incarnation not in (None, present.identity.incarnation):
-        raise HistoryTakenBack(topic.name, _listed(wrong or list(_reached(past, present))))
+        listed = wrong or list(_reached(past, present))
+        more = [f"and {len(listed) - _SHOWN} more partitions"] if len(listed) > _SHOWN else []
+        raise HistoryTakenBack(topic.name, ", ".join([*listed[:_SHOWN], *more]))
 
 
 def _differences(past: Past, present: LogNow) -> Iterator[str]:
@@ -92,8 +94,3 @@ def _reached(past: Past, present: LogNow) -> Iterator[str]:
     for partition, end in sorted(past.ends.items()):
         if end and partition in present.bounds:
             yield f"partition {partition}: read up to {end}, the log ends at {present.bounds[partition].end}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    more = [f"and {len(words) - _SHOWN} more partitions"] if len(words) > _SHOWN else []
-    return ", ".join([*words[:_SHOWN], *more])

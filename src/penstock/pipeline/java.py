@@ -41,7 +41,8 @@ def find_java() -> Java:
     seen = "none"
     for home in _homes():
         said = _version(home / "bin" / "java")
-        if _major(said) >= OLDEST:
+        major = re.search(r'version "(\d+)', said)
+        if major is not None and int(major[1]) >= OLDEST:
             return Java(home, said, from_pip=False)
         seen = said or seen
     runtime = _pip_runtime()
@@ -73,11 +74,6 @@ def _version(java: Path) -> str:
     return next((line.strip() for line in done.stdout.splitlines() if 'version "' in line), "")
 
 
-def _major(version: str) -> int:
-    found = re.search(r'version "(\d+)', version)
-    return int(found[1]) if found else 0
-
-
 def _pip_runtime() -> Path | None:
     """Return the home of the runtime that pip installed, found without importing the package."""
     spec = find_spec(_PIP)
@@ -88,10 +84,7 @@ def _pip_runtime() -> Path | None:
 
 
 def _shimmed(runtime: Path) -> Path:
-    """Return a folder like the runtime, whose `bin/java` drops the argument; made once per environment.
-
-    Two processes may make it at once: each builds its own and renames it; the second one finds it there.
-    """
+    """Return a folder like the runtime with another `bin/java`. Two processes may make it: the second finds it."""
     home = Path(sys.prefix) / "share" / "penstock" / "java"
     if not os.access(sys.prefix, os.W_OK):
         home = Path(tempfile.gettempdir()) / f"penstock-java-{os.getuid()}"

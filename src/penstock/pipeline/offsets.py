@@ -67,10 +67,7 @@ class Range:
         return sum(piece.end - piece.start for piece in self.pieces())
 
     def next(self, ends: Mapping[int, int]) -> Self:
-        """Return the range from the end of this one to other ends, which are never below it.
-
-        Partitions added since begin at 0.
-        """
+        """Return the range from the end of this one, where new partitions begin at 0, to ends never below it."""
         starts = dict.fromkeys(sorted(ends), 0) | self.ends
         reached = {partition: max(start, ends.get(partition, start)) for partition, start in starts.items()}
         return replace(self, starts=starts, ends=reached, pending=None)
@@ -155,7 +152,11 @@ def split(pieces: Iterable[Piece], tasks: int, *, cut: bool) -> list[list[Piece]
     total = sum(piece.end - piece.start for piece in whole)
     if cut:
         size = max(1, -(-total // tasks))
-        whole = [part for piece in whole for part in _cut(piece, size)]
+        whole = [
+            Piece(partition, begin, min(begin + size, end))
+            for partition, start, end in whole
+            for begin in range(start, end, size)
+        ]
     loads: list[tuple[int, int, list[Piece]]] = [(0, number, []) for number in range(tasks)]
     for piece in sorted(whole, key=lambda piece: piece.start - piece.end):
         load, number, given = loads[0]
@@ -188,12 +189,6 @@ def merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
         run = piece
     if run is not None:
         yield run
-
-
-def _cut(piece: Piece, size: int) -> list[Piece]:
-    return [
-        Piece(piece.partition, start, min(start + size, piece.end)) for start in range(piece.start, piece.end, size)
-    ]
 
 
 def describe_pieces(pieces: Iterable[Piece], at_most: int = 4) -> str:

@@ -58,10 +58,7 @@ _TIMES = (TimestampType, TimestampNTZType)
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A pipeline's topic, folder and options. `ending`: where it ends, if not with the log.
-
-    `kept_at`: where the checkpoint is, if not in the folder.
-    """
+    """A pipeline's topic, folder and options. `ending`, `kept_at`: its end and its checkpoint, if others."""
 
     url: str
     topic: str

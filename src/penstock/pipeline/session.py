@@ -87,10 +87,7 @@ def _start(name: str, master: str, conf: Mapping[str, str], log_file: Path | Non
 
 
 def end_quietly(server: BaseServer) -> None:
-    """Make PySpark's accumulator thread ignore the end of Java, as when all processes get SIGTERM.
-
-    PySpark would print a traceback, after or before our last lines.
-    """
+    """Make PySpark's accumulator thread ignore the end of Java, and print no traceback between our last lines."""
     said = server.handle_error
 
     def handle(request: Any, client_address: Any) -> None:

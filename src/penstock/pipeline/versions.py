@@ -91,11 +91,7 @@ _frozen = False
 def freeze_modules() -> None:
     """Freeze the loaded objects, once, in a worker of Spark; elsewhere do nothing."""
     global _frozen
-    if not _frozen and _is_worker():
+    if not _frozen and getattr(sys.modules["__main__"].__spec__, "name", None) == _DAEMON:
         gc.collect()
         gc.freeze()
         _frozen = True
-
-
-def _is_worker() -> bool:
-    return getattr(sys.modules["__main__"].__spec__, "name", None) == _DAEMON

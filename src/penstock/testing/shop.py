@@ -69,10 +69,7 @@ class Shop:
                 conn.execute(table)
 
     def trade(self, orders: int, *, first: int = 1, wrong: Container[str] = (POISON,)) -> Iterator[Tally]:
-        """Place that many orders, one transaction each; yield the tally after each.
-
-        The orders of `wrong` have an address that no mail can be sent to, until it is corrected.
-        """
+        """Place that many orders, one transaction each; those of `wrong` have a bad address. Yield each tally."""
         tally = Tally()
         with closing(self._connect()) as conn:
             for number in range(first, first + orders):

@@ -12,10 +12,7 @@ from . import groups, overview, records
 
 @dataclass(frozen=True, slots=True)
 class ConsolePage:
-    """One page. `letter`: its key in the menu; empty for a page reached from its parent, `within`.
-
-    `live_seconds`: how often an open page refreshes.
-    """
+    """One page. `letter`: its key in the menu; else its parent is `within`. `live_seconds`: how often it refreshes."""
 
     path: str
     title: str

@@ -84,7 +84,7 @@ def read_all(given: Mapping[str, str]) -> tuple[SourceOptions, ...]:
 
 
 def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[str]) -> SourceOptions:
-    tasks = _number(given, "numPartitions")
+    tasks, most_bytes = _number(given, "numPartitions"), _number(given, "maxBytesPerTrigger")
     return SourceOptions(
         url=url,
         names=Names(given.get("prefix") or DEFAULT_PREFIX, given.get("schema") or None),
@@ -93,7 +93,7 @@ def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[s
         starting=_place(given, "starting", topics, EARLIEST)[topic],
         ending=_place(given, "ending", topics, LATEST)[topic],
         max_records=_most(given),
-        max_bytes=_share(_number(given, "maxBytesPerTrigger"), len(topics)),
+        max_bytes=None if most_bytes is None else max(1, most_bytes // len(topics)),  # an equal share
         min_records=_number(given, "minOffsetsPerTrigger"),
         wait_seconds=_interval(given, "maxTriggerDelay", _LONGEST_DELAY),
         tasks=tasks or _number(given, "tasks") or os.cpu_count() or 1,
@@ -153,11 +153,6 @@ def _most(given: Mapping[str, str]) -> int | None:
     return theirs if ours is None else ours
 
 
-def _share(most: int | None, topics: int) -> int | None:
-    """Return each topic's share of a batch's bytes."""
-    return None if most is None else max(1, most // topics)
-
-
 def _interval(given: Mapping[str, str], name: str, default: float) -> float:
     """Read a length of time as Spark writes it: 500ms, 5s, 15m, 2 minutes."""
     value = given.get(name)
@@ -213,10 +208,7 @@ def written_offsets(topic: str, offsets: Mapping[int, int], others: int) -> str:
 
 
 def read_offsets(name: str, value: str, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-    """Read `{"events": {"0": 12, "1": -2}}` as Spark's Kafka source does: -2 is earliest, -1 latest.
-
-    `"*"`, which is ours, stands for the partitions that are not named.
-    """
+    """Read `{"events": {"0": 12, "1": -2}}` as Spark's Kafka source does; `"*"`, which is ours: all others."""
     wanted = f'earliest, latest, or offsets as in {{"{topics[0]}": {{"0": 12}}}}; -2 is earliest, -1 latest'
     try:
         form: Any = msgspec.json.decode(value)

@@ -111,10 +111,7 @@ class StreamReader(_TaskReader):
         return SYSTEM.monotonic() - last < self._options.wait_seconds
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the end of the log, so that progress can show the lag.
-
-        Spark calls this right after `latestOffset`, which has read the ends for both.
-        """
+        """Return the log's end, for the lag; Spark calls this right after `latestOffset`, which has read it."""
         heads, self._seen = self._seen, None
         if heads is None:
             with self._view.used() as view:

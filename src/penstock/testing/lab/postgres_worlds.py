@@ -43,7 +43,7 @@ class PostgresWorlds(Worlds):
     def calm(self) -> None:
         """Wait until the server has noticed the end of a killed process, and rolled its transactions back."""
         for _ in range(_MOST_LOOKS):
-            if self._ask(_AT_WORK, self._name) == 0:
+            if self._with(lambda conn: conn.execute(_AT_WORK, (self._name,)).fetchone()[0]) == 0:
                 return
         raise LabFailed(f"sessions of a killed process stay in database {self._name}; is there a pooler in between?")
 
@@ -54,9 +54,6 @@ class PostgresWorlds(Worlds):
 
     def _run(self, statement: str, *names: str) -> None:
         self._with(lambda conn: conn.execute(SQL(statement).format(*map(Identifier, names))))
-
-    def _ask(self, query: str, value: str) -> Any:
-        return self._with(lambda conn: conn.execute(query, (value,)).fetchone()[0])
 
     def _with(self, work: Any) -> Any:
         conn = self._dialect.connect()

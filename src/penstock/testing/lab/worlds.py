@@ -41,10 +41,7 @@ class World:
         return self.folder / _DATABASE
 
     def note(self, *words: object) -> None:
-        """Note an effect outside the database: a fake for a sent mail or a charged card.
-
-        Like the real one it cannot be undone, and the laboratory kills before and after it.
-        """
+        """Note an effect that cannot be undone, such as a sent mail; the laboratory kills before and after it."""
         line = " ".join(str(each) for each in words).replace("\n", " ")
         if self.visits is None:
             self._write(line)
@@ -101,10 +98,7 @@ def worlds_at(server: str | None) -> Iterator[Worlds]:
 
 
 def _memory() -> Path | None:
-    """Return a folder in memory, if it has space: a kill loses no written data, synced or not.
-
-    None if the system has none, or if TMPDIR is set.
-    """
+    """Return a folder in memory with space for a world, which loses nothing by a kill; None with TMPDIR."""
     elsewhere = "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK)
     return None if elsewhere or shutil.disk_usage(_MEMORY).free < _ROOM_BYTES else _MEMORY
 

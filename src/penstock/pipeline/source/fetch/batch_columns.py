@@ -37,10 +37,7 @@ class _NotQuick(Exception):
 
 
 class BatchChunk(NamedTuple):
-    """Batches to decode together, each with its header; none of them a marker.
-
-    `most_bytes`: the limit for the records of one batch, unpacked.
-    """
+    """Batches to decode together, none a marker. `most_bytes`: of the unpacked records of one batch."""
 
     batches: Sequence[HeldBatch]
     topic_id: int
