@@ -134,15 +134,12 @@ class Settings:
         """
         known = {one.name: one for one in cls.declared()}
         values: dict[str, Any] = {}
-        for source, name, raw in cls._sources(file, os.environ if environ is None else environ, known):
+        sources = cls._sources(file, os.environ if environ is None else environ, known)
+        for source, name, raw in [*sources, *(("code", name, value) for name, value in given.items())]:
             if name not in known:
                 raise UnknownSetting(f"{cls.room}.{name}", source, [one.path for one in known.values()])
-            values[name] = _convert(known[name], raw, source)
-        for name, value in given.items():
-            if name not in known:
-                raise UnknownSetting(f"{cls.room}.{name}", "code", [one.path for one in known.values()])
-            if value is not None:
-                values[name] = _convert(known[name], value, "code")
+            if raw is not None:
+                values[name] = _convert(known[name], raw, source)
         return cls(**values)
 
     @classmethod

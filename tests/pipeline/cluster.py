@@ -89,7 +89,7 @@ class SparkCluster:
         env: dict[str, Any] = {
             **os.environ,
             "SPARK_HOME": str(spark_home()),
-            "JAVA_HOME": str(find_java().home),
+            "JAVA_HOME": str(find_java()),
             "SPARK_LOCAL_DIRS": str(own / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": java_options(),

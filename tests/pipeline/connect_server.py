@@ -39,7 +39,7 @@ class ConnectServer:
         env = {
             **os.environ,
             "SPARK_HOME": str(spark_home()),
-            "JAVA_HOME": str(find_java().home),
+            "JAVA_HOME": str(find_java()),
             "SPARK_LOCAL_IP": LOOPBACK,
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": WORKERS_PATH,  # the server's Python has Penstock, as it must

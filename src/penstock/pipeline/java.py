@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,29 +26,19 @@ exec "{java}" "$@"
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Java:
-    """A Java that Spark can run on: its home, its version line, and whether pip installed it."""
-
-    home: Path
-    version: str
-    from_pip: bool
-
-
-def find_java() -> Java:
-    """Return the Java of JAVA_HOME, of PATH, or of pip, in this order. Raises NoJava."""
+def find_java() -> Path:
+    """Return the home of the Java of JAVA_HOME, of PATH, or of pip, in this order. Raises NoJava."""
     seen = "none"
     for home in _homes():
         said = _version(home / "bin" / "java")
         major = re.search(r'version "(\d+)', said)
         if major is not None and int(major[1]) >= OLDEST:
-            return Java(home, said, from_pip=False)
+            return home
         seen = said or seen
     runtime = _pip_runtime()
     if runtime is None:
         raise NoJava(seen, OLDEST)
-    home = _shimmed(runtime)
-    return Java(home, _version(home / "bin" / "java"), from_pip=True)
+    return _shimmed(runtime)
 
 
 def _homes() -> list[Path]:

@@ -4,7 +4,7 @@ A pipeline keeps its checkpoint in its target folder (`_penstock/checkpoint`), s
 moved, backed up or removed as one. A new checkpoint begins where the tables end.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,19 +38,6 @@ try:
     from pyspark.sql.types import TimestampNTZType, TimestampType
 except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
-
-
-def batch_by_batch(
-    frame: DataFrame, mode: Mode, sink: str, options: Mapping[str, str], checkpoint: str
-) -> DataStreamWriter:
-    """Return a writer that hands each batch to the sink."""
-
-    def write(batch: DataFrame, number: int) -> None:
-        writer = batch.write.format(sink).mode("append").options(**options)
-        writer.option("checkpointLocation", checkpoint).option("batchNumber", str(number)).save()
-
-    kind = "complete" if mode.name == COMPLETE else "update"
-    return frame.writeStream.outputMode(kind).foreachBatch(write)
 
 
 _TIMES = (TimestampType, TimestampNTZType)
@@ -193,10 +180,15 @@ def _checked(name: str, made: Any) -> DataFrame:
 def _into_tables(frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: bool = False) -> "Running":
     check_tables(job.to)
     options = options | job.sink_options()
-    writer = frame.writeStream.format(job.sink).outputMode("append").options(**options)
-    if each_batch:
-        writer = batch_by_batch(frame, job.mode, job.sink, options, str(job.checkpoint))
-    return _start(writer, job)
+    if not each_batch:
+        return _start(frame.writeStream.format(job.sink).outputMode("append").options(**options), job)
+
+    def write(batch: DataFrame, number: int) -> None:
+        writer = batch.write.format(job.sink).mode("append").options(**options)
+        writer.option("checkpointLocation", str(job.checkpoint)).option("batchNumber", str(number)).save()
+
+    kind = "complete" if job.mode.name == COMPLETE else "update"
+    return _start(frame.writeStream.outputMode(kind).foreachBatch(write), job)
 
 
 def _start(writer: DataStreamWriter, job: Job) -> "Running":

@@ -66,8 +66,7 @@ def session(name: str, *, master: str | None, conf: Mapping[str, str]) -> Iterat
 
 
 def _start(name: str, master: str, conf: Mapping[str, str], log_file: Path | None) -> SparkSession:
-    java = find_java()
-    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["JAVA_HOME"] = str(find_java())
     # Spark itself reads the setting only in spark-submit; here the environment counts.
     wanted = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     os.environ["PYSPARK_PYTHON"] = wanted

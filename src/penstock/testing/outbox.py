@@ -115,8 +115,7 @@ def _record(row: Row) -> Record:
     return Record(id, text, value, type, pairs, timestamp_ms, topic)
 
 
-# The attributes of an outbox: of its store, and of its registrations. A test compares both lists with an
-# Outbox.
+# The attributes of an outbox that belong to its store; a test knows the others.
 OF_THE_STORE = {
     "url",
     "_bell",
@@ -132,16 +131,6 @@ OF_THE_STORE = {
     "_store",
     "_tokens_used",
     "_workers",
-}
-OF_THE_PROGRAM = {
-    "_allow_autocommit",
-    "_context",
-    "_event_types",
-    "_handlers",
-    "_limits",
-    "_schedules",
-    "_tracker",
-    "_window_ms",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Outbox, Record
 from penstock.testing import FakeClock, published, relocated
-from penstock.testing.outbox import OF_THE_PROGRAM, OF_THE_STORE
+from penstock.testing.outbox import OF_THE_STORE
 
 
 @dataclass
@@ -19,6 +19,18 @@ class OrderPlaced:
     """An event."""
 
     order_id: str
+
+
+OF_THE_PROGRAM = {
+    "_allow_autocommit",
+    "_context",
+    "_event_types",
+    "_handlers",
+    "_limits",
+    "_schedules",
+    "_tracker",
+    "_window_ms",
+}
 
 
 @pytest.fixture
