@@ -24,8 +24,6 @@ _armed: dict[Point, "_Trap"] = {}
 
 @dataclass(slots=True)
 class _Trap:
-    """An action at a point, and the number of visits until it runs."""
-
     action: Action
     visits_left: int
 

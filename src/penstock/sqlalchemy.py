@@ -149,16 +149,12 @@ def _refused(what: str) -> Any:
 
 
 class _Joined(Connection):
-    """A connection inside a unit of work."""
-
     commit = _refused("connection.commit()")
     rollback = _refused("connection.rollback()")
     close = _refused("connection.close()")
 
 
 class _JoinedSession(Session):
-    """A session inside a unit of work."""
-
     commit = _refused("session.commit()")
     close = _refused("session.close()")
     reset = _refused("session.reset()")

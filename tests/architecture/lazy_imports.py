@@ -54,7 +54,7 @@ COUNTED: Table = {
     "pipeline/lake/typed/classes.py": (1, "pydantic is optional"),
     "pipeline/source/view.py": (1, "as pipeline/backfill.py"),
     "testing/lab/commits.py": (2, "drivers that a handler turned out to use; a machine may have none"),
-    "testing/lab/worlds.py": (1, "only worlds on a server need its driver"),
+    "testing/lab/worlds.py": (2, "only worlds on a server need its driver"),
     "tracing.py": (2, "OpenTelemetry is optional and slow to import"),
 }
 

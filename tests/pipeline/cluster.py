@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from penstock.pipeline.java import find_java
+from penstock.pipeline.session import find_java
 from tests.crash.waiting import wait_until
 from tests.pipeline.shared_classes import SHORT_LIVED, spark_home
 

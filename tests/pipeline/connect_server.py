@@ -12,7 +12,7 @@ from typing import Self
 
 import psutil
 
-from penstock.pipeline.java import find_java
+from penstock.pipeline.session import find_java
 from tests.crash.waiting import wait_until
 from tests.pipeline.cluster import LOOPBACK
 from tests.pipeline.conftest import WORKERS_PATH

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 import pyspark
 
-from penstock.pipeline.java import find_java
+from penstock.pipeline.session import find_java
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.services.run_folder import exclusive
 

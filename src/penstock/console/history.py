@@ -90,7 +90,6 @@ class OverviewHistory:
         }
 
     def _shown(self) -> list[Look]:
-        """Return the overviews within the span of a curve."""
         looks = list(self._looks)
         return [each for each in looks if looks[-1].at - each.at <= self._span_seconds]
 

@@ -28,10 +28,9 @@ from .acts import ACTS, LOOK, ActPlan, ConsoleAct
 from .history import HEIGHT, WIDTH, OverviewHistory
 from .lake import LakeView
 from .safety import MARK, Protected, Sessions, read_form
-from .settings import ConsoleSettings, trace_address, trace_template
 from .views import PAGES, ConsolePage
 from .views.records import download
-from .visit import BASE, Asking, PageView, PageVisit, address
+from .visit import BASE, Asking, ConsoleSettings, PageView, PageVisit, address, trace_address, trace_template
 from .wording import FILTERS
 
 try:

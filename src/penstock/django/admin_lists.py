@@ -96,7 +96,9 @@ def shown_record(found: DeadRecord) -> list[tuple[str, Any]]:
     letter, record = found.letter, found.record
     try:
         plain = record.data is None or isinstance(record.value, bytes)
-        value = repr(record.data) if plain else msgspec.json.format(msgspec.json.encode(record.value), indent=2).decode()
+        value = (
+            repr(record.data) if plain else msgspec.json.format(msgspec.json.encode(record.value), indent=2).decode()
+        )
     except Undecodable:
         value = repr(record.data)
     return [

@@ -61,7 +61,6 @@ class _JoinedWrapper:
     """The behaviour that differs while a Django connection is `record.tx`."""
 
     def _close(self) -> NoReturn:
-        """Refuse."""
         raise TransactionEnded("connection.close() was called")
 
     def connect(self) -> NoReturn:
@@ -77,8 +76,6 @@ class _JoinedWrapper:
 
 
 class _SqliteCursors:
-    """Django's cursors on an SQLite connection."""
-
     connection: Any
 
     def create_cursor(self, name: str | None = None) -> Any:

@@ -84,8 +84,6 @@ def from_kafka(
 
 
 class _JsonEvent(msgspec.Struct, omit_defaults=True):
-    """The JSON form, member by member."""
-
     specversion: str
     id: str
     type: str
@@ -160,7 +158,6 @@ def parse_time(text: str) -> int:
 
 
 def _content_type(headers: Iterable[tuple[str, bytes | None]]) -> tuple[str, bytes | None] | None:
-    """Return the first header that names a content type."""
     return next((header for header in headers if header[0] == CONTENT_TYPE), None)
 
 

@@ -96,7 +96,6 @@ def _extensions(body: bytes, record: Record) -> RawHeaders:
 
 
 def _text(name: str, value: bytes) -> bytes:
-    """Return the text of an extension: a string, a number or a boolean."""
     try:
         found = msgspec.json.decode(value, type=str | int | bool)
     except (ValueError, RecursionError) as exc:

@@ -14,27 +14,20 @@ import msgspec
 from penstock.errors import EventNameTaken, InvalidValue, NotAnEventClass, Undecodable, UnregisteredEvent
 from penstock.redaction import named, place, text, words
 
-from .codec import Codec, Json, check_codec
+from .codec import Codec, HeadersOf, Json, KeyOf, check_codec, headers_reader, key_reader
 from .content import ENCODE_ERRORS
 from .limits import check_topic, check_type
-from .paths import HeadersOf, KeyOf, headers_reader, key_reader
 
 
 class _DataclassObject(Protocol):
-    """An object of a dataclass."""
-
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
 class _PydanticObject(Protocol):
-    """An object of a pydantic v2 model."""
-
     def model_dump_json(self, *, by_alias: bool) -> str: ...
 
 
 class _ProtobufMessage(Protocol):
-    """A message of Protobuf."""
-
     def SerializeToString(self) -> bytes: ...  # noqa: N802  # its own name
 
 

@@ -214,12 +214,10 @@ def _ms(span: Duration) -> int:
 
 
 def _listed(value: Any) -> tuple[Any, ...]:
-    """Return one value or several as a tuple."""
     return (value,) if isinstance(value, str | type) or callable(value) else tuple(value)
 
 
 def _can_match(one: Any) -> bool:
-    """Return whether a value is an exception class, the name of one, or a function."""
     if isinstance(one, type):
         return issubclass(one, BaseException)
     return one != "" if isinstance(one, str) else callable(one)
@@ -288,5 +286,4 @@ def _delays(policy: RetryPolicy) -> str:
 
 
 def _name(matcher: Any) -> str:
-    """Return the name of an exception class or of a predicate."""
     return matcher if isinstance(matcher, str) else str(getattr(matcher, "__qualname__", matcher))

@@ -112,7 +112,6 @@ class PipelineReader:
         tracing.tell_batch("penstock.load", parents, since_ms=batch.began_ms, **given)
 
     def _contexts(self, batch: Progress) -> Iterator[Mapping[str, str]]:
-        """Yield the contexts of the first records of a batch."""
         ranges, left = list[OffsetRange](), _RECORDS
         for partition, start, end in batch.pieces:
             ranges.append(OffsetRange(partition, start, min(end, start + left)))

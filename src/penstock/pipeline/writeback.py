@@ -95,8 +95,6 @@ def _parts(messages: Sequence[Any]) -> list[WritePart]:
 
 @dataclass
 class _PartWriter:
-    """One attempt of one task."""
-
     target: WriteTarget
     store: Store
     belongs_to: tuple[str, int]
@@ -309,7 +307,6 @@ def _application(query_id: str) -> str:
 
 
 def _under_way() -> tuple[str, int]:
-    """Return which batch of which query a task works for."""
     task = TaskContext.get()
     query, number = (
         None if task is None else task.getLocalProperty(name)

@@ -162,7 +162,6 @@ def another(outbox: Outbox, url: str, clock: Clock) -> Outbox:
 
 
 def _share_listeners(one: Outbox, other: Outbox) -> None:
-    """Add the listeners of one outbox to the other; they belong to the store's attributes."""
     for listener in one._listeners.all:
         if listener not in other._listeners.all:
             other._listeners.add(listener)

@@ -40,8 +40,6 @@ _PASSES = {E.LEADER_NOT_AVAILABLE, E.NOT_LEADER_OR_FOLLOWER, E.REQUEST_TIMED_OUT
 
 @dataclass(frozen=True, slots=True)
 class _KnownTopic:
-    """The cluster's description of a topic."""
-
     identity: LogIdentity
     topic: Topic
     leaders: Mapping[int, tuple[str, int]]

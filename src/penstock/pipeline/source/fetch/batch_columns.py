@@ -256,7 +256,6 @@ def _by_name(data: Any, pieces: bytes, here: Any, names: Any) -> Iterator[tuple[
 
 
 def _all_are(wanted: bytes, data: Any, begins: Numbers, lengths: Numbers) -> bool:
-    """Return whether all pieces are equal to some bytes."""
     size = len(wanted)
     if not size or bool((lengths != size).any()) or int(begins.max()) + size > len(data):
         return False

@@ -62,7 +62,6 @@ class FilesFetcher(Fetcher):
 
 
 def _counting(view: PartitionView, low: int, high: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield the batches of a range with committed records."""
     producers = view.producers
     for header, batch in view.batches(low, high):
         if header.record_count and not header.is_control and not producers.is_aborted(header):
