@@ -38,10 +38,7 @@ class SystemClock:
 
 
 class SteadyClock(SystemClock):
-    """The machine's clock at its creation, plus the time that has really passed since then.
-
-    So waits end on time even if the machine's clock is set forward or back.
-    """
+    """The machine's clock at its creation plus the time since, so that waits end on time when it is set."""
 
     __slots__ = ("_began_ms",)
 

@@ -192,15 +192,6 @@ def _postgres(error: Any) -> str:
     return f"{first} (SQLSTATE {state})" if first else f"SQLSTATE {state}"
 
 
-def _wrapping(error: BaseException) -> str:
-    """Return "" for an error that repeats the driver's text with parameters; the cause is shown."""
-    return "" if error.__cause__ is not None else str(error).partition("\n")[0]
-
-
-def _silent(error: BaseException) -> str:
-    return ""
-
-
 _KINDS: dict[str, Callable[[Any], str]] = {
     "pydantic_core._pydantic_core.ValidationError": _pydantic,
     "msgspec.ValidationError": _msgspec,
@@ -212,9 +203,10 @@ _KINDS: dict[str, Callable[[Any], str]] = {
     "psycopg.Error": _postgres,
     "psycopg2.Error": _postgres,
     "asyncpg.exceptions._base.PostgresMessage": _postgres,
-    "sqlalchemy.exc.StatementError": _silent,  # it quotes the parameters; the driver's error is its cause
-    "django.db.utils.Error": _wrapping,
+    "sqlalchemy.exc.StatementError": lambda error: "",  # it quotes the parameters; the driver's error is its cause
+    # It may repeat the driver's text with parameters; then the cause is shown.
+    "django.db.utils.Error": lambda error: "" if error.__cause__ is not None else str(error).partition("\n")[0],
     "jsonschema.exceptions.ValidationError": lambda error: f"{error.json_path} ({error.validator})",
-    "marshmallow.exceptions.ValidationError": _silent,
-    "fastavro._validate_common.ValidationError": _silent,
+    "marshmallow.exceptions.ValidationError": lambda error: "",
+    "fastavro._validate_common.ValidationError": lambda error: "",
 }

@@ -214,10 +214,7 @@ def _variable(path: str) -> str:
 
 
 def read_file(file: str | Path | None = None) -> tuple[Path, dict[str, dict[str, Any]]]:
-    """Return the settings file's path and its tables; a missing default file has no tables.
-
-    Raises SettingsFileUnreadable, and UnknownSetting for a key outside all tables.
-    """
+    """Return the settings file's path and tables, none by default. Raises SettingsFileUnreadable, UnknownSetting."""
     path = Path(FILE if file is None else file)
     try:
         tables = tomllib.loads(path.read_text("utf-8"))

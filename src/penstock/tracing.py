@@ -58,10 +58,7 @@ def processing_span(
 
 
 def begun_span(name: str, parent: Mapping[str, str], *, since_ms: int | None = None, **attributes: str | int) -> Any:
-    """Begin a span in the trace of an event, given its headers; the caller ends it.
-
-    `since_ms`: the time of its beginning, if earlier than now. Only where `is_on`.
-    """
+    """Begin a span in the trace of an event, given its headers, at `since_ms` or now. Only where `is_on`."""
     return _tracer().start_span(
         name,
         context=_propagator().extract(parent),

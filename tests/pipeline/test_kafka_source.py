@@ -186,8 +186,8 @@ def test_another_record_in_the_same_place_is_seen(kafka: KafkaStore, monkeypatch
     kafka.fill(30)
     reader = StreamReader(kafka.options())
     place = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    told = kafka_view._content
-    monkeypatch.setattr(kafka_view, "_content", lambda entry: told(entry._replace(value=b"another")))
+    told = kafka_view.mark_of
+    monkeypatch.setattr(kafka_view, "mark_of", lambda content: told(f"{content} another"))
     with pytest.raises(HistoryTakenBack, match="another record stands"):
         StreamReader(kafka.options()).latestOffset(place, ReadAllAvailable())
 

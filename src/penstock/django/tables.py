@@ -50,18 +50,13 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
         hosted.upgrade(dialect, names, lambda sql: _execute(connection, sql), to=self.version)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        """Refuse to lose data; drop the tables when reversing the first version.
-
-        Raises ImproperlyConfigured, StoreBusy, SchemaBehind, SchemaTooNew, SchemaUnreleased.
-        """
+        """Refuse to lose data; drop the tables when reversing the first version."""
         connection = schema_editor.connection
         if connection.alias != project.alias() or not router.allow_migrate(connection.alias, app_label):
             return
         dialect, names = ADAPTER.dialect_of(connection), project.names()
         if schema_editor.collect_sql:
-            schema_editor.collected_sql.append(
-                "-- Penstock's tables are dropped by the first version, if they are empty"
-            )
+            schema_editor.collected_sql.append("-- Penstock's tables are dropped by the first version, if empty")
             return
         _check_may_drop(connection)
         if len(hosted.steps_between(dialect, names, 0, self.version)) == 1:

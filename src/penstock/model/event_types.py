@@ -129,10 +129,7 @@ class EventTypes:
         parents: Parents = (),
         codec: Codec | None = None,
     ) -> EventType:
-        """Add a class under a logical name.
-
-        Raises NotAnEventClass, EventNameTaken, InvalidType, InvalidTopic, InvalidHeaders.
-        """
+        """Add a class by name. Raises NotAnEventClass, EventNameTaken, InvalidType, InvalidTopic, InvalidHeaders."""
         names, upgrades = _aliases(cls, name, aliases)
         event_type = EventType(
             names[0],

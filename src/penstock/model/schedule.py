@@ -64,11 +64,7 @@ class CronRule:
         return next(self._ticks(moment_ms))
 
     def newest(self, after_ms: int, until_ms: int, most: int) -> list[int]:
-        """Return the newest `most` ticks after one moment and up to another, oldest first.
-
-        It searches a window that grows backwards, so that a long absence does not cost a walk through all of
-        it.
-        """
+        """Return the newest ticks, searched in a window that grows backwards: a long absence costs no long walk."""
         window_ms = _FIRST_WINDOW_MS
         while True:
             begin_ms = max(until_ms - window_ms, after_ms)

@@ -14,9 +14,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import msgspec
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
 
 from penstock.database.naming import Names
-from penstock.errors import InvalidPipeline, MissingExtra
+from penstock.errors import InvalidPipeline
 from penstock.log.contract import DEFAULT_MAX_BYTES, Bounds, OffsetRange
 from penstock.log.entry import Entry, record_of
 from penstock.log.kafka_settings import KafkaSettings
@@ -30,13 +33,6 @@ from .declared import Pipeline
 from .offsets import PLACE, Piece, merged
 from .source.view import removed, report_removed
 from .versions import freeze_modules
-
-try:
-    import pyarrow as pa
-    from pyspark import TaskContext
-    from pyspark.sql import DataFrame
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _HANDED = "handed BIGINT"
 

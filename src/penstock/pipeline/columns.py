@@ -10,15 +10,11 @@ counts in microseconds sets the year 58692.
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from penstock.errors import MissingExtra
-from penstock.wire.kafka.headers import decode_headers
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
 
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import types
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
+from penstock.wire.kafka.headers import decode_headers
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -144,10 +144,7 @@ def admit(starts: Ends, ends: Ends, at_most: int) -> Ends:
 
 
 def split(pieces: Iterable[Piece], tasks: int, *, cut: bool) -> list[list[Piece]]:
-    """Assign pieces to tasks so that the tasks have about equal numbers of records.
-
-    A partition goes to one task, in order; with `cut`, one larger than a task's share is split.
-    """
+    """Assign pieces to tasks about equally: a partition to one, in order; `cut` splits those above a task's share."""
     whole = list(pieces)
     total = sum(piece.end - piece.start for piece in whole)
     if cut:

@@ -116,11 +116,7 @@ def events(spark: SparkSession, job: Job, columns: Sequence[str] = ()) -> DataFr
 
 
 def begin(spark: SparkSession, job: Job, declared: Pipeline | None = None) -> "Running":
-    """Start the query of a job: into a lake, or as a pipeline is declared. Raises InvalidPipeline.
-
-    A lake has one table for each event type. A declared pipeline writes to a table or a topic, batch by batch
-    or record by record.
-    """
+    """Start the query of a job: into the tables of a lake, or as a pipeline is declared. Raises InvalidPipeline."""
     if declared is None:
         with asking():
             rows, options = lake_rows(events(spark, job), job.mode, job.to)

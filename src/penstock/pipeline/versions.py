@@ -19,15 +19,10 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import MissingExtra
-
-try:
-    import pyarrow as pa
-    from pyspark.sql import datasource
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
+import pyarrow as pa
+from pyspark.sql import datasource
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow

@@ -13,10 +13,16 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
 from penstock.clock import SYSTEM
 from penstock.database.naming import DEFAULT_PREFIX, Names
 from penstock.database.url import plain_url
-from penstock.errors import InvalidColumn, InvalidOption, MissingExtra, StoreUnsupported, ValueTooLarge
+from penstock.errors import InvalidColumn, InvalidOption, StoreUnsupported, ValueTooLarge
 from penstock.log.contract import Topic
 from penstock.log.event_names import event_names
 from penstock.log.sql.parted_writes import PartedWrite, PartedWrites, PartRecords, WritePart
@@ -32,15 +38,6 @@ from .checkpoint import read_batch
 from .columns import is_bytes, is_headers, is_text
 from .source.options import check_known
 from .versions import StreamArrowWriter, arrow_schema_of, freeze_modules
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyspark import TaskContext
-    from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-    from pyspark.sql.types import StructType
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _TOGETHER = 5_000  # records of one transaction of a task
 _TOGETHER_BYTES = 16 << 20

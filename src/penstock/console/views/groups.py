@@ -14,7 +14,6 @@ from .overview import looked
 HUES = 12  # colours for owners
 _LANES = 20
 _CURSORS = 1000
-_PER_PAGE = 50
 _SHOWN_CURSORS = 24  # those that are furthest behind
 
 
@@ -43,13 +42,6 @@ def group(visit: PageVisit) -> PageView:
         values |= {"cursors": behind[:_SHOWN_CURSORS], "count": len(behind), "more": page.after is not None}
         values["lanes"] = visit.ask("list_lanes", group=name, limit=_LANES)
     return PageView("group.html", values)
-
-
-def lanes(visit: PageVisit) -> PageView:
-    """List the waiting keys."""
-    narrowed = {name: visit.text(name) for name in ("group", "topic", "key", "held")}
-    page = visit.ask("list_lanes", after=visit.place(), limit=_PER_PAGE, **narrowed)
-    return PageView("lanes.html", {"listing": page})
 
 
 def pipelines(visit: PageVisit) -> PageView:
@@ -128,10 +120,3 @@ def access(visit: PageVisit) -> PageView:
     values = {"access": visit.ask("list_rules"), "asked": asked, "verdict": verdict}
     values |= {"rights": list(AccessRight), "kinds": list(ResourceKind)}
     return PageView("access.html", values)
-
-
-def audit(visit: PageVisit) -> PageView:
-    """List the audit entries, newest first."""
-    narrowed = {name: visit.text(name) for name in ("action", "actor")}
-    page = visit.ask("list_audit", after=visit.place(), limit=_PER_PAGE, **narrowed)
-    return PageView("audit.html", {"listing": page})

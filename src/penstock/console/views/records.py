@@ -20,12 +20,6 @@ SHOWN_BYTES = 64 * 1024  # of a value on a page; the download has all of it
 _PREVIEW = 300
 
 
-def topics(visit: PageVisit) -> PageView:
-    """List the topics."""
-    page = visit.ask("list_topics", after=visit.place(), limit=PER_PAGE)
-    return PageView("topics.html", {"listing": page})
-
-
 def topic(visit: PageVisit) -> PageView:
     """Show a topic with a page of its records."""
     name = _named(visit, "name")
@@ -149,18 +143,6 @@ def letter(visit: PageVisit) -> PageView:
     found = visit.ask("show_dead", **place)
     values = {"letter": found.letter, "record": found.record, "damage": found.damage}
     return PageView("letter.html", values | _value_shown(visit, found.record))
-
-
-def scheduled(visit: PageVisit) -> PageView:
-    """List the scheduled events, the next one first."""
-    narrowed = {name: visit.text(name) for name in ("topic", "key")}
-    page = visit.ask("list_scheduled", after=visit.place(), limit=PER_PAGE, **narrowed)
-    return PageView("scheduled.html", {"listing": page})
-
-
-def periodic(visit: PageVisit) -> PageView:
-    """List the schedules."""
-    return PageView("periodic.html", {"listing": visit.ask("list_schedules", after=visit.place(), limit=PER_PAGE)})
 
 
 def download(visit: PageVisit) -> Response:

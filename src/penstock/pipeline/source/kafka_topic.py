@@ -54,10 +54,7 @@ class FetchedBatch(NamedTuple):
 
 
 class KafkaTopicReader:
-    """One topic of one cluster, for one thread. Connections are opened on demand.
-
-    `settings` None: those of this process. Raises InvalidUrl, InvalidOption.
-    """
+    """One topic of one cluster, for one thread; no settings: this process's. Raises InvalidUrl, InvalidOption."""
 
     def __init__(self, url: str, name: str, settings: KafkaSettings | None = None) -> None:
         self._first, self._name = kafka_address(url), name
@@ -120,11 +117,8 @@ class KafkaTopicReader:
         for address in sorted(set(leaders.values())):
             mine = [number for number, leader in leaders.items() if leader == address]
             asked = [{"partition_index": number, "timestamp": moment} for number in sorted(mine)]
-            message = {
-                "replica_id": -1,
-                "isolation_level": _COMMITTED,
-                "topics": [{"name": self._name, "partitions": asked}],
-            }
+            topics = [{"name": self._name, "partitions": asked}]
+            message = {"replica_id": -1, "isolation_level": _COMMITTED, "topics": topics}
             answer = self._connection(address).ask(LIST_OFFSETS, message)
             for each in self._only(answer["topics"])["partitions"]:
                 self._check(each["error_code"])

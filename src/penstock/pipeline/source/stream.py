@@ -184,10 +184,7 @@ def _lasts(batch: Range) -> list[Position]:
 
 
 class SeveralTopics(_TaskReader):
-    """One reader for each topic. A topic subscribed to later begins where a new query would.
-
-    A topic that is no longer subscribed to keeps its position, in case it comes back.
-    """
+    """One reader for each topic. One left out keeps its position; one added later begins as in a new query."""
 
     def __init__(self, options: Sequence[SourceOptions]) -> None:
         self._options = options[0]
@@ -204,9 +201,7 @@ class SeveralTopics(_TaskReader):
     def latestOffset(self, start: Form, limit: ReadLimit) -> Form:  # noqa: N802 - Spark's name
         """Return where the next batch ends; `start` itself when there is nothing new."""
         starts = by_topic(start)
-        known = starts | {
-            topic: reader.initialOffset() for topic, reader in self._readers.items() if topic not in starts
-        }
+        known = starts | {name: each.initialOffset() for name, each in self._readers.items() if name not in starts}
         ends = self._ends(known, limit)
         if all(ends[topic] == form for topic, form in known.items()):
             return start

@@ -50,10 +50,7 @@ class Visit:
 
 
 class Visits:
-    """Counts the visits of this process, reports each, and kills the process at one of them.
-
-    Use it in a separate process, which it changes permanently: every declared point is armed.
-    """
+    """Counts and reports the visits of this process, which it changes for good, and kills it at one of them."""
 
     def __init__(self, tell: Callable[[Visit], object], kill_at: int | None = None) -> None:
         self._tell, self._kill_at = tell, kill_at

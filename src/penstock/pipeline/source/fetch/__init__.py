@@ -57,10 +57,7 @@ class Fetcher:
 
 
 def open_fetcher(url: str, names: Names, topic: str = "", kafka: KafkaSettings | None = None) -> Fetcher:
-    """Open the fetcher of a store, or of a topic of a Kafka cluster.
-
-    Raises MissingExtra, InvalidUrl, StoreUnreachable, StoreUnsupported.
-    """
+    """Open the fetcher of a store or topic. Raises MissingExtra, InvalidUrl, StoreUnreachable, StoreUnsupported."""
     if is_kafka(url):
         from .kafka import KafkaFetcher
 
