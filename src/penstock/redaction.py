@@ -148,14 +148,12 @@ def _pydantic(error: Any) -> str:
     """Return the path and the code of each invalid field; a path leaves out keys that are data."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     names = _declared_names()
-    shown = [f"{_path(each['loc'], names)} ({each['type']})" for each in problems[:_FIELDS_SHOWN]]
+    shown = list[str]()
+    for each in problems[:_FIELDS_SHOWN]:
+        parts = [str(part) if isinstance(part, int) or part in names else "…" for part in each["loc"]]
+        shown.append(f"{'.'.join(['$', *parts])} ({each['type']})")
     more = len(problems) - _FIELDS_SHOWN
     return f"{error.title}: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
-
-
-def _path(loc: tuple[int | str, ...], names: set[str]) -> str:
-    parts = [str(each) if isinstance(each, int) or each in names else "…" for each in loc]
-    return ".".join(["$", *parts])
 
 
 def _declared_names() -> set[str]:

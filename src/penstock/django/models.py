@@ -1,6 +1,6 @@
 """Models for the admin's lists: Django needs them for its menu, its URLs and its permissions.
 
-They have no tables and no rows: the pages use `penstock.operate`. Migration 0001 names them, too.
+They have no tables and no rows: the pages use `penstock.operate`. Migration 0017 names them, too.
 """
 
 from typing import ClassVar

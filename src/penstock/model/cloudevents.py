@@ -175,15 +175,11 @@ def _data(event: _JsonEvent) -> bytes | None:
         return None
     data = bytes(event.data)
     if event.datacontenttype is not None and not is_json(event.datacontenttype) and data[:1] == b'"':
-        return _decode_text(data).encode()  # text of another kind, such as XML, is a string there
+        try:
+            return msgspec.json.decode(data, type=str).encode()  # text of another kind, such as XML, is a string there
+        except ValueError as exc:
+            raise InvalidEnvelope("data", str(exc)) from exc
     return data
-
-
-def _decode_text(data: bytes) -> str:
-    try:
-        return msgspec.json.decode(data, type=str)
-    except ValueError as exc:
-        raise InvalidEnvelope("data", str(exc)) from exc
 
 
 def _headers(event: _JsonEvent) -> RawHeaders:

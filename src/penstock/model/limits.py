@@ -6,7 +6,7 @@ are fixed by storage (columns of 255 characters, Kafka's topic names).
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from penstock.clock import to_ms
 from penstock.errors import InvalidHeaders, InvalidKey, InvalidOwner, InvalidTime, InvalidTopic, InvalidType
@@ -91,12 +91,9 @@ def check_moment(name: str, value: object, now_ms: int) -> int:
         moment_ms = to_ms(value)
     else:
         raise InvalidTime(name, value, "must be an aware datetime or a timedelta from now")
-    if not 0 <= moment_ms <= _LAST_MS:
+    if not 0 <= moment_ms <= LAST_TIME_MS:
         raise InvalidTime(name, value, "must lie between the years 1970 and 9999")
     return moment_ms
-
-
-_LAST_MS = to_ms(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
 
 
 def _pairs(headers: Headers) -> Iterator[tuple[object, object]]:

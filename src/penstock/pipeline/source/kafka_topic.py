@@ -1,7 +1,7 @@
 """A topic of a Kafka cluster, ours or Apache's, as a pipeline reads it: batches of committed records.
 
 Read over our own connections (`kafka_connection.py`), with the message layouts of our broker. Batches stay
-bytes until they become Arrow (`fetch/columns_of_batches.py`). The identity of the log is the cluster's id and
+bytes until they become Arrow (`fetch/batch_columns.py`). The identity of the log is the cluster's id and
 the topic's id. A Kafka cluster has no incarnation: rewound history (an election that lost records, a refilled
 topic) shows in the end, or in the mark of the last record, which is made from the record's whole content.
 """
