@@ -110,7 +110,11 @@ def _letters(count: int) -> str:
     return f"{number(count)} dead {'letter' if count == 1 else 'letters'}"
 
 
-def _decided(visit: PageVisit, *, word: str, means: str, past: str, is_harsh: bool = False) -> ActPlan:
+def _decision(word: str, means: str, past: str, *, is_harsh: bool = False) -> ConsoleAct:
+    return ConsoleAct(word, word.capitalize(), partial(_decided, word, means, past, is_harsh))
+
+
+def _decided(word: str, means: str, past: str, is_harsh: bool, visit: PageVisit) -> ActPlan:
     """Plan a decision on the picked letters, or on all of a group that match."""
     selections = list(_selections(visit))
     dry = [_decide(visit, word, group, selection, dry_run=True) for group, selection in selections]
@@ -157,8 +161,8 @@ def _decide(visit: PageVisit, word: str, group: str, selection: dict[str, Any], 
     return visit.ask("decide_dead", {"decision": word, "dry_run": dry_run, **selection}, group=group)
 
 
-def _of_scheduled(word: str, question: str, means: str, done: str, late: str = "") -> Callable[[PageVisit], ActPlan]:
-    """Return the plan of an act on a scheduled event. `late`: what to say if it changed nothing."""
+def _of_scheduled(word: str, label: str, question: str, means: str, done: str, late: str = "") -> ConsoleAct:
+    """Return an act on a scheduled event. `late`: what to say if it changed nothing."""
 
     def plan(visit: PageVisit) -> ActPlan:
         id = visit.needed("id")
@@ -172,10 +176,10 @@ def _of_scheduled(word: str, question: str, means: str, done: str, late: str = "
             is_harsh=bool(late),
         )
 
-    return plan
+    return ConsoleAct(f"{word}-scheduled", label, plan)
 
 
-def _of_schedule(word: str, question: str, means: str, past: str) -> Callable[[PageVisit], ActPlan]:
+def _of_schedule(word: str, label: str, question: str, means: str, past: str) -> ConsoleAct:
     def plan(visit: PageVisit) -> ActPlan:
         name = visit.needed("name")
         visit.ask("show_schedule", schedule=name)
@@ -187,7 +191,7 @@ def _of_schedule(word: str, question: str, means: str, past: str) -> Callable[[P
             (means,),
         )
 
-    return plan
+    return ConsoleAct(f"{word}-schedule", label, plan)
 
 
 def publish(visit: PageVisit) -> ActPlan:
@@ -243,47 +247,22 @@ ACTS = {
         ConsoleAct("pause-group", "Pause", pause_group),
         ConsoleAct("resume-group", "Resume", resume_group),
         ConsoleAct("move-group", "Move", move_group),
-        ConsoleAct(
-            "requeue", "Requeue", partial(_decided, word="requeue", means="be delivered again", past="requeued")
-        ),
-        ConsoleAct(
-            "skip", "Skip", partial(_decided, word="skip", means="stay, and release their keys", past="skipped")
-        ),
-        ConsoleAct(
-            "discard",
-            "Discard",
-            partial(_decided, word="discard", means="be discarded for good", past="discarded", is_harsh=True),
-        ),
-        ConsoleAct(
-            "cancel-scheduled",
+        _decision("requeue", "be delivered again", "requeued"),
+        _decision("skip", "stay, and release their keys", "skipped"),
+        _decision("discard", "be discarded for good", "discarded", is_harsh=True),
+        _of_scheduled(
+            "cancel",
             "Cancel it",
-            _of_scheduled(
-                "cancel",
-                "Cancel {}?",
-                "cancelled, it is never delivered",
-                "it is cancelled",
-                "too late: it is no longer scheduled",
-            ),
+            "Cancel {}?",
+            "cancelled, it is never delivered",
+            "it is cancelled",
+            "too late: it is no longer scheduled",
         ),
-        ConsoleAct(
-            "run-scheduled", "Run now", _of_scheduled("run", "Run {} now?", "it runs now instead", "it is due now")
-        ),
-        ConsoleAct(
-            "pause-schedule",
-            "Pause",
-            _of_schedule("pause", "Pause schedule {}?", "It does not tick until it is resumed.", "is paused"),
-        ),
-        ConsoleAct(
-            "resume-schedule",
-            "Resume",
-            _of_schedule("resume", "Resume schedule {}?", "It continues with its next tick.", "is resumed"),
-        ),
-        ConsoleAct(
-            "run-schedule",
-            "Run now",
-            _of_schedule(
-                "run", "Run schedule {} now?", "It ticks once, in addition to its regular ticks.", "ticks now"
-            ),
+        _of_scheduled("run", "Run now", "Run {} now?", "it runs now instead", "it is due now"),
+        _of_schedule("pause", "Pause", "Pause schedule {}?", "It does not tick until it is resumed.", "is paused"),
+        _of_schedule("resume", "Resume", "Resume schedule {}?", "It continues with its next tick.", "is resumed"),
+        _of_schedule(
+            "run", "Run now", "Run schedule {} now?", "It ticks once, in addition to its regular ticks.", "ticks now"
         ),
     )
 }

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Outbox, Record
 from penstock.testing import FakeClock, published, relocated
-from penstock.testing.outbox import OF_THE_STORE
+from penstock.testing.outbox import OF_THE_PROGRAM
 
 
 @dataclass
@@ -21,15 +21,21 @@ class OrderPlaced:
     order_id: str
 
 
-OF_THE_PROGRAM = {
-    "_allow_autocommit",
-    "_context",
-    "_event_types",
-    "_handlers",
-    "_limits",
-    "_schedules",
-    "_tracker",
-    "_window_ms",
+OF_THE_STORE = {
+    "url",
+    "_bell",
+    "_clock",
+    "_closing",
+    "_database",
+    "_dialect",
+    "_durability",
+    "_has_outbox",
+    "_listeners",
+    "_names",
+    "_now_ms",
+    "_store",
+    "_tokens_used",
+    "_workers",
 }
 
 
