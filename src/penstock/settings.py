@@ -1,8 +1,7 @@
 """Settings: declared once, and read from the file, the environment, flags and code.
 
 A room declares its settings as a class, the only place for name, type, default, range and help. The keys of
-`penstock.toml`, the environment variables, the flags of the commands (`Declared.flag`) and the reference
-page (`declared`) are derived from it.
+`penstock.toml`, the environment variables and the reference page (`declared`) are derived from it.
 
     class SequencerSettings(Settings, room="sequencer"):
         batch_records: int = setting(500, "Most staged rows moved in one transaction.", at_least=1)
@@ -78,7 +77,7 @@ def setting(
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One setting, for the reference page and the flags."""
+    """One setting, for the reference page."""
 
     room: str
     name: str
@@ -95,11 +94,6 @@ class Declared:
     def env(self) -> str:
         """The environment variable's name."""
         return _variable(self.path)
-
-    @property
-    def flag(self) -> str:
-        """The command-line flag."""
-        return f"--{self.room}-{self.name}".replace("_", "-")
 
 
 # `setting` is not a field specifier here: a type checker would then look for `default=` and miss ours.

@@ -25,7 +25,7 @@ from .record import RawHeaders, Record
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
 _ATTRIBUTES = frozenset({"specversion", "id", "type", "source", "time", "datacontenttype", "partitionkey"})
-_MEMBERS = _ATTRIBUTES | {"data", "data_base64", "penstockheaders"}
+_MEMBERS = _ATTRIBUTES | {"data", "data_base64"}
 
 
 def is_binary(headers: Mapping[str, str]) -> bool:
@@ -59,7 +59,7 @@ def from_binary(headers: Mapping[str, str], body: bytes, received_ms: int) -> Re
 
 def from_structured(body: bytes, received_ms: int) -> Record:
     """Return the record of a request in structured form. Raises InvalidEnvelope."""
-    record = from_json(body, received_ms).record
+    record = from_json(body, received_ms)
     return msgspec.structs.replace(record, raw_headers=(*record.raw_headers, *_extensions(body, record)))
 
 
