@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import InvalidInput
-from penstock.model.cloudevents_http import content_headers
+from penstock.model.cloudevents import content_headers
 from penstock.model.content import JSON, has_json
 from penstock.operate.producer import AppendedRecord, RecordWanted, publish_by_hand
 

@@ -1,4 +1,4 @@
-"""A record as a CloudEvent 1.0: written in Kafka's binary form, read from the JSON form.
+"""A record as a CloudEvent 1.0: written for Kafka, read from HTTP.
 
 | CloudEvent      | record                                   |
 |-----------------|------------------------------------------|
@@ -9,23 +9,37 @@
 | partitionkey    | key (in Kafka: the message's key)        |
 | data            | value; absent for a tombstone            |
 
-Codecs without I/O.
+Over HTTP there are three forms:
+
+| form       | content type                          | attributes                                          |
+|------------|---------------------------------------|-----------------------------------------------------|
+| binary     | that of the data                      | headers `ce-…`, percent-encoded; data is the body   |
+| structured | `application/cloudevents+json`        | members of the JSON object                          |
+| batch      | `application/cloudevents-batch+json`  | an array of such objects                            |
+
+`partitionkey` is the record's key. Extensions become headers `ce_…`, as in the Kafka binding. Codecs without I/O.
 """
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from urllib.parse import unquote
 
 import msgspec
 
 from penstock.clock import from_ms, to_ms
-from penstock.errors import InvalidEnvelope, shown
+from penstock.errors import InvalidEnvelope, InvalidInput, shown
 
 from .content import BINARY, CONTENT_TYPE, JSON, is_json
+from .limits import MOST_RECORDS
 from .record import RawHeaders, Record
 
 SPEC_VERSION = "1.0"
+STRUCTURED = "application/cloudevents+json"
+BATCH = "application/cloudevents-batch+json"
+_ATTRIBUTES = frozenset({"specversion", "id", "type", "source", "time", "datacontenttype", "partitionkey"})
+_MEMBERS = _ATTRIBUTES | {"data", "data_base64"}
 _JSON_MARK = (CONTENT_TYPE, JSON.encode())
 
 
@@ -40,7 +54,7 @@ def to_kafka(record: Record, source: str) -> RawHeaders:
     }
     # The default needs no mark in the record; a header with the same value is repeated here, so that
     # a reader that removes the first one has it.
-    own = _content_type(record.raw_headers)
+    own = next((header for header in record.raw_headers if header[0] == CONTENT_TYPE), None)
     content = (_JSON_MARK,) if own == _JSON_MARK or (own is None and record.data is not None) else ()
     return (*((name, text.encode()) for name, text in attributes.items()), *content, *record.raw_headers)
 
@@ -90,10 +104,6 @@ def parse_time(text: str) -> int:
         raise InvalidEnvelope("time", str(exc)) from exc
 
 
-def _content_type(headers: Iterable[tuple[str, bytes | None]]) -> tuple[str, bytes | None] | None:
-    return next((header for header in headers if header[0] == CONTENT_TYPE), None)
-
-
 def _data(event: _JsonEvent) -> bytes | None:
     if event.data_base64 is not None:
         return _unbase64("data_base64", event.data_base64)
@@ -123,3 +133,85 @@ def _unbase64(name: str, text: str) -> bytes:
 def _check_version(version: str) -> None:
     if version != SPEC_VERSION:
         raise InvalidEnvelope("specversion", f"is {shown(version)}; only {SPEC_VERSION} is supported")
+
+
+def is_binary(headers: Mapping[str, str]) -> bool:
+    """Return whether a request is a CloudEvent in binary form."""
+    return "ce-specversion" in headers
+
+
+class _AnyEvent(msgspec.Struct):
+    """What every event has, so that an array of millions of other things is refused at its first."""
+
+    specversion: str
+
+
+def from_binary(headers: Mapping[str, str], body: bytes, received_ms: int) -> Record:
+    """Return the record of a request in binary form; headers by lower-case names. Raises InvalidEnvelope."""
+    found = {
+        name.removeprefix("ce-"): _unquoted(name, value) for name, value in headers.items() if name.startswith("ce-")
+    }
+    if found.get("specversion") != "1.0":
+        raise InvalidEnvelope("specversion", "must be 1.0")
+    for name in ("id", "type", "source"):
+        if not found.get(name):
+            raise InvalidEnvelope(name, "is missing")
+    time_ms = parse_time(found["time"]) if "time" in found else received_ms
+    content_type = headers.get("content-type")
+    data = body if body or content_type is not None else None
+    own = content_headers(content_type, data)
+    more = tuple((f"ce_{name}", value.encode()) for name, value in found.items() if name not in _ATTRIBUTES)
+    return Record(found["id"], found.get("partitionkey"), data, found["type"], (*own, *more), time_ms)
+
+
+def from_structured(body: bytes, received_ms: int) -> Record:
+    """Return the record of a request in structured form. Raises InvalidEnvelope."""
+    record = from_json(body, received_ms)
+    return msgspec.structs.replace(record, raw_headers=(*record.raw_headers, *_extensions(body, record)))
+
+
+def from_batch(body: bytes, received_ms: int) -> list[Record]:
+    """Return the records of a batch. Raises InvalidEnvelope."""
+    try:
+        count = len(msgspec.json.decode(body, type=list[_AnyEvent]))  # what is no event ends it early
+        if count > MOST_RECORDS:
+            raise InvalidInput(f"{count} records at once; send {MOST_RECORDS} or fewer")
+        events = msgspec.json.decode(body, type=list[msgspec.Raw])
+    except (ValueError, RecursionError) as exc:
+        raise InvalidEnvelope("*", str(exc)) from exc
+    return [from_structured(bytes(each), received_ms) for each in events]
+
+
+def content_headers(content_type: str | None, data: bytes | None) -> RawHeaders:
+    """Return the content-type header of a record's data; JSON needs none."""
+    if data is None or content_type == JSON:
+        return ()
+    return ((CONTENT_TYPE, (content_type or BINARY).encode()),)
+
+
+def _extensions(body: bytes, record: Record) -> RawHeaders:
+    known = {name for name, _ in record.raw_headers}
+    try:
+        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except UnicodeDecodeError as exc:
+        raise InvalidEnvelope("*", f"the name of an extension is {exc}") from exc
+    return tuple(
+        (f"ce_{name}", _text(name, bytes(value)))
+        for name, value in members.items()
+        if name not in _MEMBERS and f"ce_{name}" not in known and bytes(value) != b"null"
+    )
+
+
+def _text(name: str, value: bytes) -> bytes:
+    try:
+        found = msgspec.json.decode(value, type=str | int | bool)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidEnvelope(name, "must be a string, a whole number or true or false") from exc
+    return (str(found).lower() if isinstance(found, bool) else str(found)).encode()
+
+
+def _unquoted(name: str, value: str) -> str:
+    try:
+        return unquote(value, errors="strict")
+    except UnicodeDecodeError as exc:
+        raise InvalidEnvelope(name, "is not UTF-8") from exc

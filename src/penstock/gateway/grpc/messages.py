@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.clock import to_ms
 from penstock.errors import MissingExtra
-from penstock.model.cloudevents_http import content_headers
+from penstock.model.cloudevents import content_headers
 from penstock.model.content import BINARY, CONTENT_TYPE, JSON
 from penstock.model.record import RawHeaders
 from penstock.model.record import Record as LogRecord

@@ -7,7 +7,7 @@ import msgspec
 from penstock.access.resource import CLUSTER, AccessRight, topic
 from penstock.errors import InvalidInput
 from penstock.log.contract import LAST_OFFSET
-from penstock.model.cloudevents_http import (
+from penstock.model.cloudevents import (
     BATCH,
     STRUCTURED,
     content_headers,

@@ -78,10 +78,19 @@ def _connection(base: Any, around: Around) -> type[sqlite3.Connection]:
         return base  # type: ignore[no-any-return]  # a factory function: left alone
 
     class WatchedConnection(base):  # type: ignore[misc]
-        """A connection whose commits are observed; its own `execute` and the like use its cursors."""
+        """A connection whose commits are observed."""
 
         def cursor(self, factory: Any = sqlite3.Cursor) -> Any:
             return super().cursor(_cursor(factory, around))
+
+        def execute(self, *args: Any) -> Any:
+            return self.cursor().execute(*args)
+
+        def executemany(self, *args: Any) -> Any:
+            return self.cursor().executemany(*args)
+
+        def executescript(self, *args: Any) -> Any:
+            return self.cursor().executescript(*args)
 
         def commit(self) -> None:
             with around() if self.in_transaction else nullcontext():
