@@ -31,7 +31,7 @@ COUNTED: Table = {
     "gateway/application.py": (1, "only who serves REST needs what answers for it"),
     "gateway/__init__.py": (1, "an extra: the room can be imported without Starlette, and says so when used"),
     "cli/reload.py": (1, "an extra: only who develops has the package that watches files"),
-    "django/handler_connection.py": (1, "only a project on PostgreSQL has its driver"),
+    "django/handler_connection.py": (3, "only a project on PostgreSQL has its driver"),
     "operate/kafka_cluster.py": (4, "an extra: only who asks a Kafka cluster needs a client of it"),
     "log/store.py": (5, "a log in files, and one that serves Kafka clients, need an extra for the codec"),
     "database/dialects.py": (3, "a dialect brings its driver, and only one is needed"),

@@ -77,17 +77,15 @@ class OverviewHistory:
 
     def rate(self, total: Callable[[StoreOverview], int]) -> Curve:
         """Return how much a total rises per second."""
-        looks = self._shown()
-        return Curve(tuple(_rates(looks, lambda each: total(each.overview))), _marks(looks))
+        return self._rate(lambda each: total(each.overview))
 
     def group_rates(self, names: Iterable[str]) -> dict[str, Curve]:
         """Return how many records per second each of these groups passes."""
+        return {name: self._rate(lambda each, name=name: each.passed.get(name, 0)) for name in names}  # type: ignore[misc]
+
+    def _rate(self, total: Callable[[Look], int]) -> Curve:
         looks = self._shown()
-        marks = _marks(looks)
-        return {
-            name: Curve(tuple(_rates(looks, lambda each, name=name: each.passed.get(name, 0))), marks)  # type: ignore[misc]
-            for name in names
-        }
+        return Curve(tuple(_rates(looks, total)), _marks(looks))
 
     def _shown(self) -> list[Look]:
         looks = list(self._looks)

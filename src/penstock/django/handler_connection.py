@@ -6,7 +6,7 @@ undoes its own work and nothing else.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -40,7 +40,7 @@ def models_on(tx: Tx, *, using: str = "default") -> Iterator[Any]:
     """
     vendor = vendor_of_handler(tx, "models_on")
     _check_same_database(tx, vendor, using)
-    kind, prepared = _ways(vendor)
+    kind, prepared = _WAYS[vendor]
     backend: Any = type(connections.create_connection(using))
     joined = _joined_class(backend, kind)(connections.settings[using], using)
     joined.connection, joined.autocommit, joined.in_atomic_block = tx, False, True
@@ -85,6 +85,43 @@ class _SqliteCursors:
         return cursor
 
 
+class _PostgresCursors:
+    """Django's cursors on a psycopg connection: they write and read values as its own do."""
+
+    connection: Any
+    get_connection_params: Callable[[], dict[str, Any]]
+
+    def create_cursor(self, name: str | None = None) -> Any:
+        """Return a cursor of Django's own class; with a name, one that stays on the server."""
+        from django.db.backends.postgresql.base import ServerSideCursor
+        from psycopg.adapt import AdaptersMap
+        from psycopg.rows import tuple_row
+
+        params = self.get_connection_params()
+        if name is None:
+            cursor = params["cursor_factory"](self.connection, row_factory=tuple_row)
+        else:
+            cursor = ServerSideCursor(self.connection, name=name, scrollable=False, row_factory=tuple_row)
+        cursor._adapters = AdaptersMap(params["context"].adapters)
+        return cursor
+
+
+@contextmanager
+def _with_time_zone(tx: Any, joined: Any) -> Iterator[None]:
+    """Set PostgreSQL's time zone to Django's for the block: Django assumes values in that zone."""
+    before, wanted = tx.info.parameter_status("TimeZone"), joined.timezone_name
+    if before == wanted:
+        yield
+        return
+    setting = "SELECT set_config('TimeZone', %s, true)"  # until the transaction ends, at the latest
+    tx.execute(setting, (wanted,))
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # the rollback of a failed transaction restores it, too
+            tx.execute(setting, (before,))
+
+
 @cache
 def _joined_class(backend: type, kind: type) -> Any:
     return type(backend.__name__, (_JoinedWrapper, kind, backend), {})
@@ -99,13 +136,11 @@ def _with_functions(tx: Any, joined: Any) -> Iterator[None]:
     yield
 
 
-def _ways(vendor: str) -> tuple[type, Callable[[Any, Any], AbstractContextManager[None]]]:
-    """Return the cursor class for a kind of database, and the context manager that prepares a block."""
-    if vendor == "sqlite":
-        return _SqliteCursors, _with_functions
-    from .handler_connection_postgres import PostgresCursors, with_time_zone
-
-    return PostgresCursors, with_time_zone
+# By kind of database: the cursors, and the context manager that prepares a block.
+_WAYS: dict[str, tuple[type, Callable[[Any, Any], AbstractContextManager[None]]]] = {
+    "sqlite": (_SqliteCursors, _with_functions),
+    "postgresql": (_PostgresCursors, _with_time_zone),
+}
 
 
 def _check_same_database(tx: Any, vendor: str, alias: str) -> None:

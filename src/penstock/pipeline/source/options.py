@@ -85,6 +85,9 @@ def read_all(given: Mapping[str, str]) -> tuple[SourceOptions, ...]:
 
 def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[str]) -> SourceOptions:
     tasks, most_bytes = _number(given, "numPartitions"), _number(given, "maxBytesPerTrigger")
+    fails = given.get("failOnDataLoss", "true").strip().lower()
+    if fails not in _WORDS:
+        raise InvalidOption("failOnDataLoss", given["failOnDataLoss"], "true or false")
     return SourceOptions(
         url=url,
         names=Names(given.get("prefix") or DEFAULT_PREFIX, given.get("schema") or None),
@@ -98,7 +101,7 @@ def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[s
         wait_seconds=_interval(given, "maxTriggerDelay", _LONGEST_DELAY),
         tasks=tasks or _number(given, "tasks") or os.cpu_count() or 1,
         may_cut=tasks is not None,
-        fail_on_loss=_word(given, "failOnDataLoss", True),
+        fail_on_loss=_WORDS[fails],
         continue_from=given.get("continueFrom") or None,
     )
 
@@ -163,15 +166,6 @@ def _interval(given: Mapping[str, str], name: str, default: float) -> float:
         raise InvalidOption(name, value, "a number and a unit: 500ms, 5s, 15m, 1h")
     unit = found["unit"]
     return float(found["number"]) * _UNITS[unit if unit in _UNITS else unit.removesuffix("s")]
-
-
-def _word(given: Mapping[str, str], name: str, default: bool) -> bool:
-    value = given.get(name)
-    if value is None:
-        return default
-    if value.strip().lower() not in _WORDS:
-        raise InvalidOption(name, value, "true or false")
-    return _WORDS[value.strip().lower()]
 
 
 def _place(given: Mapping[str, str], which: str, topics: Sequence[str], default: str) -> dict[str, ReadingPlace]:
