@@ -106,7 +106,10 @@ def parse_time(text: str) -> int:
 
 def _data(event: _JsonEvent) -> bytes | None:
     if event.data_base64 is not None:
-        return _unbase64("data_base64", event.data_base64)
+        try:
+            return base64.b64decode(event.data_base64, validate=True)
+        except (binascii.Error, ValueError) as exc:
+            raise InvalidEnvelope("data_base64", f"is not base64: {exc}") from exc
     if event.data is msgspec.UNSET:
         return None
     data = bytes(event.data)
@@ -121,13 +124,6 @@ def _data(event: _JsonEvent) -> bytes | None:
 def _headers(event: _JsonEvent) -> RawHeaders:
     content_type = event.datacontenttype or (BINARY if event.data_base64 is not None else JSON)
     return () if content_type == JSON else ((CONTENT_TYPE, content_type.encode()),)
-
-
-def _unbase64(name: str, text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as exc:
-        raise InvalidEnvelope(name, f"is not base64: {exc}") from exc
 
 
 def _check_version(version: str) -> None:

@@ -89,7 +89,7 @@ def begun(to: Location, asked: Replayed) -> Range:
 def replaying(job: Job, asked: Replayed, batch: Range) -> Job:
     """Return the job of a replay, without partitions added when the topic grows, and reserve its folder."""
     note_replay(job.to, Replayed(asked.pipeline, asked.words, batch.to_json()))
-    first, last = (written_offsets(batch.topic, each, others=0) for each in (batch.starts, batch.ends))
+    first, last = (written_offsets(batch.topic, each) for each in (batch.starts, batch.ends))
     return replace(job, starting=first, ending=last, once=True)
 
 
@@ -122,7 +122,7 @@ def rebuild_tables(spark: SparkSession, job: Job, tell: Callable[[str], None]) -
     batch = _range(job)
     for said in _missing(job, names):
         tell(said)
-    ends = written_offsets(job.topic, batch.ends, others=0)
+    ends = written_offsets(job.topic, batch.ends)
     source = source_options(job) | {"startingOffsets": "earliest", "endingOffsets": ends}
     with asking():
         frame = spark.read.format("penstock").options(**source).load()

@@ -25,7 +25,7 @@ _EVERY_OTHER = "*"
 _DEFAULT_TOPIC = "events"
 _SPARKS_OWN = ("queryname",)  # passed on by Spark to a sink
 _WORDS = {"true": True, "false": False}
-_LONGEST_DELAY = 900.0  # of Spark's Kafka source
+_LONGEST_DELAY = "15m"  # of Spark's Kafka source
 _INTERVAL = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|(?:milli)?seconds?|minutes?|hours?)")
 _UNITS = {"m": 60.0, "s": 1.0, "h": 3600.0, "ms": 0.001, "millisecond": 0.001, "second": 1.0}
 _UNITS |= {"minute": 60.0, "hour": 3600.0}
@@ -98,7 +98,7 @@ def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[s
         max_records=_most(given),
         max_bytes=None if most_bytes is None else max(1, most_bytes // len(topics)),  # an equal share
         min_records=_number(given, "minOffsetsPerTrigger"),
-        wait_seconds=_interval(given, "maxTriggerDelay", _LONGEST_DELAY),
+        wait_seconds=_longest_delay(given),
         tasks=tasks or _number(given, "tasks") or os.cpu_count() or 1,
         may_cut=tasks is not None,
         fail_on_loss=_WORDS[fails],
@@ -156,14 +156,12 @@ def _most(given: Mapping[str, str]) -> int | None:
     return theirs if ours is None else ours
 
 
-def _interval(given: Mapping[str, str], name: str, default: float) -> float:
+def _longest_delay(given: Mapping[str, str]) -> float:
     """Read a length of time as Spark writes it: 500ms, 5s, 15m, 2 minutes."""
-    value = given.get(name)
-    if value is None:
-        return default
+    value = given.get("maxTriggerDelay", _LONGEST_DELAY)
     found = _INTERVAL.fullmatch(value.strip().lower())
     if found is None:
-        raise InvalidOption(name, value, "a number and a unit: 500ms, 5s, 15m, 1h")
+        raise InvalidOption("maxTriggerDelay", value, "a number and a unit: 500ms, 5s, 15m, 1h")
     unit = found["unit"]
     return float(found["number"]) * _UNITS[unit if unit in _UNITS else unit.removesuffix("s")]
 
@@ -195,10 +193,10 @@ def _moment(name: str, value: str) -> int:
     return to_ms(moment)
 
 
-def written_offsets(topic: str, offsets: Mapping[int, int], others: int) -> str:
-    """Write offsets of a topic in the form that `read_offsets` reads, with one for all other partitions."""
+def written_offsets(topic: str, offsets: Mapping[int, int]) -> str:
+    """Write offsets of a topic in the form that `read_offsets` reads, with 0 for all other partitions."""
     places = {str(partition): offset for partition, offset in sorted(offsets.items())}
-    return msgspec.json.encode({topic: places | {_EVERY_OTHER: others}}).decode()
+    return msgspec.json.encode({topic: places | {_EVERY_OTHER: 0}}).decode()
 
 
 def read_offsets(name: str, value: str, topics: Sequence[str]) -> dict[str, dict[int, int]]:
