@@ -50,28 +50,18 @@ class ConsoleAct:
     plan: Callable[[PageVisit], ActPlan]
 
 
-def pause_group(visit: PageVisit) -> ActPlan:
-    """Pause a group: it gets no records until it is resumed."""
-    name = visit.needed("name")
-    return ActPlan(
-        f"Pause group {name}?",
-        (lambda: visit.ask("pause_group", group=name),),
-        lambda found: f"{name} is paused" if found[0].changed else f"{name} was paused already",
-        address("group", name=name),
-        ("Its members finish running calls and take no new records until it is resumed. Its offsets stay.",),
-    )
+def _of_group(word: str, label: str, means: str, changed: str, unchanged: str) -> ConsoleAct:
+    def plan(visit: PageVisit) -> ActPlan:
+        name = visit.needed("name")
+        return ActPlan(
+            f"{label} group {name}?",
+            (lambda: visit.ask(f"{word}_group", group=name),),
+            lambda found: f"{name} {changed if found[0].changed else unchanged}",
+            address("group", name=name),
+            (means,),
+        )
 
-
-def resume_group(visit: PageVisit) -> ActPlan:
-    """Resume a paused group."""
-    name = visit.needed("name")
-    return ActPlan(
-        f"Resume group {name}?",
-        (lambda: visit.ask("resume_group", group=name),),
-        lambda found: f"{name} is resumed" if found[0].changed else f"{name} was not paused",
-        address("group", name=name),
-        ("It continues where it stopped.",),
-    )
+    return ConsoleAct(f"{word}-group", label, plan)
 
 
 def move_group(visit: PageVisit) -> ActPlan:
@@ -244,8 +234,14 @@ ACTS = {
     each.word: each
     for each in (
         ConsoleAct("publish", "Publish", publish),
-        ConsoleAct("pause-group", "Pause", pause_group),
-        ConsoleAct("resume-group", "Resume", resume_group),
+        _of_group(
+            "pause",
+            "Pause",
+            "Its members finish running calls and take no new records until it is resumed. Its offsets stay.",
+            "is paused",
+            "was paused already",
+        ),
+        _of_group("resume", "Resume", "It continues where it stopped.", "is resumed", "was not paused"),
         ConsoleAct("move-group", "Move", move_group),
         _decision("requeue", "be delivered again", "requeued"),
         _decision("skip", "stay, and release their keys", "skipped"),

@@ -43,17 +43,11 @@ def overview(visit: PageVisit) -> PageView:
     """Show the store at a glance."""
     now = looked(visit)
     curves = visit.history.group_rates(each.name for each in now.groups[:50])
-    return PageView(
-        "overview.html",
-        {
-            "overview": now,
-            "tiles": list(_tiles(visit, now)),
-            "concerns": list(_concerns(now)),
-            "lines": {name: sparkline(curve) for name, curve in curves.items()},
-            "rates": {name: curve.last for name, curve in curves.items()},
-            "present": [each for each in now.members if each.presence is Presence.RUNNING],
-        },
-    )
+    running = [each for each in now.members if each.presence is Presence.RUNNING]
+    values = {"overview": now, "tiles": list(_tiles(visit, now)), "concerns": list(_concerns(now)), "present": running}
+    values["lines"] = {name: sparkline(curve) for name, curve in curves.items()}
+    values["rates"] = {name: curve.last for name, curve in curves.items()}
+    return PageView("overview.html", values)
 
 
 def looked(visit: PageVisit, *, fresh: bool = False) -> StoreOverview:

@@ -26,27 +26,12 @@ def topic(visit: PageVisit) -> PageView:
     shown = visit.ask("show_topic", topic=name)
     begin = visit.text("from") or "newest"
     start = visit.text("at") if begin in ("offset", "time") else begin
-    asked: dict[str, Any] = {"partition": visit.text("partition"), "type": visit.text("type")}
-    found = browsed_records(
-        visit.ask.call(
-            "browse",
-            topic=name,
-            from_=_moment(start) if begin == "time" else start,
-            key=visit.text("key"),
-            after=visit.place(),
-            limit=PER_PAGE,
-            **asked,
-        )
-    )
-    return PageView(
-        "topic.html",
-        {
-            "topic": shown,
-            "records": [(each.record, preview(each)) for each in found.items],
-            "found": found,
-            "begin": begin,
-        },
-    )
+    narrowed = {name: visit.text(name) for name in ("partition", "type", "key")}
+    start = _moment(start) if begin == "time" else start
+    call = visit.ask.call("browse", topic=name, from_=start, after=visit.place(), limit=PER_PAGE, **narrowed)
+    found = browsed_records(call)
+    records = [(each.record, preview(each)) for each in found.items]
+    return PageView("topic.html", {"topic": shown, "records": records, "found": found, "begin": begin})
 
 
 def record(visit: PageVisit) -> PageView:
@@ -63,16 +48,11 @@ def record(visit: PageVisit) -> PageView:
 def _value_shown(visit: PageVisit, found: RecordShown) -> dict[str, Any]:
     """Return a record's value for a page, in the form that the visitor wants or in the most readable one."""
     data = value_of(found)
-    forms = forms_of(data)
-    wanted = visit.text("as")
+    forms, wanted = forms_of(data), visit.text("as")
     form = wanted if wanted in forms else next(iter(forms))
-    return {
-        "forms": list(forms),
-        "form": form,
-        "text": forms[form],
-        "size": None if data is None else len(data),
-        "is_cut": data is not None and len(data) > SHOWN_BYTES,
-    }
+    size = None if data is None else len(data)
+    is_cut = size is not None and size > SHOWN_BYTES
+    return {"forms": list(forms), "form": form, "text": forms[form], "size": size, "is_cut": is_cut}
 
 
 def forms_of(data: bytes | None) -> dict[str, str]:

@@ -180,17 +180,9 @@ class KafkaTopicReader:
 
     def _fetched(self, partition: int, offset: int, max_bytes: int) -> Message | None:
         wanted = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": max_bytes}
-        message = {
-            "max_wait_ms": _WAIT_MS,
-            "min_bytes": 1,
-            "max_bytes": max(max_bytes, 1),
-            "isolation_level": _COMMITTED,
-            "session_id": 0,
-            "session_epoch": -1,
-            "topics": [{"topic": self._name, "partitions": [wanted]}],
-            "forgotten_topics_data": [],
-            "rack_id": "",
-        }
+        message = {"max_wait_ms": _WAIT_MS, "min_bytes": 1, "max_bytes": max(max_bytes, 1), "rack_id": ""}
+        message |= {"isolation_level": _COMMITTED, "session_id": 0, "session_epoch": -1, "forgotten_topics_data": []}
+        message |= {"topics": [{"topic": self._name, "partitions": [wanted]}]}
         answer = self._connection(self.known().leaders[partition]).ask(FETCH, message)
         self._check(answer["error_code"])
         part = self._only(self._only(answer["responses"])["partitions"])
