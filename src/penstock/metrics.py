@@ -48,10 +48,7 @@ class Series:
         self._noted: deque[tuple[Labels, float]] = deque()
 
     def note(self, amount: float, *labels: str) -> None:
-        """Note an increment or an observation; it is counted when the series is read or many are noted.
-
-        For counts that the caller's own thread makes once per event: counted together they cost a fraction.
-        """
+        """Note an amount, counted when the series is read or many are noted: counts of single events are cheap so."""
         self._noted.append((labels, amount))
         if len(self._noted) >= _MOST_NOTED:
             self._count_noted()

@@ -103,10 +103,7 @@ def key_reader(cls: type, key: KeyOf) -> Callable[[Any], Any]:
 
 
 def headers_reader(cls: type, headers: HeadersOf) -> Callable[[Any], Mapping[str, str]] | None:
-    """Return a function from an event to its headers; in a mapping each value is a path.
-
-    The value at a path must be a string; None omits the header. Raises NotAnEventClass, InvalidHeaders.
-    """
+    """Return a function from an event to its headers; None omits one. Raises NotAnEventClass, InvalidHeaders."""
     if headers is None or callable(headers):
         return headers
     if not isinstance(headers, Mapping):

@@ -163,11 +163,7 @@ class EventTypes:
         return self._by_class.get(cls)
 
     def of_class_named(self, name: str) -> EventType | None:
-        """Return the type whose class has a name, the newest if a module was reloaded.
-
-        For annotations that cannot be resolved: names for type checkers only. None if two classes share the
-        name.
-        """
+        """Return the type whose class has a name, for annotations that cannot be resolved; None if two share it."""
         found = [each for each in self._by_class.values() if each.cls.__name__ == name.rpartition(".")[2]]
         one = all(_same_class(each.cls, found[-1].cls) for each in found)
         return found[-1] if found and one else None

@@ -86,10 +86,7 @@ class CronRule:
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The stored part of a schedule: its times, its treatment of missed ticks, its topic and type.
-
-    Either `cron` with its time zone, or `interval_ms`. `type` is None if the function determines it.
-    """
+    """The stored part of a schedule: `cron` with its time zone, or `interval_ms`. No `type`: its function's."""
 
     catch_up: MissedTicks
     topic: str

@@ -15,10 +15,7 @@ GivenToken = str | bytes | UUID
 
 
 class Token(NamedTuple):
-    """A checked token of a topic: the stored hash, and the token as given, for messages.
-
-    `store_hash`: the hash in the whole store, under which the first topic that uses the token is found.
-    """
+    """A checked token of a topic. `store_hash`: by it the first topic that uses the token is found."""
 
     hash: bytes
     store_hash: bytes

@@ -125,11 +125,7 @@ class TopicView:
         return log_now(self._log, heads.topic, places, heads.bounds)
 
     def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
-        """Return how much of each piece fits into a number of bytes; for None its first record.
-
-        It reads the beginning of a piece, and further only if necessary: so its cost grows with the result,
-        not with the backlog.
-        """
+        """Return how much of each piece fits into some bytes, or its first record; the cost grows with the result."""
         found = dict[int, AdmittedPiece]()
         left, wanted = list(pieces), share or 1
         step = min(wanted // ENTRY_BYTES + 1, _FIRST_LOOK)
